@@ -9,9 +9,9 @@
 mod access;
 mod api;
 mod build;
+mod cluster_state;
 pub(crate) mod objects;
 mod selector;
-mod world;
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::config::{AttachMetadata, KubernetesSdConfig, Role, Selector};
 use crate::error::DiscoveryError;
 use crate::manager::{Discoverer, Options, Run, TASK, Updates};
 use api::{Api, Query, follow};
+use cluster_state::{ClusterState, Event};
 use objects::{
-    EndpointSlice, Endpoints, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service,
+    EndpointSlice, Endpoints, Ingress, Job, Namespace, Node, Pod, ReplicaSet, Resource, Service,
 };
-use world::{Event, World};
 
 pub(crate) use selector::check_selector;
 
@@ -120,21 +120,21 @@ impl KubernetesDiscovery {
             started: 0,
         };
         self.follow_all(&mut informers);
-        let mut world = World::new(self.role, self.attach, informers.started);
+        let mut cluster = ClusterState::new(self.role, self.attach, informers.started);
         // Dropping the set ends every informer.
         let Informers { tasks: _tasks, .. } = informers;
         loop {
             let Some(Some(event)) = stop.run(receiver.recv()).await else {
                 return;
             };
-            world.take(event);
+            cluster.apply(event);
             for _more in 1..BATCH {
                 match receiver.try_recv() {
-                    Ok(event) => world.take(event),
+                    Ok(event) => cluster.apply(event),
                     Err(_none) => break,
                 }
             }
-            if let Some(groups) = world.changed() {
+            if let Some(groups) = cluster.changed() {
                 updates.send(groups);
             }
         }
@@ -156,7 +156,7 @@ struct Informers {
 }
 
 impl Informers {
-    fn follow<K: Kind>(&mut self, discovery: &KubernetesDiscovery, namespace: &str) {
+    fn follow<K: Resource>(&mut self, discovery: &KubernetesDiscovery, namespace: &str) {
         let (labels, fields) = discovery.selector(K::ROLE);
         let query = Query {
             path: objects::path::<K>(namespace),

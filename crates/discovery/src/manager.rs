@@ -333,7 +333,7 @@ impl Shared {
         let reporter = Weak::clone(&shared);
         let updates = Updates::to(move |groups| {
             if let Some(shared) = reporter.upgrade() {
-                shared.take(id, groups);
+                shared.accept_report(id, groups);
             }
         });
         let says_all = matches!(config, SdConfig::Kubernetes(_));
@@ -414,7 +414,7 @@ impl Shared {
     }
 
     /// Accepts a discoverer's report, unless it was stopped.
-    fn take(&self, id: u64, groups: Vec<TargetGroup>) {
+    fn accept_report(&self, id: u64, groups: Vec<TargetGroup>) {
         metrics::RECEIVED_UPDATES.update(&[self.name], |c| c.inc());
         let mut state = self.lock();
         let Some(provider) = state.providers.iter_mut().find(|p| p.id == id) else {

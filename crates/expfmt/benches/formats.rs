@@ -48,14 +48,19 @@ fn main() {
         });
     }
     let turned: Vec<String> = bodies.iter().map(|body| reversed(body)).collect();
-    report("steady, lines in reverse of the hint", &turned, 1, || {
-        for (parser, body) in parsers.iter_mut().zip(&turned) {
-            let round = parser
-                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
-                .expect("the fleet parses");
-            assert_eq!((round.stats.found, round.stats.added), (SERIES, 0));
-        }
-    });
+    report(
+        "steady, lines in reverse of the template",
+        &turned,
+        1,
+        || {
+            for (parser, body) in parsers.iter_mut().zip(&turned) {
+                let round = parser
+                    .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
+                    .expect("the fleet parses");
+                assert_eq!((round.stats.found, round.stats.added), (SERIES, 0));
+            }
+        },
+    );
     report("newlines only (memchr), for scale", &bodies, ROUNDS, || {
         for body in &bodies {
             black_box(memchr::memchr_iter(b'\n', body.as_bytes()).count());

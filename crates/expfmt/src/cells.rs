@@ -28,7 +28,7 @@ pub(crate) struct Cells {
     pub(crate) counts: Counts,
 }
 
-/// Counts of stored values, without the fresh columns.
+/// Counts of the values that are not the first of their column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) skipped: usize,
@@ -64,11 +64,11 @@ impl Cells {
         HIDDEN + u32::try_from(at).expect("fewer hidden cells than lines")
     }
 
-    /// Puts a value; reports whether it is the first for a column.
+    /// Stores a value unless its cell has one; reports whether it is the first for a column.
     #[inline]
-    pub(crate) fn put(&mut self, target: u32, value: f64) -> bool {
+    pub(crate) fn insert(&mut self, target: u32, value: f64) -> bool {
         if target >= HIDDEN {
-            self.put_elsewhere(target, value);
+            self.insert_elsewhere(target, value);
             return false;
         }
         let at = target as usize;
@@ -82,7 +82,7 @@ impl Cells {
     }
 
     #[cold]
-    fn put_elsewhere(&mut self, target: u32, value: f64) {
+    fn insert_elsewhere(&mut self, target: u32, value: f64) {
         match target {
             SKIP => self.counts.skipped += 1,
             OVER => self.counts.over += 1,

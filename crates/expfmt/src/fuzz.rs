@@ -96,7 +96,7 @@ pub fn fuzz_headers(data: &[u8]) {
     }
 }
 
-/// Parses bytes with every combination of options, then again along the hint, and checks that both rounds agree and
+/// Parses bytes with every combination of options, then again along the template, and checks that both rounds agree and
 /// that rendered output reads back the same.
 fn body(format: Format, data: &[u8]) {
     let bits = |at: u8| data.len() >> at & 1 == 1;

@@ -69,7 +69,7 @@ impl Groups {
     }
 
     /// Returns the group of these labels, and whether it is new.
-    pub(crate) fn of(&mut self, labels: &LabelSet) -> (GroupId, bool) {
+    pub(crate) fn group_for(&mut self, labels: &LabelSet) -> (GroupId, bool) {
         if let Some(known) = self.by_labels.get(labels) {
             return (GroupId(*known), false);
         }

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod body_builder;
 mod buckets;
 mod cells;
 mod check;
@@ -30,7 +31,6 @@ mod format;
 pub mod fuzz;
 mod groups;
 mod hash;
-mod intake;
 mod number;
 mod parser;
 mod proto;

@@ -1,19 +1,19 @@
 //! One origin's parser: bodies in, frames out.
 //!
-//! The first body is parsed piece by piece; its series become columns of a schema and its order becomes a hint.
-//! Later bodies run along the hint, comparing bytes and reading values. An unexpected piece is looked up by the hash
+//! The first body is parsed piece by piece; its series become columns of a schema and its order becomes a template.
+//! Later bodies run along the template, comparing bytes and reading values. An unexpected piece is looked up by the hash
 //! of its bytes, then parsed if necessary; after it the run continues. Formats may change from body to body: the
 //! columns stay.
 //!
-//! **Invariant:** a body with an error changes only counters: schema, hint and last frame stay as they were.
+//! **Invariant:** a body with an error changes only counters: schema, template and last frame stay as they were.
 
 use crate::{
+    body_builder::{BodyBuilder, Collected},
     cells::Cells,
     error::{ParseError, ParseErrorKind},
     exemplars::ExemplarCache,
     format::Format,
     groups::Groups,
-    intake::{Intake, Taken},
     proto::{self, MessageMemory},
     resolve::Resolver,
     round::{MoreSample, ParseOptions, Round, RoundStats},
@@ -180,7 +180,7 @@ impl Parser {
         resolver: &mut dyn Resolver,
     ) -> Result<Round<'_>, ParseError> {
         self.more.clear();
-        let mut intake = Intake::new(
+        let mut builder = BodyBuilder::new(
             self.options,
             &self.schema,
             resolver,
@@ -191,29 +191,31 @@ impl Parser {
         );
         let walked = match format {
             Format::Protobuf => {
-                proto::walk(&mut self.messages, body, &mut intake).map(Walked::Messages)
+                proto::walk(&mut self.messages, body, &mut builder).map(Walked::Messages)
             }
             Format::Text | Format::OpenMetrics => {
                 self.lines.speak(match format {
                     Format::OpenMetrics => Dialect::OpenMetrics,
                     _ => Dialect::Text,
                 });
-                text::walk(&mut self.lines, body, &mut intake).map(Walked::Lines)
+                text::walk(&mut self.lines, body, &mut builder).map(Walked::Lines)
             }
         };
         let came = &self.came;
         let outcome = walked.and_then(|walked| {
-            let limits = intake.finish();
+            let limits = builder.finish();
             limits.map_err(|kind| ParseError::at(body, body.len(), kind))?;
-            if intake.options.refuse_replacement && intake.replaces(came, REPLACED_COLUMNS) {
+            if builder.options.refuse_replacement && builder.replaces(came, REPLACED_COLUMNS) {
                 return Err(ParseError::at(body, 0, ParseErrorKind::Replaced));
             }
             Ok(walked)
         });
-        intake.count();
-        let (taken, families_changed) =
-            (std::mem::take(&mut intake.taken), intake.families.changed);
-        self.stats = intake.stats;
+        builder.count();
+        let (collected, families_changed) = (
+            std::mem::take(&mut builder.collected),
+            builder.families.changed,
+        );
+        self.stats = builder.stats;
         let walked = match outcome {
             Ok(walked) => walked,
             Err(error) => {
@@ -221,7 +223,7 @@ impl Parser {
                 return Err(error);
             }
         };
-        self.take(time_ms, taken);
+        self.commit(time_ms, collected);
         match walked {
             Walked::Lines(walked) => {
                 self.lines
@@ -229,7 +231,7 @@ impl Parser {
             }
             Walked::Messages(walked) => self.messages.remember(walked),
         }
-        if self.lines.is_calm() || self.messages.is_calm() {
+        if self.lines.is_stable() || self.messages.is_stable() {
             self.columns = None;
         }
         self.age();
@@ -250,16 +252,16 @@ impl Parser {
     }
 
     /// Moves the results of a successful walk into schema and frame.
-    fn take(&mut self, time_ms: i64, taken: Taken) {
-        if let Some(edit) = taken.edit {
+    fn commit(&mut self, time_ms: i64, collected: Collected) {
+        if let Some(edit) = collected.edit {
             self.schema = edit.finish();
         }
-        self.more = taken.more;
+        self.more = collected.more;
         self.frame.restart(&self.schema, time_ms);
         let (values, present) = self.frame.cells_mut();
         values.copy_from_slice(&self.cells.values);
         present.clone_from(&self.cells.present);
-        for (column, histogram) in taken.histograms {
+        for (column, histogram) in collected.histograms {
             self.frame.set_histogram(column, histogram);
         }
         self.stats.appeared = self
@@ -270,16 +272,16 @@ impl Parser {
             .count();
         self.came.clone_from(&self.cells.present);
         self.end_absent_series();
-        for (column, time_ms) in taken.times_ms {
+        for (column, time_ms) in collected.times_ms {
             self.frame.set_time(column, time_ms);
             if !self.options.track_timestamps_staleness {
                 self.reported.remove(column.index());
             }
         }
-        for (column, exemplar) in taken.exemplars {
+        for (column, exemplar) in collected.exemplars {
             self.frame.push_exemplar(column, exemplar);
         }
-        for (column, time_ms) in taken.starts {
+        for (column, time_ms) in collected.starts {
             self.frame.set_start_time(column, time_ms);
         }
     }

@@ -83,7 +83,7 @@ pub(crate) mod tests {
     }
 
     impl Limit {
-        pub(crate) fn of(bytes: usize) -> Self {
+        pub(crate) fn new(bytes: usize) -> Self {
             Self {
                 left_bytes: bytes,
                 granted_bytes: 0,
@@ -106,7 +106,7 @@ pub(crate) mod tests {
 
     #[test]
     fn only_what_is_missing_is_asked_for() {
-        let mut limit = Limit::of(150);
+        let mut limit = Limit::new(150);
         let mut out = Vec::new();
         reserve(&mut out, 60, &mut limit).expect("granted");
         assert_eq!((limit.granted_bytes, out.capacity()), (60, 60));

@@ -3,6 +3,7 @@
 //! Invariant: no call outlives its request's timeout, no body exceeds its limit on the wire or decompressed, and no
 //! redirect carries credentials out of the first host's domain or out of an encrypted connection.
 
+mod auth;
 mod chunked;
 pub(crate) mod config;
 mod connect;
@@ -10,7 +11,6 @@ mod exchange;
 mod flow;
 mod head;
 mod oauth2;
-mod outfit;
 mod pool;
 pub(crate) mod proxy;
 pub(crate) mod stream;
@@ -26,9 +26,9 @@ use crate::allowance::{Allowance, Unlimited};
 use crate::encoding::Encoding;
 use crate::error::NetError;
 use crate::url::Url;
+use auth::ClientAuth;
 use config::HttpClientConfig;
 use exchange::{Buffers, Room};
-use outfit::Outfit;
 use pool::Pool;
 use proxy::ProxyEnvironment;
 pub use streamed::StreamedResponse;
@@ -156,7 +156,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     config: ClientConfig,
-    outfit: Outfit,
+    auth: ClientAuth,
     /// Whether the settings are the default ones, which add nothing to plain requests.
     plain: bool,
     pool: Pool,
@@ -203,17 +203,17 @@ impl Client {
     /// Never: nothing is read before the first connection.
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
-        let outfit = Outfit::new(&config, &HttpClientConfig::default());
-        let outfit = outfit.expect("the defaults do not contradict each other");
-        Self::build(config, outfit, true)
+        let auth = ClientAuth::new(&config, &HttpClientConfig::default());
+        let auth = auth.expect("the defaults do not contradict each other");
+        Self::build(config, auth, true)
     }
 
-    fn build(config: ClientConfig, outfit: Outfit, plain: bool) -> Self {
+    fn build(config: ClientConfig, auth: ClientAuth, plain: bool) -> Self {
         let pool = Pool::new(config.max_idle_per_host, config.idle_timeout);
         Self {
             inner: Arc::new(Inner {
                 config,
-                outfit,
+                auth,
                 plain,
                 pool,
                 scratch: Mutex::new(Vec::new()),
@@ -230,8 +230,8 @@ impl Client {
     pub fn with_http(config: ClientConfig, mut http: HttpClientConfig) -> Result<Self, NetError> {
         http.validate()?;
         let plain = http == HttpClientConfig::default();
-        let outfit = Outfit::new(&config, &http)?;
-        Ok(Self::build(config, outfit, plain))
+        let auth = ClientAuth::new(&config, &http)?;
+        Ok(Self::build(config, auth, plain))
     }
 
     /// Gets a URL; replaces `body` with the decoded body, reusing its allocation.

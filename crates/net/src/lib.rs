@@ -44,7 +44,7 @@ mod client;
 mod compress;
 mod encoding;
 mod error;
-mod fresh;
+mod file_cache;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;

@@ -20,7 +20,7 @@ use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use crate::error::NetError;
-use crate::fresh::FreshFile;
+use crate::file_cache::CachedFile;
 use crate::tls::server::ServerTls;
 use auth::{Authenticator, Bucket};
 pub use config::WebConfig;
@@ -30,7 +30,7 @@ pub(crate) use config::fuzz_parse;
 #[derive(Debug)]
 pub(crate) struct Web {
     path: PathBuf,
-    file: FreshFile,
+    file: CachedFile,
     /// The configuration and its source text.
     parsed: Mutex<Option<(Arc<str>, Arc<Loaded>)>>,
     users: Authenticator,
@@ -51,7 +51,7 @@ impl Web {
     pub(crate) fn open(path: &Path) -> Result<Self, NetError> {
         let web = Self {
             path: path.to_owned(),
-            file: FreshFile::new(path, "web configuration"),
+            file: CachedFile::new(path, "web configuration"),
             parsed: Mutex::new(None),
             users: Authenticator::new()?,
             bucket: None,
@@ -123,7 +123,11 @@ pub(crate) async fn guard(
             return refuse(StatusCode::INTERNAL_SERVER_ERROR);
         }
     };
-    if web.bucket.as_ref().is_some_and(|bucket| !bucket.take()) {
+    if web
+        .bucket
+        .as_ref()
+        .is_some_and(|bucket| !bucket.take_token())
+    {
         return refuse(StatusCode::TOO_MANY_REQUESTS);
     }
     let users = loaded.config.users();

@@ -23,7 +23,7 @@ impl Allowance {
     ///
     /// # Errors
     /// Fails if there is no memory at all.
-    pub(crate) fn of(body: &[u8], memory: &Budget) -> Result<Self, RemoteError> {
+    pub(crate) fn for_body(body: &[u8], memory: &Budget) -> Result<Self, RemoteError> {
         Ok(Self {
             left_bytes: body.len() * 8 + (64 << 10),
             leased_bytes: 0,
@@ -36,7 +36,7 @@ impl Allowance {
     /// # Errors
     /// Fails if they exceed the allowance, or there is no memory for them.
     #[inline]
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), RemoteError> {
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), RemoteError> {
         let Some(left_bytes) = self.left_bytes.checked_sub(bytes) else {
             return Err(malformed("more entries than the body's length allows"));
         };

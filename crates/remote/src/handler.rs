@@ -5,11 +5,11 @@
 //! so that slow senders block nobody.
 
 use crate::{
-    directory::EPOCH_MS,
     error::RemoteError,
     message::Message,
     metrics,
     receiver::{Receiver, Written},
+    series_cache::EPOCH_MS,
     snappy,
 };
 use bytes::Bytes;

@@ -59,7 +59,7 @@ pub(crate) fn decode(
     version: Version,
     allowance: &mut Allowance,
 ) -> Result<Decoded, RemoteError> {
-    allowance.take(size_of::<Histogram>())?;
+    allowance.spend(size_of::<Histogram>())?;
     let mut raw = Raw::default();
     let (mut time_ms, mut start_ms) = (0, 0);
     let mut reader = Reader::new(message);
@@ -75,7 +75,7 @@ pub(crate) fn decode(
             }
             15 => time_ms = field.int64()?,
             17 if version == Version::V2 => start_ms = field.int64()?,
-            _ => raw.take(number, field, allowance)?,
+            _ => raw.read_field(number, field, allowance)?,
         }
     }
     Ok(Decoded {
@@ -86,7 +86,7 @@ pub(crate) fn decode(
 }
 
 impl Raw {
-    fn take(
+    fn read_field(
         &mut self,
         number: u32,
         field: Field<'_>,
@@ -95,8 +95,8 @@ impl Raw {
         let h = &mut self.h;
         match number {
             // A delta takes as little as a byte, but as much memory as a count.
-            9 | 12 => allowance.take(field.elements() * 2 * size_of::<f64>())?,
-            8 | 11 => allowance.take(size_of::<Span>())?,
+            9 | 12 => allowance.spend(field.elements() * 2 * size_of::<f64>())?,
+            8 | 11 => allowance.spend(size_of::<Span>())?,
             _ => {}
         }
         match number {

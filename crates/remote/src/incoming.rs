@@ -115,7 +115,7 @@ impl<'a> Incoming<'a> {
     ///
     /// # Errors
     /// Fails if there is no memory at all.
-    pub(crate) fn of(body: &'a [u8], memory: &Budget) -> Result<Self, RemoteError> {
+    pub(crate) fn for_body(body: &'a [u8], memory: &Budget) -> Result<Self, RemoteError> {
         Ok(Self {
             series: Vec::new(),
             floats: Vec::new(),
@@ -124,7 +124,7 @@ impl<'a> Incoming<'a> {
             families: Vec::new(),
             objections: Objections::default(),
             labels: LabelSource::None,
-            allowance: Allowance::of(body, memory)?,
+            allowance: Allowance::for_body(body, memory)?,
         })
     }
 
@@ -157,7 +157,7 @@ impl<'a> Incoming<'a> {
     /// Fails if the allowance is used up.
     #[inline]
     pub(crate) fn push_float(&mut self, sample: FloatSample) -> Result<(), RemoteError> {
-        self.allowance.take(size_of::<FloatSample>())?;
+        self.allowance.spend(size_of::<FloatSample>())?;
         self.floats.push(sample);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Receiver of Prometheus remote write: `/api/v1/write`, versions 1.0 and 2.0.
 //!
-//! It is: decoders for both messages, the directory that turns a sender's byte-identical labels into columns, and
+//! It is: decoders for both messages, the cache that turns a sender's byte-identical labels into columns, and
 //! the HTTP handler with Prometheus' statuses and texts. It is not: sending, relabelling, or remote read.
 //!
 //! **Limits**: 32 MiB per request, compressed or decompressed; bounded bytes being read and requests being decoded,
@@ -11,8 +11,6 @@
 
 mod allowance;
 mod block_labels;
-mod cohort;
-mod directory;
 mod error;
 #[doc(hidden)]
 pub mod fuzz;
@@ -25,6 +23,8 @@ mod metrics;
 mod receiver;
 mod refusals;
 mod schedule;
+mod series_cache;
+mod series_group;
 mod snappy;
 mod v1;
 mod v2;

@@ -21,8 +21,8 @@ pub(crate) static REFUSED: CounterVec<1> = CounterVec::new(
     "Samples that were refused, by reason.",
     &["reason"],
 );
-pub(crate) static STRAYS: Counter = Counter::new(
-    "narthex_remote_write_stray_samples_total",
+pub(crate) static UNGROUPED: Counter = Counter::new(
+    "narthex_remote_write_ungrouped_samples_total",
     "Samples of series that no others come with.",
 );
 pub(crate) static BYTES: CounterVec<1> = CounterVec::new(
@@ -34,8 +34,8 @@ pub(crate) static SERIES: Gauge = Gauge::new(
     "narthex_remote_write_series",
     "Series whose senders' form of labels is known.",
 );
-pub(crate) static COHORTS: Gauge = Gauge::new(
-    "narthex_remote_write_cohorts",
+pub(crate) static SERIES_GROUPS: Gauge = Gauge::new(
+    "narthex_remote_write_series_groups",
     "Groups of series that come together.",
 );
 pub(crate) static SECONDS: HistogramVec<1> = HistogramVec::new(
@@ -58,10 +58,10 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
         &REQUESTS,
         &SAMPLES,
         &REFUSED,
-        &STRAYS,
+        &UNGROUPED,
         &BYTES,
         &SERIES,
-        &COHORTS,
+        &SERIES_GROUPS,
         &SECONDS,
     ])
 }

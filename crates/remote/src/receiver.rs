@@ -5,8 +5,6 @@
 //! half-changed is dropped before the next request is stored.
 
 use crate::{
-    cohort::{Instant, Sample},
-    directory::{Directory, EPOCH_MS, Fresh, Place},
     error::RemoteError,
     incoming::{Incoming, KeyHasher},
     labels,
@@ -14,6 +12,8 @@ use crate::{
     metrics,
     refusals::Refusals,
     schedule::Schedule,
+    series_cache::{EPOCH_MS, NewSeries, Place, SeriesCache},
+    series_group::{Instant, Sample},
     v1, v2,
 };
 use narthex_model::{
@@ -35,10 +35,10 @@ const FUTURE_LIMIT_MS: i64 = 600_000;
 /// Maximum families whose metadata is remembered, and maximum bytes of their texts.
 const MAX_FAMILIES: usize = 100_000;
 const MAX_FAMILY_BYTES: usize = 8 << 20;
-/// Memory of a series in the directory: its form, its place, and their tables.
-const DIRECTORY_BYTES: usize = 160;
+/// Memory of a series in the series cache: its entry, its place, and their tables.
+const CACHED_SERIES_BYTES: usize = 160;
 /// Samples of unknown series appended to the sink at once.
-const STRANGERS_AT_ONCE: usize = 10_000;
+const UNPLACED_AT_ONCE: usize = 10_000;
 
 /// Counts of what a request stored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,7 +56,7 @@ pub struct Written {
 pub struct ReceiverMemory {
     /// Memory of requests, from their bodies to the sink.
     pub requests: Budget,
-    /// Memory of the directory of senders' series.
+    /// Memory of the series cache of senders' series.
     pub series: Budget,
 }
 
@@ -76,14 +76,14 @@ pub struct Receiver {
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     future_limit_ms: Option<i64>,
     hasher: KeyHasher,
-    directory: RwLock<Directory>,
-    /// Whether a panic may have broken cohorts.
+    series_cache: RwLock<SeriesCache>,
+    /// Whether a panic may have broken groups.
     interrupted: AtomicBool,
     swept: Mutex<u32>,
     families: Mutex<Option<Families>>,
     /// Budget within which requests are decoded.
     memory: Budget,
-    /// Memory of the directory.
+    /// Memory of the cache.
     held: Account,
 }
 
@@ -121,7 +121,7 @@ impl Receiver {
             now_ms,
             future_limit_ms: Some(FUTURE_LIMIT_MS),
             hasher: KeyHasher::default(),
-            directory: RwLock::default(),
+            series_cache: RwLock::default(),
             interrupted: AtomicBool::new(false),
             swept: Mutex::new(0),
             families: Mutex::new(None),
@@ -164,9 +164,9 @@ impl Receiver {
         let placed = self.places(&mut incoming, epoch, &mut refusals)?;
         self.store_families(&incoming.families)?;
         let mut written = self.write(&incoming, &placed, now_ms, &mut refusals)?;
-        self.write_strangers(
+        self.write_unplaced(
             &incoming,
-            &placed.strangers,
+            &placed.unplaced,
             now_ms,
             &mut written,
             &mut refusals,
@@ -203,9 +203,9 @@ impl Receiver {
         if ended.is_empty() {
             return Ok(());
         }
-        let directory = self.directory()?;
+        let cache = self.series_cache()?;
         for series in ended {
-            directory.end(incoming.series[series as usize].key, epoch);
+            cache.end(incoming.series[series as usize].key, epoch);
         }
         Ok(())
     }
@@ -218,31 +218,31 @@ impl Receiver {
     /// Returns the number of series known by their senders' label bytes.
     #[must_use]
     pub fn series(&self) -> usize {
-        self.directory().map_or(0, |directory| directory.len())
+        self.series_cache().map_or(0, |cache| cache.len())
     }
 
-    /// Locks the directory for reading.
+    /// Locks the series cache for reading.
     ///
     /// # Errors
     /// Fails if a change of it panicked since the request began.
-    fn directory(&self) -> Result<RwLockReadGuard<'_, Directory>, RemoteError> {
-        self.directory
+    fn series_cache(&self) -> Result<RwLockReadGuard<'_, SeriesCache>, RemoteError> {
+        self.series_cache
             .read()
             .map_err(|_broken| RemoteError::Panicked)
     }
 
-    fn directory_mut(&self) -> Result<RwLockWriteGuard<'_, Directory>, RemoteError> {
-        self.directory
+    fn series_cache_mut(&self) -> Result<RwLockWriteGuard<'_, SeriesCache>, RemoteError> {
+        self.series_cache
             .write()
             .map_err(|_broken| RemoteError::Panicked)
     }
 
     /// Drops what an earlier panic left half-changed; the returned guard records a panic while it lives.
     fn watch(&self) -> Watch<'_> {
-        if self.directory.is_poisoned() || self.interrupted.swap(false, Ordering::AcqRel) {
-            let mut directory = self.directory.lock_or_renew(Directory::emptied);
-            directory.drop_broken();
-            self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
+        if self.series_cache.is_poisoned() || self.interrupted.swap(false, Ordering::AcqRel) {
+            let mut cache = self.series_cache.lock_or_renew(SeriesCache::emptied);
+            cache.drop_broken();
+            self.held.set((cache.len() * CACHED_SERIES_BYTES) as u64);
         }
         Watch(&self.interrupted)
     }
@@ -258,9 +258,9 @@ impl Receiver {
         if first {
             return Ok(());
         }
-        let mut directory = self.directory_mut()?;
-        directory.sweep(epoch)?;
-        self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
+        let mut cache = self.series_cache_mut()?;
+        cache.sweep(epoch)?;
+        self.held.set((cache.len() * CACHED_SERIES_BYTES) as u64);
         Ok(())
     }
 
@@ -272,26 +272,26 @@ impl Receiver {
         refusals: &mut Refusals,
     ) -> Result<Placed, RemoteError> {
         let mut unknown = Vec::new();
-        let directory = self.directory()?;
-        let generation = directory.generation();
+        let cache = self.series_cache()?;
+        let generation = cache.generation();
         let mut places: Vec<Place> = Vec::with_capacity(incoming.series.len());
         for (at, series) in incoming.series.iter().enumerate() {
-            places.push(directory.find(series.key, epoch).unwrap_or_else(|| {
+            places.push(cache.find(series.key, epoch).unwrap_or_else(|| {
                 unknown.push(at);
                 Place::NOWHERE
             }));
         }
-        drop(directory);
-        let mut strangers = Strangers::default();
+        drop(cache);
+        let mut unplaced = UnplacedSeries::default();
         if unknown.is_empty() {
             return Ok(Placed {
                 places,
                 generation,
-                strangers,
+                unplaced,
             });
         }
         let short = self.memory.pressure() >= Pressure::RefuseSeries;
-        let mut fresh = Vec::new();
+        let mut new = Vec::new();
         let mut valid = Vec::new();
         for at in unknown {
             let series = &incoming.series[at];
@@ -300,51 +300,51 @@ impl Receiver {
             incoming.allowance.lease(bytes.min(labels::MAX_BYTES))?;
             match labels::resolve(&incoming.labels, &series.labels)? {
                 Ok(labels) if short => {
-                    strangers.insert(u32::try_from(at).unwrap_or(u32::MAX), labels);
+                    unplaced.insert(u32::try_from(at).unwrap_or(u32::MAX), labels);
                 }
                 Ok(labels) => {
                     let key = series.key;
-                    fresh.push(Fresh { key, labels });
+                    new.push(NewSeries { key, labels });
                     valid.push(at);
                 }
                 Err(objection) => refusals.invalid_labels(objection, series.samples),
             }
         }
-        let mut directory = self.directory_mut()?;
-        directory.expect(generation)?;
-        directory.add(fresh, epoch, &*self.sink)?;
+        let mut cache = self.series_cache_mut()?;
+        cache.expect(generation)?;
+        cache.add(new, epoch, &*self.sink)?;
         for at in valid {
             let key = incoming.series[at].key;
-            places[at] = directory.find(key, epoch).unwrap_or(Place::NOWHERE);
+            places[at] = cache.find(key, epoch).unwrap_or(Place::NOWHERE);
         }
-        self.held.set((directory.len() * DIRECTORY_BYTES) as u64);
+        self.held.set((cache.len() * CACHED_SERIES_BYTES) as u64);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         {
-            metrics::SERIES.set(directory.len() as f64);
-            metrics::COHORTS.set(directory.cohorts() as f64);
+            metrics::SERIES.set(cache.len() as f64);
+            metrics::SERIES_GROUPS.set(cache.groups() as f64);
         }
         Ok(Placed {
             places,
             generation,
-            strangers,
+            unplaced,
         })
     }
 
     /// Appends the samples of series without a place to the sink, which refuses those whose series it does not know.
-    fn write_strangers(
+    fn write_unplaced(
         &self,
         incoming: &Incoming<'_>,
-        strangers: &Strangers,
+        unplaced: &UnplacedSeries,
         now_ms: i64,
         written: &mut Written,
         refusals: &mut Refusals,
     ) -> Result<(), RemoteError> {
-        if strangers.is_empty() {
+        if unplaced.is_empty() {
             return Ok(());
         }
         let max_ms = self.newest_ms(now_ms);
         let labels = |series: u32, time_ms: i64| {
-            let labels = strangers.get(&series)?;
+            let labels = unplaced.get(&series)?;
             (time_ms <= max_ms).then(|| labels.clone())
         };
         let floats = incoming.floats.iter().filter_map(|sample| {
@@ -367,7 +367,7 @@ impl Receiver {
             (floats.collect::<Vec<_>>(), &mut written.samples),
             (histograms.collect(), &mut written.histograms),
         ] {
-            for some in samples.chunks(STRANGERS_AT_ONCE) {
+            for some in samples.chunks(UNPLACED_AT_ONCE) {
                 let outcome = self.sink.append_samples(some)?;
                 refusals.count(&outcome, || None);
                 *count += outcome.accepted;
@@ -386,16 +386,16 @@ impl Receiver {
     ) -> Result<Written, RemoteError> {
         let max_ms = self.newest_ms(now_ms);
         let places = &*placed.places;
-        let plan = Schedule::of(incoming, places, max_ms, refusals);
-        let directory = self.directory()?;
-        directory.expect(placed.generation)?;
+        let plan = Schedule::new(incoming, places, max_ms, refusals);
+        let cache = self.series_cache()?;
+        cache.expect(placed.generation)?;
         let mut written = Written::default();
-        for group in plan.groups() {
-            let Some(cohort) = directory.cohort(group.cohort) else {
+        for batch in plan.batches() {
+            let Some(group) = cache.group(batch.group) else {
                 continue;
             };
             let column = |series: u32| ColumnId(places[series as usize].column);
-            let floats = plan.floats(group).map(|at| {
+            let floats = plan.floats(batch).map(|at| {
                 let sample = &incoming.floats[at];
                 Sample {
                     column: column(sample.series),
@@ -404,7 +404,7 @@ impl Receiver {
                     start_ms: sample.start_ms,
                 }
             });
-            let histograms = plan.histograms(group).filter_map(|at| {
+            let histograms = plan.histograms(batch).filter_map(|at| {
                 let sample = &incoming.histograms[at];
                 Some(Sample {
                     column: column(sample.series),
@@ -414,27 +414,27 @@ impl Receiver {
                 })
             });
             let exemplars: Vec<_> = plan
-                .exemplars(group)
+                .exemplars(batch)
                 .map(|at| {
                     let (series, exemplar) = &incoming.exemplars[at];
                     (column(*series), exemplar.clone())
                 })
                 .collect();
-            let outcome = cohort.append(Instant {
-                time_ms: group.time_ms,
-                count: group.count as usize,
+            let outcome = group.append(Instant {
+                time_ms: batch.time_ms,
+                count: batch.count as usize,
                 floats,
                 histograms,
                 exemplars: &exemplars,
             })?;
-            let only = plan.floats(group).next().filter(|_| group.count == 1);
+            let only = plan.floats(batch).next().filter(|_| batch.count == 1);
             refusals.count(&outcome, || {
-                cohort.labels(column(incoming.floats[only?].series))
+                group.labels(column(incoming.floats[only?].series))
             });
-            if cohort.is_apart() {
-                metrics::STRAYS.inc_by(u64::from(group.count));
+            if group.is_ungrouped() {
+                metrics::UNGROUPED.inc_by(u64::from(batch.count));
             }
-            let histograms = u64::from(group.histograms).min(outcome.accepted);
+            let histograms = u64::from(batch.histograms).min(outcome.accepted);
             written.histograms += histograms;
             written.samples += outcome.accepted - histograms;
             written.exemplars += exemplars.len() as u64;
@@ -464,18 +464,18 @@ impl Receiver {
             state.known.clear();
             state.known_bytes = 0;
         }
-        let fresh: Vec<&Family> = families
+        let new: Vec<&Family> = families
             .iter()
             .filter(|family| !family.name.is_empty() && state.known.insert((*family).clone()))
             .collect();
         let texts = |family: &&Family| family.name.len() + family.unit.len() + family.help.len();
-        state.known_bytes += fresh.iter().map(texts).sum::<usize>();
-        if fresh.is_empty() {
+        state.known_bytes += new.iter().map(texts).sum::<usize>();
+        if new.is_empty() {
             return Ok(());
         }
         // A separate schema for new metadata: the sink remembers the rest.
         let mut edit = Schema::new(LabelSet::empty()).edit();
-        for family in fresh {
+        for family in new {
             edit.family(family.clone());
         }
         state.schema = edit.finish();
@@ -501,13 +501,13 @@ impl Drop for Watch<'_> {
 /// Places of a request's series.
 struct Placed {
     places: Vec<Place>,
-    /// Generation of the directory in which they were found.
+    /// Generation of the series cache in which they were found.
     generation: u64,
-    strangers: Strangers,
+    unplaced: UnplacedSeries,
 }
 
 /// Series that got no place because memory is short, by their index in the request.
-type Strangers = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
+type UnplacedSeries = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
 
 impl std::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,17 +1,17 @@
-//! The order in which a request's samples are stored: by cohort, oldest instant first.
+//! The order in which a request's samples are stored: by group, oldest instant first.
 //!
-//! **Invariant:** every sample with a place is in exactly one list; a cohort's instants ascend, so that each may become
+//! **Invariant:** every sample with a place is in exactly one list; a group's instants ascend, so that each may become
 //! a row.
 
-use crate::{directory::Place, incoming::Incoming, refusals::Refusals};
+use crate::{incoming::Incoming, refusals::Refusals, series_cache::Place};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// The samples of one cohort for one instant.
+/// The samples of one group for one instant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
-    pub(crate) cohort: u32,
+pub(crate) struct Batch {
+    pub(crate) group: u32,
     pub(crate) time_ms: i64,
     /// Number of samples, including histograms.
     pub(crate) count: u32,
@@ -30,22 +30,22 @@ const END: u32 = u32::MAX;
 const FLOATS: usize = 0;
 const HISTOGRAMS: usize = 1;
 const EXEMPLARS: usize = 2;
-/// Instant of a group that has only exemplars, or of an apart cohort.
+/// Instant of a batch that has only exemplars, or of a group of ungrouped series.
 const NO_INSTANT: i64 = i64::MIN;
-/// Instant of an apart cohort's histograms: a separate group, so that stored samples of either kind can be counted.
+/// Instant of ungrouped series' histograms: a separate batch, so that stored samples of either kind can be counted.
 const NO_INSTANT_OF_HISTOGRAMS: i64 = i64::MIN + 1;
 
 /// A request's samples, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    groups: Vec<Group>,
-    /// Index of the next entry of the same group, for each entry of floats, histograms and exemplars.
+    batches: Vec<Batch>,
+    /// Index of the next entry of the same batch, for each entry of floats, histograms and exemplars.
     next: [Vec<u32>; 3],
 }
 
 impl Schedule {
     /// Orders the samples of `incoming`, omitting those without a place or later than `max_ms`.
-    pub(crate) fn of(
+    pub(crate) fn new(
         incoming: &Incoming<'_>,
         places: &[Place],
         max_ms: i64,
@@ -70,7 +70,7 @@ impl Schedule {
             if sample.time_ms > max_ms {
                 too_new += u64::from(!place.is_nowhere());
             } else {
-                builder.put(place, sample.time_ms, FLOATS, at);
+                builder.add(place, sample.time_ms, FLOATS, at);
             }
         }
         for (at, sample) in incoming.histograms.iter().enumerate() {
@@ -81,42 +81,42 @@ impl Schedule {
             match &sample.histogram {
                 Err(reason) => refusals.invalid_histogram(reason),
                 Ok(_) if sample.time_ms > max_ms => too_new += 1,
-                Ok(_) => builder.put(place, sample.time_ms, HISTOGRAMS, at),
+                Ok(_) => builder.add(place, sample.time_ms, HISTOGRAMS, at),
             }
         }
         for (at, (series, exemplar)) in incoming.exemplars.iter().enumerate() {
             if exemplar.time_ms.is_none_or(|time_ms| time_ms <= max_ms) {
-                builder.put(places[*series as usize], NO_INSTANT, EXEMPLARS, at);
+                builder.add(places[*series as usize], NO_INSTANT, EXEMPLARS, at);
             }
         }
         refusals.too_new(too_new);
         let mut schedule = builder.schedule;
-        let order = |group: &Group| (group.cohort, group.time_ms);
-        if !schedule.groups.is_sorted_by_key(order) {
-            schedule.groups.sort_unstable_by_key(order);
+        let order = |batch: &Batch| (batch.group, batch.time_ms);
+        if !schedule.batches.is_sorted_by_key(order) {
+            schedule.batches.sort_unstable_by_key(order);
         }
         schedule
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.groups
+    pub(crate) fn batches(&self) -> &[Batch] {
+        &self.batches
     }
 
-    pub(crate) fn floats(&self, group: &Group) -> impl Iterator<Item = usize> {
-        self.chain(group, FLOATS)
+    pub(crate) fn floats(&self, batch: &Batch) -> impl Iterator<Item = usize> {
+        self.chain(batch, FLOATS)
     }
 
-    pub(crate) fn histograms(&self, group: &Group) -> impl Iterator<Item = usize> {
-        self.chain(group, HISTOGRAMS)
+    pub(crate) fn histograms(&self, batch: &Batch) -> impl Iterator<Item = usize> {
+        self.chain(batch, HISTOGRAMS)
     }
 
-    pub(crate) fn exemplars(&self, group: &Group) -> impl Iterator<Item = usize> {
-        self.chain(group, EXEMPLARS)
+    pub(crate) fn exemplars(&self, batch: &Batch) -> impl Iterator<Item = usize> {
+        self.chain(batch, EXEMPLARS)
     }
 
-    fn chain(&self, group: &Group, kind: usize) -> impl Iterator<Item = usize> {
+    fn chain(&self, batch: &Batch, kind: usize) -> impl Iterator<Item = usize> {
         let next = &self.next[kind];
-        let first = Some(group.lists[kind].first).filter(|first| *first != END);
+        let first = Some(batch.lists[kind].first).filter(|first| *first != END);
         std::iter::successors(first, |at| {
             next.get(*at as usize).copied().filter(|next| *next != END)
         })
@@ -128,29 +128,29 @@ struct Builder {
     schedule: Schedule,
     numbers: HashTable<u32>,
     hasher: RandomState,
-    /// The group of the previous sample: most often the next one joins it.
+    /// The batch of the previous sample: most often the next one joins it.
     last: Option<u32>,
 }
 
 impl Builder {
     #[inline]
-    fn put(&mut self, place: Place, time_ms: i64, kind: usize, at: usize) {
+    fn add(&mut self, place: Place, time_ms: i64, kind: usize, at: usize) {
         if place.is_nowhere() {
             return;
         }
         let at = at as u32;
-        let time_ms = match (place.is_apart(), kind) {
+        let time_ms = match (place.is_ungrouped(), kind) {
             (true, HISTOGRAMS) => NO_INSTANT_OF_HISTOGRAMS,
             (true, _) => NO_INSTANT,
             (false, _) => time_ms,
         };
-        let number = self.group(place.cohort, time_ms);
+        let number = self.batch(place.group, time_ms);
         self.last = Some(number);
-        let Schedule { groups, next, .. } = &mut self.schedule;
-        let group = &mut groups[number as usize];
-        group.count += u32::from(kind != EXEMPLARS);
-        group.histograms += u32::from(kind == HISTOGRAMS);
-        let list = &mut group.lists[kind];
+        let Schedule { batches, next, .. } = &mut self.schedule;
+        let batch = &mut batches[number as usize];
+        batch.count += u32::from(kind != EXEMPLARS);
+        batch.histograms += u32::from(kind == HISTOGRAMS);
+        let list = &mut batch.lists[kind];
         if list.first == END {
             list.first = at;
         } else {
@@ -160,11 +160,11 @@ impl Builder {
     }
 
     #[inline]
-    fn group(&mut self, cohort: u32, time_ms: i64) -> u32 {
-        let groups = &mut self.schedule.groups;
+    fn batch(&mut self, group: u32, time_ms: i64) -> u32 {
+        let batches = &mut self.schedule.batches;
         let same = |number: u32| {
-            let group = &groups[number as usize];
-            group.cohort == cohort && group.time_ms == time_ms
+            let batch = &batches[number as usize];
+            batch.group == group && batch.time_ms == time_ms
         };
         if let Some(last) = self.last
             && same(last)
@@ -172,25 +172,25 @@ impl Builder {
             return last;
         }
         let hasher = &self.hasher;
-        let hash = hasher.hash_one((cohort, time_ms));
+        let hash = hasher.hash_one((group, time_ms));
         if let Some(number) = self.numbers.find(hash, |number| same(*number)) {
             return *number;
         }
-        let number = groups.len() as u32;
+        let number = batches.len() as u32;
         let empty = List {
             first: END,
             last: END,
         };
-        groups.push(Group {
-            cohort,
+        batches.push(Batch {
+            group,
             time_ms,
             count: 0,
             histograms: 0,
             lists: [empty; 3],
         });
         self.numbers.insert_unique(hash, number, |number| {
-            let group = &groups[*number as usize];
-            hasher.hash_one((group.cohort, group.time_ms))
+            let batch = &batches[*number as usize];
+            hasher.hash_one((batch.group, batch.time_ms))
         });
         number
     }

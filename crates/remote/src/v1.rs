@@ -38,7 +38,7 @@ pub(crate) fn decode<'a>(
     hasher: &KeyHasher,
     memory: &Budget,
 ) -> Result<Incoming<'a>, RemoteError> {
-    let mut incoming = Incoming::of(body, memory)?;
+    let mut incoming = Incoming::for_body(body, memory)?;
     // A series of one sample takes about 100 bytes or more.
     incoming.allowance.lease(body.len() / 2)?;
     incoming.series.reserve(body.len() / 128);
@@ -59,7 +59,7 @@ pub(crate) fn decode<'a>(
                 let message = field.bytes()?;
                 incoming
                     .allowance
-                    .take(2 * size_of::<Family>() + message.len())?;
+                    .spend(2 * size_of::<Family>() + message.len())?;
                 incoming.families.push(metadata(message)?);
             }
             _ => {}
@@ -77,7 +77,7 @@ fn time_series(
     labels: &mut BlockLabels<'_>,
     incoming: &mut Incoming<'_>,
 ) -> Result<(), RemoteError> {
-    incoming.allowance.take(size_of::<IncomingSeries>())?;
+    incoming.allowance.spend(size_of::<IncomingSeries>())?;
     let series = count(incoming.series.len())?;
     let before = incoming.floats.len() + incoming.histograms.len();
     let (mut block, mut scattered): (Range<usize>, Vec<u8>) = (0..0, Vec::new());
@@ -111,7 +111,7 @@ fn time_series(
                 })?;
             }
             3 => {
-                incoming.allowance.take(size_of::<(u32, Exemplar)>())?;
+                incoming.allowance.spend(size_of::<(u32, Exemplar)>())?;
                 let exemplar = exemplar(field.bytes()?, &mut incoming.allowance)?;
                 incoming.exemplars.extend(exemplar.map(|one| (series, one)));
             }
@@ -168,7 +168,7 @@ fn exemplar(message: &[u8], allowance: &mut Allowance) -> Result<Option<Exemplar
             1 => {
                 let (name, text) = label(field.bytes()?)?;
                 let pair = (Field::Bytes(name).text()?, Field::Bytes(text).text()?);
-                allowance.take(size_of_val(&pair))?;
+                allowance.spend(size_of_val(&pair))?;
                 bytes += name.len() + text.len();
                 pairs.push(pair);
             }

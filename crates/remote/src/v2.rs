@@ -34,7 +34,7 @@ pub(crate) fn decode<'a>(
     hasher: &KeyHasher,
     memory: &Budget,
 ) -> Result<Incoming<'a>, RemoteError> {
-    let mut incoming = Incoming::of(body, memory)?;
+    let mut incoming = Incoming::for_body(body, memory)?;
     let mut symbols = Symbols {
         texts: Vec::new(),
         keys: Vec::new(),
@@ -43,7 +43,7 @@ pub(crate) fn decode<'a>(
     while let Some((number, field)) = reader.next()? {
         if number == 4 {
             let text = field.bytes()?;
-            incoming.allowance.take(size_of::<(&[u8], u128)>())?;
+            incoming.allowance.spend(size_of::<(&[u8], u128)>())?;
             symbols.texts.push(text);
             symbols.keys.push(hasher.key(text));
         }
@@ -123,7 +123,7 @@ fn time_series(
     incoming: &mut Incoming<'_>,
 ) -> Result<(), RemoteError> {
     let number = |length: usize| u32::try_from(length).map_err(|_| malformed("too long"));
-    incoming.allowance.take(size_of::<IncomingSeries>())?;
+    incoming.allowance.spend(size_of::<IncomingSeries>())?;
     let series = number(incoming.series.len())?;
     let (first_ref, floats, histograms) =
         (refs.len(), incoming.floats.len(), incoming.histograms.len());
@@ -134,7 +134,7 @@ fn time_series(
             1 => {
                 incoming
                     .allowance
-                    .take(field.elements() * size_of::<u32>())?;
+                    .spend(field.elements() * size_of::<u32>())?;
                 field.each_varint(|at| refs.push(u32::try_from(at).unwrap_or(u32::MAX)))?;
             }
             2 => {
@@ -150,7 +150,7 @@ fn time_series(
                 let message = field.bytes()?;
                 incoming
                     .allowance
-                    .take(2 * size_of::<Exemplar>() + message.len() * size_of::<u32>())?;
+                    .spend(2 * size_of::<Exemplar>() + message.len() * size_of::<u32>())?;
                 rest.exemplars.push(exemplar(message)?);
             }
             5 => rest.metadata(field.bytes()?)?,
@@ -323,7 +323,7 @@ impl Rest {
             return Ok(());
         }
         let texts = symbols.bytes(&[name, self.unit, self.help]);
-        incoming.allowance.take(2 * size_of::<Family>() + texts)?;
+        incoming.allowance.spend(2 * size_of::<Family>() + texts)?;
         let metric_type = metric_type(self.metric_type);
         incoming.families.push(Family {
             name: family_name(&symbols.text(name), metric_type).into(),

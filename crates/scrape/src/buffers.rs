@@ -31,14 +31,14 @@ impl Buffers {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<u8> {
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
         let mut idle = self.idle.lock().whole();
         let buffer = idle.buffers.pop().unwrap_or_default();
         idle.bytes -= buffer.capacity();
         buffer
     }
 
-    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+    pub(crate) fn return_buffer(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut idle = self.idle.lock().whole();
         let fits = buffer.capacity() <= KEPT_BYTES.min(self.most_bytes - idle.bytes);

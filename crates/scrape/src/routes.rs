@@ -7,7 +7,7 @@ mod listing;
 
 use crate::{JobConfig, Manager, selector, selector::Selector, why};
 use http::{HeaderMap, StatusCode};
-use listing::{Begun, Metadata, Targets, labels};
+use listing::{ListingResponse, Metadata, Targets, labels};
 use narthex_model::{
     LabelSet, relabel,
     storage::{Budget, Context, OverBudget},
@@ -92,7 +92,7 @@ type Make = fn(&Routes, &HashMap<String, String>) -> Result<Made, Refusal>;
 /// A response's data, or a list with its envelope.
 enum Made {
     Data(Value),
-    List(Begun),
+    List(ListingResponse),
 }
 
 impl Routes {
@@ -116,7 +116,7 @@ impl Routes {
             }
         };
         match made {
-            Ok(Made::List(begun)) => begun.respond(&headers),
+            Ok(Made::List(response)) => response.respond(&headers),
             Ok(Made::Data(data)) => {
                 let body = json!({ "status": "success", "data": data });
                 respond_json(body.to_string(), &headers)
@@ -166,8 +166,8 @@ fn targets(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Ref
     let pools = routes.manager.pools();
     let list = Targets::new(pools, text(query, "state"), text(query, "scrapePool"));
     let held_bytes = list.held_bytes();
-    let begun = Begun::of(list, held_bytes, &routes.limits.memory)?;
-    Ok(Made::List(begun))
+    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)?;
+    Ok(Made::List(response))
 }
 
 fn metadata(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Refusal> {
@@ -189,8 +189,8 @@ fn metadata(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Re
     let metric = text(query, "metric").map(str::to_owned);
     let list = Metadata::new(&routes.manager.pools(), selector, metric, limit);
     let held_bytes = list.held_bytes();
-    let begun = Begun::of(list, held_bytes, &routes.limits.memory)?;
-    Ok(Made::List(begun))
+    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)?;
+    Ok(Made::List(response))
 }
 
 fn pools(routes: &Routes, _: &HashMap<String, String>) -> Result<Made, Refusal> {

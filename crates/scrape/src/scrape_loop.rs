@@ -404,7 +404,7 @@ impl ScrapeLoop {
 
     async fn scrape(&mut self, time_ms: i64) {
         let start = Instant::now();
-        let mut body = self.shared.buffers.take();
+        let mut body = self.shared.buffers.take_buffer();
         let fetched = match (&self.origin, &self.forced_error) {
             (Origin::Http(_), Some(reason)) => Err(NoBody::Forced(Arc::clone(reason))),
             (Origin::Http(http), None) => {
@@ -427,7 +427,7 @@ impl ScrapeLoop {
         } else {
             run()
         };
-        self.shared.buffers.give_back(body);
+        self.shared.buffers.return_buffer(body);
         self.active.set_status(status);
     }
 

@@ -32,10 +32,10 @@ pub(crate) fn parse(text: &str, ctx: &Context) -> Result<Selector, String> {
     if let Some(name) = reader.name() {
         matchers.push(Matcher::equal(METRIC_NAME, name));
     }
-    if reader.take("{") {
-        while !reader.take("}") {
+    if reader.take_token("{") {
+        while !reader.take_token("}") {
             matchers.push(reader.matcher()?);
-            if !reader.take(",") && !reader.rest.starts_with('}') {
+            if !reader.take_token(",") && !reader.rest.starts_with('}') {
                 return Err(reader.expected("\",\" or \"}\""));
             }
         }
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         format!("parse error: expected {what} before {:?}", self.rest)
     }
 
-    fn take(&mut self, token: &str) -> bool {
+    fn take_token(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
                 self.rest = rest.trim_start();
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
             ("=", MatchOp::Equal),
         ]
         .into_iter()
-        .find(|(token, _)| self.take(token));
+        .find(|(token, _)| self.take_token(token));
         match op {
             Some((_, op)) => {
                 let value = self.string()?;

@@ -76,7 +76,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn of(target: &Target) -> Self {
+    fn from_target(target: &Target) -> Self {
         Self {
             discovered: target.discovered.clone(),
             interval: target.interval,
@@ -93,7 +93,7 @@ impl ActiveTarget {
     pub(crate) fn new(pool: &str, target: Target) -> Self {
         Self {
             pool: pool.to_owned(),
-            found: Mutex::new(Found::of(&target)),
+            found: Mutex::new(Found::from_target(&target)),
             target,
             status: Mutex::default(),
             schema: Mutex::default(),
@@ -132,7 +132,7 @@ impl ActiveTarget {
 
     /// Records how the same target was discovered again.
     pub(crate) fn find(&self, target: &Target) {
-        *lock(&self.found) = Found::of(target);
+        *lock(&self.found) = Found::from_target(target);
     }
 
     /// Returns the schema of the last round, and how many of its families are synthetic.

@@ -124,7 +124,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    fn take_bytes(&mut self, length: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(length)?;
         let taken = self.bytes.get(self.at..end)?;
         self.at = end;
@@ -132,15 +132,15 @@ impl<'a> Reader<'a> {
     }
 
     fn u8(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
+        self.take_bytes(1)?.first().copied()
     }
 
     fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
+        Some(u16::from_be_bytes(self.take_bytes(2)?.try_into().ok()?))
     }
 
     fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
+        Some(u32::from_be_bytes(self.take_bytes(4)?.try_into().ok()?))
     }
 
     /// Parses a name into the form of master files, including its last dot.
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
                     if wire_bytes > MAX_NAME_BYTES {
                         return None;
                     }
-                    push_label(&mut out, self.take(usize::from(length))?);
+                    push_label(&mut out, self.take_bytes(usize::from(length))?);
                 }
                 0xc0.. => {
                     let target = usize::from(length & 0x3f) << 8 | usize::from(self.u8()?);
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         let record = match kind {
             1 => Record::A(Ipv4Addr::from(self.u32()?)),
             28 => {
-                let octets: [u8; 16] = self.take(16)?.try_into().ok()?;
+                let octets: [u8; 16] = self.take_bytes(16)?.try_into().ok()?;
                 Record::Aaaa(Ipv6Addr::from(octets))
             }
             2 => Record::Ns(self.name()?),

@@ -12,7 +12,7 @@ fn scan(pattern: String) -> Scan {
 }
 
 /// Returns the sources with their numbers of targets, sorted.
-fn told(groups: &[TargetGroup], dir: &TempDir) -> Vec<(String, usize)> {
+fn summary(groups: &[TargetGroup], dir: &TempDir) -> Vec<(String, usize)> {
     let root = format!("{}/", dir.path().display());
     let short = |source: &str| source.strip_prefix(&root).expect("inside").to_owned();
     let mut told: Vec<_> = groups
@@ -32,25 +32,25 @@ fn want(groups: &[(&str, usize)]) -> Vec<(String, usize)> {
 fn files_come_change_break_and_go() {
     let dir = TempDir::new("file-sd");
     let mut scan = scan(format!("{}/*.json", dir.path().display()));
-    assert_eq!(told(&scan.round(), &dir), want(&[]));
+    assert_eq!(summary(&scan.round(), &dir), want(&[]));
     dir.write("a.json", r#"[{"targets":["x","y"]},{"targets":["z"]}]"#);
     dir.write("b.json", r#"[{"targets":["b"]}]"#);
     let all = want(&[("a.json:0", 2), ("a.json:1", 1), ("b.json:0", 1)]);
     let groups = scan.round();
-    assert_eq!(told(&groups, &dir), all);
+    assert_eq!(summary(&groups, &dir), all);
     let path = dir.join("a.json").display().to_string();
     assert_eq!(groups[0].labels["__meta_filepath"], path);
     // A broken file keeps its groups: none are reported.
     dir.write("a.json", "[{");
-    assert_eq!(told(&scan.round(), &dir), want(&[("b.json:0", 1)]));
+    assert_eq!(summary(&scan.round(), &dir), want(&[("b.json:0", 1)]));
     // The old groups are still known: fixing the file with fewer groups removes the rest.
     dir.write("a.json", r#"[{"targets":["x"]}]"#);
     let mended = want(&[("a.json:0", 1), ("a.json:1", 0), ("b.json:0", 1)]);
-    assert_eq!(told(&scan.round(), &dir), mended);
+    assert_eq!(summary(&scan.round(), &dir), mended);
     std::fs::remove_file(dir.join("a.json")).expect("it is there");
     let gone = want(&[("a.json:0", 0), ("b.json:0", 1)]);
-    assert_eq!(told(&scan.round(), &dir), gone);
-    assert_eq!(told(&scan.round(), &dir), want(&[("b.json:0", 1)]));
+    assert_eq!(summary(&scan.round(), &dir), gone);
+    assert_eq!(summary(&scan.round(), &dir), want(&[("b.json:0", 1)]));
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::objects::Kind;
-use super::world::{Change, Event};
+use super::cluster_state::{Change, Event};
+use super::objects::Resource;
 use crate::error::DiscoveryError;
 use crate::metrics;
 
@@ -52,7 +52,7 @@ pub(crate) struct Query {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(bound = "K: Kind")]
+#[serde(bound = "K: Resource")]
 struct List<K> {
     #[serde(default)]
     metadata: ListMeta,
@@ -105,7 +105,7 @@ impl From<narthex_net::NetError> for Failure {
 }
 
 /// Lists and watches until the receiver is gone.
-pub(crate) async fn follow<K: Kind>(api: Arc<Api>, query: Query, events: mpsc::Sender<Event>) {
+pub(crate) async fn follow<K: Resource>(api: Arc<Api>, query: Query, events: mpsc::Sender<Event>) {
     let mut pauses = Pauses::new();
     let mut version: Option<String> = None;
     loop {
@@ -164,7 +164,7 @@ pub(crate) async fn follow<K: Kind>(api: Arc<Api>, query: Query, events: mpsc::S
 
 impl Api {
     /// Returns every object, and the version from which a watch continues.
-    async fn list<K: Kind>(&self, query: &Query) -> Result<(String, Vec<K>), Failure> {
+    async fn list<K: Resource>(&self, query: &Query) -> Result<(String, Vec<K>), Failure> {
         let mut objects = Vec::new();
         let mut next: Option<String> = None;
         let mut body = Vec::new();
@@ -192,7 +192,7 @@ impl Api {
     }
 
     /// Sends changes after `version`, updating it; returns when the API ends the watch.
-    async fn watch<K: Kind>(
+    async fn watch<K: Resource>(
         &self,
         query: &Query,
         version: &mut String,
@@ -295,7 +295,7 @@ impl Lines {
 }
 
 /// Parses one line of a watch; the inner `None` is a bookmark or an empty line.
-fn read_event<K: Kind>(
+fn read_event<K: Resource>(
     line: &[u8],
     query: &Query,
     version: &mut String,
@@ -422,7 +422,7 @@ pub(crate) fn fuzz_lines(data: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
 }
 
 /// Parses a list and a watch's lines, for the fuzz target.
-pub(crate) fn fuzz_read<K: Kind>(data: &[u8]) {
+pub(crate) fn fuzz_read<K: Resource>(data: &[u8]) {
     let query = Query {
         path: "/x".to_owned(),
         namespace: String::new(),

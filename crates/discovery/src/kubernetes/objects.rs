@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use super::world::{Change, Event};
+use super::cluster_state::{Change, Event};
 use crate::config::Role;
 
 /// An object type that the API lists and watches.
-pub(crate) trait Kind: DeserializeOwned + Clone + PartialEq + Send + 'static {
+pub(crate) trait Resource: DeserializeOwned + Clone + PartialEq + Send + 'static {
     /// The API group's path and the plural name.
     const PATH: (&'static str, &'static str);
     /// Role whose selector restricts it.
@@ -23,7 +23,7 @@ pub(crate) trait Kind: DeserializeOwned + Clone + PartialEq + Send + 'static {
 }
 
 /// Returns the path that lists a kind, in one namespace or (with an empty one) in all.
-pub(crate) fn path<K: Kind>(namespace: &str) -> String {
+pub(crate) fn path<K: Resource>(namespace: &str) -> String {
     let (group, plural) = K::PATH;
     if namespace.is_empty() {
         format!("{group}/{plural}")
@@ -270,10 +270,10 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
     }
 }
 
-macro_rules! kinds {
+macro_rules! resources {
     ($($name:ident at $group:literal $plural:literal, role $role:expr;)*) => {
         $(
-            impl Kind for $name {
+            impl Resource for $name {
                 const PATH: (&'static str, &'static str) = ($group, $plural);
                 const ROLE: Option<Role> = $role;
 
@@ -289,7 +289,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+resources! {
     Pod at "/api/v1" "pods", role Some(Role::Pod);
     Node at "/api/v1" "nodes", role Some(Role::Node);
     Service at "/api/v1" "services", role Some(Role::Service);

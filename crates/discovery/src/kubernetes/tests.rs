@@ -126,7 +126,7 @@ fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Value {
 async fn pods_come_change_and_go() {
     let fake = Fake::start().await;
     for name in ["p1", "p2", "p3", "p4", "p5"] {
-        fake.put(PODS, pod(name, |_| {}));
+        fake.put_object(PODS, pod(name, |_| {}));
     }
     let mut running = run(&fake, Role::Pod, |_| {});
     let groups = running.targets(15).await;
@@ -159,19 +159,19 @@ async fn pods_come_change_and_go() {
     );
     assert_eq!(fake.lists(), 1, "pages of one list");
 
-    fake.put(PODS, pod("p6", |_| {}));
+    fake.put_object(PODS, pod("p6", |_| {}));
     running.targets(18).await;
     fake.delete(PODS, "ns/p6");
     running.targets(15).await;
     // A pod that is starting has no address, so no targets either.
-    fake.put(PODS, pod("p1", |pod| pod["status"]["podIP"] = Value::Null));
+    fake.put_object(PODS, pod("p1", |pod| pod["status"]["podIP"] = Value::Null));
     running.targets(12).await;
     // A new version with the same labels is not reported.
-    fake.put(
+    fake.put_object(
         PODS,
         pod("p2", |pod| pod["status"]["startTime"] = "now".into()),
     );
-    fake.put(
+    fake.put_object(
         PODS,
         pod("p3", |pod| pod["status"]["phase"] = "Failed".into()),
     );
@@ -186,13 +186,13 @@ async fn pods_come_change_and_go() {
 #[tokio::test]
 async fn a_watch_goes_on_where_the_last_one_ended() {
     let fake = Fake::start().await;
-    fake.put(PODS, pod("p1", |_| {}));
+    fake.put_object(PODS, pod("p1", |_| {}));
     let mut running = run(&fake, Role::Pod, |_| {});
     running.targets(3).await;
     // The bookmark carries no pod, only a version: the API may now forget older ones.
     fake.bookmark(PODS);
     fake.hang_up();
-    fake.put(PODS, pod("p2", |_| {}));
+    fake.put_object(PODS, pod("p2", |_| {}));
     running.targets(6).await;
     assert_eq!(fake.lists(), 1);
     let asked = fake.asked();
@@ -204,13 +204,13 @@ async fn a_watch_goes_on_where_the_last_one_ended() {
 async fn forgotten_versions_are_made_up_for_by_a_list() {
     let fake = Fake::start().await;
     for name in ["p1", "p2", "p3"] {
-        fake.put(PODS, pod(name, |_| {}));
+        fake.put_object(PODS, pod(name, |_| {}));
     }
     let mut running = run(&fake, Role::Pod, |_| {});
     running.targets(9).await;
     fake.delete(PODS, "ns/p2");
     fake.forget();
-    fake.put(
+    fake.put_object(
         PODS,
         pod("p4", |pod| pod["spec"]["initContainers"] = Value::Null),
     );
@@ -229,7 +229,7 @@ async fn forgotten_versions_are_made_up_for_by_a_list() {
         PODS,
         json!({ "type": "ERROR", "object": { "code": 410, "message": "too old" } }),
     );
-    fake.put(PODS, pod("p5", |_| {}));
+    fake.put_object(PODS, pod("p5", |_| {}));
     running
         .until(|groups| groups.contains_key("pod/ns/p5"))
         .await;
@@ -237,7 +237,7 @@ async fn forgotten_versions_are_made_up_for_by_a_list() {
         PODS,
         json!({ "type": "ADDED", "object": { "metadata": { "name": 5 } } }),
     );
-    fake.put(PODS, pod("p6", |_| {}));
+    fake.put_object(PODS, pod("p6", |_| {}));
     running
         .until(|groups| groups.contains_key("pod/ns/p6"))
         .await;
@@ -249,12 +249,12 @@ async fn an_api_that_refuses_keeps_the_targets() {
     let fake = Fake::start().await;
     fake.refuse(Some(403));
     let mut running = run(&fake, Role::Pod, |_| {});
-    fake.put(PODS, pod("p1", |_| {}));
+    fake.put_object(PODS, pod("p1", |_| {}));
     fake.refuse(None);
     running.targets(3).await;
     fake.refuse(Some(500));
     fake.hang_up();
-    fake.put(PODS, pod("p2", |_| {}));
+    fake.put_object(PODS, pod("p2", |_| {}));
     fake.refuse(None);
     running.targets(6).await;
 }
@@ -266,26 +266,26 @@ async fn pods_get_labels_of_what_is_around_them() {
         |kind: &str, name: &str| json!([{ "kind": kind, "name": name, "controller": true }]);
     let owned = |name: &str, owner: Value| json!({ "metadata": { "name": name, "namespace": "ns", "ownerReferences": owner } });
     let node = |zone: &str| json!({ "metadata": { "name": "node-1", "labels": { "zone": zone } }, "status": {} });
-    fake.put(NODES, node("a"));
-    fake.put(
+    fake.put_object(NODES, node("a"));
+    fake.put_object(
         NAMESPACES,
         json!({ "metadata": { "name": "ns", "annotations": { "team": "x" } } }),
     );
-    fake.put(REPLICA_SETS, owned("web-7", owner("Deployment", "web")));
-    fake.put(JOBS, owned("night-1", owner("CronJob", "night")));
-    fake.put(
+    fake.put_object(REPLICA_SETS, owned("web-7", owner("Deployment", "web")));
+    fake.put_object(JOBS, owned("night-1", owner("CronJob", "night")));
+    fake.put_object(
         PODS,
         pod("web", |pod| {
             pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web-7");
         }),
     );
-    fake.put(
+    fake.put_object(
         PODS,
         pod("night", |pod| {
             pod["metadata"]["ownerReferences"] = owner("Job", "night-1");
         }),
     );
-    fake.put(
+    fake.put_object(
         PODS,
         pod("elsewhere", |pod| pod["spec"]["nodeName"] = "node-2".into()),
     );
@@ -323,7 +323,7 @@ async fn pods_get_labels_of_what_is_around_them() {
         groups["pod/ns/elsewhere"].targets.is_empty(),
         "an unknown node"
     );
-    fake.put(NODES, node("b"));
+    fake.put_object(NODES, node("b"));
     let moved = |groups: &Groups| label(groups, "web", "node_label_zone").as_deref() == Some("b");
     running.until(moved).await;
     fake.delete(NODES, "node-1");
@@ -349,9 +349,9 @@ async fn nodes_are_reached_at_their_best_address() {
         address("Hostname", "n1.example"),
         address("InternalIP", "10.0.0.9")
     ]);
-    fake.put(NODES, node("n1", both));
-    fake.put(NODES, node("n2", json!([address("ExternalIP", "fe80::1")])));
-    fake.put(NODES, node("n3", Value::Null));
+    fake.put_object(NODES, node("n1", both));
+    fake.put_object(NODES, node("n2", json!([address("ExternalIP", "fe80::1")])));
+    fake.put_object(NODES, node("n3", Value::Null));
     let mut running = run(&fake, Role::Node, |_| {});
     let groups = running.targets(2).await;
     assert_eq!(
@@ -392,7 +392,7 @@ async fn services_say_how_they_are_reached() {
         let spec = json!({
             "type": kind, "ports": ports, "clusterIP": "10.3.0.1", "externalName": "ext.example",
         });
-        fake.put(SERVICES, service(name, spec));
+        fake.put_object(SERVICES, service(name, spec));
     }
     let mut running = run(&fake, Role::Service, |_| {});
     let groups = running.targets(3).await;
@@ -420,7 +420,7 @@ async fn services_say_how_they_are_reached() {
 #[tokio::test]
 async fn ingresses_have_a_target_for_each_path() {
     let fake = Fake::start().await;
-    fake.put(
+    fake.put_object(
         INGRESSES,
         json!({
             "metadata": { "name": "i", "namespace": "ns" },
@@ -487,9 +487,9 @@ fn two_ports(name: &str) -> Value {
 #[tokio::test]
 async fn endpoints_are_joined_with_their_pods_and_services() {
     let fake = Fake::start().await;
-    fake.put(ENDPOINTS, endpoints());
-    fake.put(SERVICES, service("web", json!({ "type": "ClusterIP" })));
-    fake.put(PODS, two_ports("p1"));
+    fake.put_object(ENDPOINTS, endpoints());
+    fake.put_object(SERVICES, service("web", json!({ "type": "ClusterIP" })));
+    fake.put_object(PODS, two_ports("p1"));
     let mut running = run(&fake, Role::Endpoints, |_| {});
     let groups = running.targets(4).await;
     let group = &groups["endpoints/ns/web"];
@@ -534,7 +534,7 @@ async fn endpoints_are_joined_with_their_pods_and_services() {
         pod["status"]["phase"] = "Failed".into();
         pod
     };
-    fake.put(PODS, failed(two_ports("p1")));
+    fake.put_object(PODS, failed(two_ports("p1")));
     let phase = "__meta_kubernetes_pod_phase";
     running
         .until(|groups| groups["endpoints/ns/web"].targets[0][phase] == "Failed")
@@ -575,10 +575,10 @@ async fn endpoint_slices_are_joined_once_for_both_families() {
     let dual = json!({
         "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"],
     });
-    fake.put(SERVICES, service("web", dual));
-    fake.put(SLICES, slice("web-4", "IPv4"));
-    fake.put(SLICES, slice("web-6", "IPv6"));
-    fake.put(PODS, two_ports("p1"));
+    fake.put_object(SERVICES, service("web", dual));
+    fake.put_object(SLICES, slice("web-4", "IPv4"));
+    fake.put_object(SLICES, slice("web-6", "IPv6"));
+    fake.put_object(PODS, two_ports("p1"));
     let mut running = run(&fake, Role::EndpointSlice, |_| {});
     let groups = running.targets(3).await;
     assert!(groups["endpointslice/ns/web-6"].targets.is_empty());
@@ -626,8 +626,8 @@ async fn endpoint_slices_are_joined_once_for_both_families() {
 #[tokio::test]
 async fn namespaces_and_selectors_narrow_down_what_is_asked() {
     let fake = Fake::start().await;
-    fake.put(PODS, pod("p1", |_| {}));
-    fake.put(
+    fake.put_object(PODS, pod("p1", |_| {}));
+    fake.put_object(
         PODS,
         pod("p2", |pod| pod["metadata"]["namespace"] = "other".into()),
     );

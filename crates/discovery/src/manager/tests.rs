@@ -101,7 +101,7 @@ async fn settings_that_cannot_be_used_leave_the_rest_of_the_job() {
 fn report(manager: &Manager, at: usize, source: &str, address: &str) {
     let id = manager.shared.lock().providers[at].id;
     let group = TargetGroup::of_addresses(source, [address.to_owned()], LabelMap::new());
-    manager.shared.take(id, vec![group]);
+    manager.shared.accept_report(id, vec![group]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,12 +144,14 @@ async fn an_empty_group_is_forgotten_and_a_stopped_discoverer_not_heard() {
     let sets = targets.next().await.expect("running");
     assert_eq!(addresses(&sets, "a"), ["x", "y"]);
     let id = manager.shared.lock().providers[0].id;
-    manager.shared.take(id, vec![TargetGroup::gone("s")]);
+    manager
+        .shared
+        .accept_report(id, vec![TargetGroup::gone("s")]);
     let sets = targets.next().await.expect("running");
     assert_eq!(addresses(&sets, "a"), ["x"]);
     manager.apply(jobs(&[("a", vec![statics(&["z"])])]));
     let late = TargetGroup::of_addresses("s", ["late".to_owned()], LabelMap::new());
-    manager.shared.take(id, vec![late]);
+    manager.shared.accept_report(id, vec![late]);
     let sets = targets.next().await.expect("running");
     assert_eq!(addresses(&sets, "a"), ["z"]);
 }

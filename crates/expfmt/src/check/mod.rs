@@ -36,7 +36,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    fn of(error: &ParseError) -> Self {
+    fn from_error(error: &ParseError) -> Self {
         Self {
             offset: error.offset,
             line: error.line,
@@ -63,7 +63,7 @@ const MOST: usize = 1_000;
 pub fn check(format: Format, body: &[u8]) -> Vec<Problem> {
     let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
     let parsed = parser.parse(format, body, 0, &mut KeepLabels);
-    let unreadable = parsed.err().map(|error| Problem::of(&error));
+    let unreadable = parsed.err().map(|error| Problem::from_error(&error));
     let mut problems = match format {
         Format::Protobuf => Vec::new(),
         Format::Text | Format::OpenMetrics => families::check(format, body),

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** everything here is a hint: without it a body yields the same result, only slower.
 
-use super::message::Kind;
+use super::message::FamilyType;
 use crate::hash::hash;
 use std::{collections::HashMap, ops::Range};
 
@@ -16,7 +16,7 @@ pub(crate) struct Walked {
 }
 
 /// Look-up tables are dropped after this many rounds without anything unexpected.
-const CALM_ROUNDS: u8 = 8;
+const STABLE_ROUNDS: u8 = 8;
 
 /// Families and metrics in order of appearance.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct Family {
     head: Range<u32>,
     /// Hash of its name.
     name: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: FamilyType,
     pub(super) entries: Range<u32>,
 }
 
@@ -102,7 +102,7 @@ impl Order {
         prefix
     }
 
-    pub(super) fn push_family(&mut self, head: &[u8], name: u64, kind: Kind) {
+    pub(super) fn push_family(&mut self, head: &[u8], name: u64, kind: FamilyType) {
         let from = offset(self.bytes.len());
         self.bytes.extend_from_slice(head);
         let entries = offset(self.entries.len());
@@ -147,7 +147,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn of(order: &Order) -> Self {
+    pub(super) fn new(order: &Order) -> Self {
         let mut index = Self::default();
         for (at, family) in (0u32..).zip(&order.families) {
             index.families.insert(hash(order.head(family)), at);
@@ -178,7 +178,7 @@ impl Family {
 pub(crate) struct MessageMemory {
     pub(super) order: Order,
     pub(super) index: Option<Index>,
-    calm_rounds: u8,
+    stable_rounds: u8,
 }
 
 impl MessageMemory {
@@ -188,8 +188,8 @@ impl MessageMemory {
     }
 
     /// Reports whether rounds were as expected for so long that look-up tables are not worth their memory.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.calm_rounds >= CALM_ROUNDS
+    pub(crate) fn is_stable(&self) -> bool {
+        self.stable_rounds >= STABLE_ROUNDS
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -207,11 +207,11 @@ impl MessageMemory {
             order.shrink();
             self.order = order;
             self.index = None;
-            self.calm_rounds = 0;
+            self.stable_rounds = 0;
             return;
         }
-        self.calm_rounds = self.calm_rounds.saturating_add(1);
-        if self.is_calm() {
+        self.stable_rounds = self.stable_rounds.saturating_add(1);
+        if self.is_stable() {
             self.index = None;
         }
         if self.order.entries.len() > 2 * walked.metrics + 64 {

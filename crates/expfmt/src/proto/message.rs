@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Metric type by its number in messages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum FamilyType {
     #[default]
     Counter,
     Gauge,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     GaugeHistogram,
 }
 
-impl Kind {
+impl FamilyType {
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         Some(match number {
             0 => Self::Counter,
@@ -108,7 +108,11 @@ pub(crate) struct Message {
 
 impl Message {
     /// Decodes a metric of a family of this kind.
-    pub(crate) fn read(&mut self, mut reader: Reader<'_>, kind: Kind) -> Result<(), ParseError> {
+    pub(crate) fn read(
+        &mut self,
+        mut reader: Reader<'_>,
+        kind: FamilyType,
+    ) -> Result<(), ParseError> {
         self.restart(reader.at);
         while let Some((number, value)) = reader.field()? {
             if number == 1 {
@@ -124,9 +128,13 @@ impl Message {
             } else if number == kind.field() {
                 let message = value.message();
                 match kind {
-                    Kind::Counter | Kind::Gauge | Kind::Untyped => self.read_simple(message)?,
-                    Kind::Summary => self.read_summary(message)?,
-                    Kind::Histogram | Kind::GaugeHistogram => self.read_histogram(message)?,
+                    FamilyType::Counter | FamilyType::Gauge | FamilyType::Untyped => {
+                        self.read_simple(message)?;
+                    }
+                    FamilyType::Summary => self.read_summary(message)?,
+                    FamilyType::Histogram | FamilyType::GaugeHistogram => {
+                        self.read_histogram(message)?;
+                    }
                 }
             }
         }
@@ -239,7 +247,7 @@ impl Message {
     ///
     /// # Errors
     /// Fails when spans and buckets do not agree.
-    pub(crate) fn native(&self, kind: Kind) -> Result<Histogram, String> {
+    pub(crate) fn native(&self, kind: FamilyType) -> Result<Histogram, String> {
         let is_float = self.count_float > 0.0 || self.zero_count_float > 0.0;
         let mut histogram = Histogram {
             histogram_schema: self.schema,
@@ -269,8 +277,8 @@ impl Message {
 }
 
 /// Returns the reset hint of a histogram by its family's kind.
-pub(crate) fn reset_hint(kind: Kind) -> ResetHint {
-    if kind == Kind::GaugeHistogram {
+pub(crate) fn reset_hint(kind: FamilyType) -> ResetHint {
+    if kind == FamilyType::GaugeHistogram {
         ResetHint::Gauge
     } else {
         ResetHint::Unknown

@@ -5,16 +5,16 @@
 
 use super::{
     memory::{Index, MessageMemory, Order, Shape, Walked},
-    message::{Kind, Message, Point, contradiction, read_exemplar, read_labels, reset_hint},
+    message::{FamilyType, Message, Point, contradiction, read_exemplar, read_labels, reset_hint},
     wire::Reader,
 };
 use crate::{
+    body_builder::BodyBuilder,
     buckets::{self, Classic, Refusal},
     cells::HIDDEN,
     error::{ParseError, ParseErrorKind},
     families::About,
     hash::hash,
-    intake::Intake,
     number,
 };
 use narthex_model::{ColumnId, Histogram, LabelSet, LabelSetBuilder, METRIC_NAME, cell};
@@ -29,14 +29,14 @@ const LOOK_AHEAD: usize = 4;
 pub(crate) fn walk(
     memory: &mut MessageMemory,
     body: &[u8],
-    intake: &mut Intake<'_>,
+    builder: &mut BodyBuilder<'_>,
 ) -> Result<Walked, ParseError> {
     let first = memory.order.entries.is_empty();
     let mut pass = Pass {
         body,
         order: &memory.order,
         index: &mut memory.index,
-        intake,
+        builder,
         building: first.then(Order::default),
         message: Message::default(),
         bounds: Vec::new(),
@@ -60,7 +60,7 @@ struct Pass<'a, 'b, 'i> {
     body: &'b [u8],
     order: &'a Order,
     index: &'a mut Option<Index>,
-    intake: &'a mut Intake<'i>,
+    builder: &'a mut BodyBuilder<'i>,
     building: Option<Order>,
     message: Message,
     /// Bits of the message's quantiles or bucket bounds.
@@ -74,7 +74,7 @@ struct Pass<'a, 'b, 'i> {
 
 /// The family whose metrics are being read.
 struct Current {
-    kind: Kind,
+    kind: FamilyType,
     /// Hash of its name.
     name: u64,
     /// Entries that may come, in the known order.
@@ -112,7 +112,7 @@ impl<'b> Pass<'_, 'b, '_> {
         if let Some(unit) = unit {
             let name = name_of(reader)?;
             // Ignore a unit that is not text.
-            self.intake.unit(name, unit.text().unwrap_or_default());
+            self.builder.unit(name, unit.text().unwrap_or_default());
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl<'b> Pass<'_, 'b, '_> {
             return None;
         }
         let head = head_of(reader)?;
-        let index = self.index.get_or_insert_with(|| Index::of(self.order));
+        let index = self.index.get_or_insert_with(|| Index::new(self.order));
         let at = *index.families.get(&hash(head))? as usize;
         begins(at)?;
         self.build();
@@ -141,14 +141,14 @@ impl<'b> Pass<'_, 'b, '_> {
 
     /// Parses a family that is not known, or not with this head.
     fn new_family(&mut self, reader: Reader<'b>) -> Result<Current, ParseError> {
-        let (mut name, mut help, mut kind, mut metrics) = ("", "", Kind::default(), 0);
+        let (mut name, mut help, mut kind, mut metrics) = ("", "", FamilyType::default(), 0);
         let mut fields = reader;
         while let Some((number, value)) = fields.field()? {
             match number {
                 1 => name = value.message().text()?,
                 2 => help = value.message().text()?,
                 3 => {
-                    kind = Kind::from_number(value.integer())
+                    kind = FamilyType::from_number(value.integer())
                         .ok_or_else(|| reader.error("an unknown metric type"))?;
                 }
                 4 => metrics += 1,
@@ -168,8 +168,8 @@ impl<'b> Pass<'_, 'b, '_> {
         if name.is_empty() {
             return Err(reader.error("a metric family without a name"));
         }
-        self.intake.about(name, About::Type(kind.metric_type()));
-        self.intake.about(name, About::Help(help.to_owned()));
+        self.builder.about(name, About::Type(kind.metric_type()));
+        self.builder.about(name, About::Help(help.to_owned()));
         self.build();
         if let (Some(building), Some(head)) = (&mut self.building, head_of(reader)) {
             building.push_family(head, name_hash, kind);
@@ -194,7 +194,7 @@ impl<'b> Pass<'_, 'b, '_> {
         let kind = current.kind;
         self.message.read(reader, kind)?;
         let native = kind.is_histogram()
-            && self.intake.options.native_histograms
+            && self.builder.options.native_histograms
             && self.message.is_native();
         self.bounds.clear();
         let bounds = self
@@ -214,7 +214,7 @@ impl<'b> Pass<'_, 'b, '_> {
         let mut known = expected.filter(|_| !self.message.scattered);
         let mut found = false;
         if known.is_none() && !self.order.entries.is_empty() && !self.message.scattered {
-            let index = self.index.get_or_insert_with(|| Index::of(self.order));
+            let index = self.index.get_or_insert_with(|| Index::new(self.order));
             known = index
                 .metric(current.name, shape.labels)
                 .filter(|at| self.order.fits(&self.order.entries[*at], shape));
@@ -245,10 +245,10 @@ impl<'b> Pass<'_, 'b, '_> {
             };
             building.push_entry(shape, &self.targets);
         }
-        let lines = self.put(reader, family, kind, native)?;
+        let lines = self.store_metric(reader, family, kind, native)?;
         match (known, found) {
-            (Some(_), false) => self.intake.stats.expected += lines,
-            (Some(_), true) => self.intake.stats.found += lines,
+            (Some(_), false) => self.builder.stats.expected += lines,
+            (Some(_), true) => self.builder.stats.found += lines,
             _ => {}
         }
         Ok(())
@@ -259,13 +259,13 @@ impl<'b> Pass<'_, 'b, '_> {
         &mut self,
         reader: Reader<'b>,
         family: Reader<'b>,
-        kind: Kind,
+        kind: FamilyType,
         native: bool,
     ) -> Result<(), ParseError> {
         let name = name_of(family)?;
         let labels = read_labels(reader)?;
         let blank = labels.iter().filter(|label| label.value().is_empty());
-        self.intake.blank = blank.cloned().collect();
+        self.builder.blank = blank.cloned().collect();
         let base = LabelSet::from_labels(labels).to_builder();
         let named = |suffix: &str, bound: Option<(&str, f64)>| -> LabelSet {
             let mut labels: LabelSetBuilder = base.clone();
@@ -276,21 +276,21 @@ impl<'b> Pass<'_, 'b, '_> {
             labels.finish()
         };
         let mut series = Vec::new();
-        let options = self.intake.options;
-        let converted = kind == Kind::Histogram || kind == Kind::GaugeHistogram;
+        let options = self.builder.options;
+        let converted = kind == FamilyType::Histogram || kind == FamilyType::GaugeHistogram;
         let converted = converted && !native && options.custom_buckets;
-        if !kind.is_histogram() && kind != Kind::Summary || native || converted {
+        if !kind.is_histogram() && kind != FamilyType::Summary || native || converted {
             series.push(named("", None));
         }
         let classic = kind.is_histogram()
             && (!(native || converted)
                 || options.classic_histograms && (converted || !self.message.points.is_empty()));
-        if kind == Kind::Summary || classic {
+        if kind == FamilyType::Summary || classic {
             series.push(named("_count", None));
             series.push(named("_sum", None));
         }
         let bounds = self.message.points.iter().map(|point| point.bound);
-        if kind == Kind::Summary {
+        if kind == FamilyType::Summary {
             series.extend(bounds.map(|bound| named("", Some(("quantile", bound)))));
         } else if classic {
             let open = self.message.lacks_infinity();
@@ -299,8 +299,8 @@ impl<'b> Pass<'_, 'b, '_> {
         }
         self.targets.clear();
         for labels in series {
-            let target = self.intake.column(&labels).map_err(|reason| {
-                self.intake.stats.lines += self.targets.len() + 1;
+            let target = self.builder.column(&labels).map_err(|reason| {
+                self.builder.stats.lines += self.targets.len() + 1;
                 ParseError::at(self.body, reader.at, ParseErrorKind::Refused { reason })
             })?;
             self.targets.push(target);
@@ -309,34 +309,37 @@ impl<'b> Pass<'_, 'b, '_> {
     }
 
     /// Stores a metric's samples; returns their number.
-    fn put(
+    fn store_metric(
         &mut self,
         reader: Reader<'b>,
         family: Reader<'b>,
-        kind: Kind,
+        kind: FamilyType,
         native: bool,
     ) -> Result<usize, ParseError> {
         let targets = std::mem::take(&mut self.targets);
-        self.intake.stats.lines += targets.len();
+        self.builder.stats.lines += targets.len();
         let time_ms = (self.message.time_ms != 0).then_some(self.message.time_ms);
-        let converted = kind.is_histogram() && !native && self.intake.options.custom_buckets;
+        let converted = kind.is_histogram() && !native && self.builder.options.custom_buckets;
         match targets.split_first() {
             Some((target, classic)) if native || converted => {
                 self.put_native(*target, reader, family, kind, native)?;
                 self.put_points(classic, kind, time_ms)?;
             }
-            Some((target, [])) if !kind.is_histogram() && kind != Kind::Summary => {
-                put_value(self.intake, *target, self.message.value, time_ms);
+            Some((target, [])) if !kind.is_histogram() && kind != FamilyType::Summary => {
+                put_value(self.builder, *target, self.message.value, time_ms);
                 if let Some(span) = self.message.exemplar.clone() {
-                    exemplar(self.intake, self.body, *target, span)?;
+                    exemplar(self.builder, self.body, *target, span)?;
                 }
             }
             _ => self.put_points(&targets, kind, time_ms)?,
         }
-        if let (Some(start_ms), true) = (self.message.start_ms, self.intake.options.start_times) {
+        if let (Some(start_ms), true) = (self.message.start_ms, self.builder.options.start_times) {
             for target in targets.iter().filter(|target| **target < HIDDEN) {
-                if self.intake.cells.get(*target).is_some() {
-                    self.intake.taken.starts.push((ColumnId(*target), start_ms));
+                if self.builder.cells.get(*target).is_some() {
+                    self.builder
+                        .collected
+                        .starts
+                        .push((ColumnId(*target), start_ms));
                 }
             }
         }
@@ -351,7 +354,7 @@ impl<'b> Pass<'_, 'b, '_> {
         target: u32,
         reader: Reader<'b>,
         family: Reader<'b>,
-        kind: Kind,
+        kind: FamilyType,
         native: bool,
     ) -> Result<(), ParseError> {
         let made = if native {
@@ -359,14 +362,14 @@ impl<'b> Pass<'_, 'b, '_> {
         } else {
             self.message.converted(kind)
         };
-        let options = &self.intake.options;
+        let options = &self.builder.options;
         let limits = (options.bucket_limit, options.max_histogram_schema);
         match made.map(|made| buckets::checked(made, limits.0, limits.1)) {
             Ok(Ok(histogram)) => {
                 let time_ms = (self.message.time_ms != 0).then_some(self.message.time_ms);
-                put_histogram(self.intake, target, histogram, time_ms);
+                put_histogram(self.builder, target, histogram, time_ms);
             }
-            Ok(Err(Refusal::TooManyBuckets)) => self.intake.taken.too_many_buckets = true,
+            Ok(Err(Refusal::TooManyBuckets)) => self.builder.collected.too_many_buckets = true,
             Ok(Err(Refusal::Inconsistent(what))) | Err(what) => {
                 return Err(contradiction(self.body, reader.at, name_of(family)?, what));
             }
@@ -378,23 +381,23 @@ impl<'b> Pass<'_, 'b, '_> {
     fn put_points(
         &mut self,
         targets: &[u32],
-        kind: Kind,
+        kind: FamilyType,
         time_ms: Option<i64>,
     ) -> Result<(), ParseError> {
         let [count, sum, points @ ..] = targets else {
             return Ok(());
         };
         let message = &self.message;
-        put_value(self.intake, *count, message.count, time_ms);
-        put_value(self.intake, *sum, message.sum, time_ms);
+        put_value(self.builder, *count, message.count, time_ms);
+        put_value(self.builder, *sum, message.sum, time_ms);
         for (target, point) in points.iter().zip(&message.points) {
-            put_value(self.intake, *target, point.value, time_ms);
+            put_value(self.builder, *target, point.value, time_ms);
             if let (Some(span), true) = (point.exemplar.clone(), kind.is_histogram()) {
-                exemplar(self.intake, self.body, *target, span)?;
+                exemplar(self.builder, self.body, *target, span)?;
             }
         }
         if let Some(target) = points.get(message.points.len()) {
-            put_value(self.intake, *target, message.count, time_ms);
+            put_value(self.builder, *target, message.count, time_ms);
         }
         Ok(())
     }
@@ -415,35 +418,40 @@ impl<'b> Pass<'_, 'b, '_> {
         for (slot, span) in (0u16..).zip(spans) {
             let bytes = &self.body[span.clone()];
             let read = || read_exemplar(self.body, span.clone());
-            self.intake.timed_exemplar(target, slot, bytes, read)?;
+            self.builder.timed_exemplar(target, slot, bytes, read)?;
         }
         Ok(())
     }
 }
 
-fn put_value(intake: &mut Intake<'_>, target: u32, value: f64, time_ms: Option<i64>) {
+fn put_value(builder: &mut BodyBuilder<'_>, target: u32, value: f64, time_ms: Option<i64>) {
     // A staleness marker on the wire is not a sample: the series ends by its absence.
     if !cell::is_stale(value) {
         let value = if value.is_nan() { cell::NAN } else { value };
-        intake.put_at(target, value, time_ms);
+        builder.put_at(target, value, time_ms);
     }
 }
 
-fn put_histogram(intake: &mut Intake<'_>, target: u32, histogram: Histogram, time_ms: Option<i64>) {
-    let fresh = intake.histogram(target, histogram);
-    if fresh {
-        intake.at(target, 0.0, true, time_ms);
+fn put_histogram(
+    builder: &mut BodyBuilder<'_>,
+    target: u32,
+    histogram: Histogram,
+    time_ms: Option<i64>,
+) {
+    let is_first = builder.histogram(target, histogram);
+    if is_first {
+        builder.at(target, 0.0, true, time_ms);
     }
 }
 
 fn exemplar(
-    intake: &mut Intake<'_>,
+    builder: &mut BodyBuilder<'_>,
     body: &[u8],
     target: u32,
     span: std::ops::Range<usize>,
 ) -> Result<(), ParseError> {
     let bytes = &body[span.clone()];
-    intake.exemplar(target, bytes, || read_exemplar(body, span.clone()))
+    builder.exemplar(target, bytes, || read_exemplar(body, span.clone()))
 }
 
 impl Message {
@@ -454,7 +462,7 @@ impl Message {
     }
 
     /// Returns the classic buckets as a native histogram with custom buckets.
-    fn converted(&self, kind: Kind) -> Result<Histogram, String> {
+    fn converted(&self, kind: FamilyType) -> Result<Histogram, String> {
         let classic = Classic {
             count: Some(self.count),
             sum: self.sum,

@@ -82,7 +82,7 @@ impl Memo {
         (ends && rest.starts_with(text)).then_some(text.len())
     }
 
-    fn put(&mut self, at: usize, label: Label, span: Range<usize>) {
+    fn set_label(&mut self, at: usize, label: Label, span: Range<usize>) {
         match self.labels.get_mut(at) {
             Some(entry) => *entry = (label, span),
             None => self.labels.push((label, span)),
@@ -157,7 +157,7 @@ impl<'a> Cursor<'a> {
         &rest[..end]
     }
 
-    fn take(&mut self, byte: u8, what: &'static str) -> Result<(), ParseError> {
+    fn expect_byte(&mut self, byte: u8, what: &'static str) -> Result<(), ParseError> {
         if self.peek() != Some(byte) {
             return Err(self.expected(what));
         }
@@ -235,7 +235,7 @@ impl<'a> Cursor<'a> {
         };
         self.at += keyword.len();
         let name = self.family_name()?;
-        self.take(b' ', "a blank after the metric name")?;
+        self.expect_byte(b' ', "a blank after the metric name")?;
         let (from, end) = (self.at, self.at + self.rest_of_line().len());
         if end >= self.body.len() {
             return Err(ParseError::at(self.body, end, ParseErrorKind::MissingEof));
@@ -304,7 +304,7 @@ impl<'a> Cursor<'a> {
             }
             if memo.same(0, &self.body[from..self.at], self.body).is_none() {
                 let label = Label::new(METRIC_NAME, self.text(from, self.at)?);
-                memo.put(0, label, from..self.at);
+                memo.set_label(0, label, from..self.at);
             }
             count = 1;
         } else if self.peek() != Some(b'{') {
@@ -347,7 +347,7 @@ impl<'a> Cursor<'a> {
                 Some(len) => self.at += len,
                 None => {
                     let label = self.label(may_name)?;
-                    memo.put(*count, label, from..self.at);
+                    memo.set_label(*count, label, from..self.at);
                 }
             }
             let (label, _) = &memo.labels[*count];
@@ -405,7 +405,7 @@ impl<'a> Cursor<'a> {
             Cow::Borrowed(self.text(from, self.at)?)
         };
         self.skip_free_blanks();
-        self.take(b'=', "'=' after a label name")?;
+        self.expect_byte(b'=', "'=' after a label name")?;
         self.skip_free_blanks();
         if self.peek() != Some(b'"') {
             return Err(self.expected("a quoted label value"));
@@ -467,7 +467,7 @@ impl<'a> Cursor<'a> {
         self.skip_blanks();
         // The last line may lack its newline.
         if self.at < self.body.len() {
-            self.take(b'\n', "the end of the line")?;
+            self.expect_byte(b'\n', "the end of the line")?;
         }
         Ok(Tail {
             value,
@@ -501,7 +501,7 @@ impl<'a> Cursor<'a> {
         if self.at >= self.body.len() {
             return Err(self.error(ParseErrorKind::MissingEof));
         }
-        self.take(b'\n', "the end of the line")?;
+        self.expect_byte(b'\n', "the end of the line")?;
         tail.end = self.at;
         Ok(tail)
     }
@@ -565,7 +565,7 @@ pub(crate) fn exemplar(body: &[u8], span: Range<usize>) -> Result<Exemplar, Pars
     let mut count = 0;
     cursor.label_list(&mut memo, &mut count, false)?;
     memo.labels.truncate(count);
-    cursor.take(b' ', "a blank before the exemplar's value")?;
+    cursor.expect_byte(b' ', "a blank before the exemplar's value")?;
     let value = cursor.value()?;
     let time_ms = match cursor.peek() {
         None => None,

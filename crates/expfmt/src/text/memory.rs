@@ -4,8 +4,8 @@
 
 use super::{
     Dialect,
-    hint::{Hint, Learner},
     lex::{Cursor, Memo, skip_other},
+    line_template::{Learner, LineTemplate},
     pool,
     tables::Tables,
 };
@@ -13,13 +13,13 @@ use crate::{error::ParseError, hash::hash, round::RoundStats};
 use std::sync::Arc;
 
 /// Tables for unexpected lines are dropped after this many rounds without any.
-const CALM_ROUNDS: u8 = 8;
+const STABLE_ROUNDS: u8 = 8;
 
 /// A walk's findings about the body's lines.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// The hint, if there was none before.
-    pub(super) learned: Option<Hint>,
+    /// The template, if there was none before.
+    pub(super) learned: Option<LineTemplate>,
     /// Series parsed in this walk: hash of their text and their target.
     pub(super) unknown: Vec<(u64, u32)>,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Walked {
 #[derive(Debug, Default)]
 pub(crate) struct LineMemory {
     pub(super) dialect: Dialect,
-    pub(super) hint: Arc<Hint>,
+    pub(super) template: Arc<LineTemplate>,
     pub(super) tables: Option<Tables>,
-    calm_rounds: u8,
+    stable_rounds: u8,
 }
 
 impl LineMemory {
@@ -48,15 +48,15 @@ impl LineMemory {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.hint.heap_bytes()
+        self.template.heap_bytes()
     }
 
     /// Reports whether lines were as expected for so long that look-up tables are not worth their memory.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.calm_rounds >= CALM_ROUNDS
+    pub(crate) fn is_stable(&self) -> bool {
+        self.stable_rounds >= STABLE_ROUNDS
     }
 
-    /// Decides whether this body's order becomes the hint, and whether the tables are still worth their memory.
+    /// Decides whether this body's order becomes the template, and whether the tables are still worth their memory.
     pub(crate) fn remember(
         &mut self,
         body: &[u8],
@@ -66,28 +66,31 @@ impl LineMemory {
     ) -> Result<(), ParseError> {
         let unexpected = stats.lines - stats.expected;
         let relearn = families_changed || stats.added > 0 || unexpected * 10 > stats.lines;
-        if let Some(hint) = walked.learned {
-            self.hint = pool::shared(hint);
+        if let Some(template) = walked.learned {
+            self.template = pool::shared(template);
             self.tables = None;
         } else if relearn {
             self.learn(body, walked.unknown)?;
         }
-        self.calm_rounds = if unexpected > 0 {
+        self.stable_rounds = if unexpected > 0 {
             0
         } else {
-            self.calm_rounds.saturating_add(1)
+            self.stable_rounds.saturating_add(1)
         };
-        if self.is_calm() {
+        if self.is_stable() {
             self.tables = None;
         }
         Ok(())
     }
 
-    /// Makes the body's order the next hint; `unknown` are its lines that the tables lack.
+    /// Makes the body's order the next template; `unknown` are its lines that the tables lack.
     fn learn(&mut self, body: &[u8], mut unknown: Vec<(u64, u32)>) -> Result<(), ParseError> {
         unknown.sort_unstable();
-        let tables = self.tables.take().unwrap_or_else(|| Tables::of(&self.hint));
-        let mut learner = Learner::with_capacity(self.hint.len());
+        let tables = self
+            .tables
+            .take()
+            .unwrap_or_else(|| Tables::new(&self.template));
+        let mut learner = Learner::with_capacity(self.template.len());
         let mut memo = Memo::default();
         let mut cursor = Cursor::new(body, 0, self.dialect);
         while let Some(byte) = cursor.peek() {
@@ -96,7 +99,7 @@ impl LineMemory {
             }
             let start = cursor.at;
             let (target, value_at) = match tables.look_up(body, start) {
-                Some((place, value_at)) => (Some(self.hint.target_before(place)), value_at),
+                Some((place, value_at)) => (Some(self.template.target_before(place)), value_at),
                 None => {
                     cursor.series(&mut memo)?;
                     cursor.skip_to_value();
@@ -111,7 +114,7 @@ impl LineMemory {
                 learner.line(body, start, value_at, tail.end, target);
             }
         }
-        self.hint = pool::shared(learner.finish(body));
+        self.template = pool::shared(learner.finish(body));
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The line formats: text 0.0.4 and OpenMetrics.
 
 mod common;
-mod hint;
 mod lex;
+mod line_template;
 mod memory;
 mod pass;
 mod pool;

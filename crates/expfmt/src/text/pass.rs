@@ -1,19 +1,19 @@
-//! One walk over one body of lines: along the hint while lines are as expected, line by line otherwise.
+//! One walk over one body of lines: along the template while lines are as expected, line by line otherwise.
 //!
 //! **Invariant:** a walk changes only the tables of the memory.
 
 use super::{
     Dialect,
-    hint::{Hint, Learner, Place, Reading, Rich, Run},
     lex::{Comment, Cursor, Memo, Tail, exemplar, skip_other},
+    line_template::{Learner, LineTemplate, Place, Reading, Rich, Run},
     memory::{LineMemory, Walked},
     tables::Tables,
 };
 use crate::{
+    body_builder::BodyBuilder,
     error::{ParseError, ParseErrorKind},
     families::About,
     hash::hash,
-    intake::Intake,
 };
 
 /// Unexpected lines between two requests for memory.
@@ -26,15 +26,15 @@ const LINES_AT_ONCE: usize = 1024;
 pub(crate) fn walk(
     memory: &mut LineMemory,
     body: &[u8],
-    intake: &mut Intake<'_>,
+    builder: &mut BodyBuilder<'_>,
 ) -> Result<Walked, ParseError> {
-    let first = memory.hint.len() == 0;
+    let first = memory.template.len() == 0;
     let mut pass = Pass {
         body,
         dialect: memory.dialect,
-        hint: &memory.hint,
+        template: &memory.template,
         tables: &mut memory.tables,
-        intake,
+        builder,
         learner: first.then(Learner::default),
         memo: Memo::default(),
         rich: Vec::new(),
@@ -49,14 +49,14 @@ pub(crate) fn walk(
 struct Pass<'a, 'b, 'i> {
     body: &'b [u8],
     dialect: Dialect,
-    hint: &'a Hint,
+    template: &'a LineTemplate,
     tables: &'a mut Option<Tables>,
-    intake: &'a mut Intake<'i>,
+    builder: &'a mut BodyBuilder<'i>,
     /// Filled while the first body is parsed, so that it is read once.
     learner: Option<Learner>,
     memo: Memo,
     rich: Vec<Rich>,
-    /// Number of lines that the hint did not foresee.
+    /// Number of lines that the template did not foresee.
     unexpected: usize,
     walked: Walked,
     /// Whether the end mark was read.
@@ -73,11 +73,14 @@ impl Pass<'_, '_, '_> {
     fn run(&mut self) -> Result<(), ParseError> {
         let (mut at, mut place, mut previous) = (0, Place::default(), 0);
         loop {
-            let run = self.along_the_hint(at, previous, place)?;
+            let run = self.along_the_template(at, previous, place)?;
             (at, place, previous) = (run.at, run.place, run.previous);
             let rest = &self.body[at..];
             // The last body ended with its end mark.
-            if place.entry > 0 && place.entry == self.hint.len() && self.hint.ends_with(rest) {
+            if place.entry > 0
+                && place.entry == self.template.len()
+                && self.template.ends_with(rest)
+            {
                 break;
             }
             if rest.is_empty() {
@@ -103,7 +106,7 @@ impl Pass<'_, '_, '_> {
         Ok(())
     }
 
-    fn along_the_hint(
+    fn along_the_template(
         &mut self,
         at: usize,
         previous: usize,
@@ -111,17 +114,17 @@ impl Pass<'_, '_, '_> {
     ) -> Result<Run, ParseError> {
         let mut into = Reading {
             dialect: self.dialect,
-            cells: &mut *self.intake.cells,
+            cells: &mut *self.builder.cells,
             rich: &mut self.rich,
         };
-        let run = self.hint.run(self.body, at, previous, place, &mut into);
+        let run = self.template.run(self.body, at, previous, place, &mut into);
         let lines = run.place.entry - place.entry;
-        self.intake.stats.lines += lines;
-        self.intake.stats.expected += lines;
+        self.builder.stats.lines += lines;
+        self.builder.stats.expected += lines;
         if !self.rich.is_empty() {
             let mut rich = std::mem::take(&mut self.rich);
             for line in &rich {
-                self.beside(line.target, line.fresh, &line.tail)?;
+                self.beside(line.target, line.is_first, &line.tail)?;
             }
             rich.clear();
             self.rich = rich;
@@ -130,12 +133,12 @@ impl Pass<'_, '_, '_> {
     }
 
     /// Stores a line's time and exemplar.
-    fn beside(&mut self, target: u32, fresh: bool, tail: &Tail) -> Result<(), ParseError> {
-        self.intake.at(target, tail.value, fresh, tail.time_ms);
+    fn beside(&mut self, target: u32, is_first: bool, tail: &Tail) -> Result<(), ParseError> {
+        self.builder.at(target, tail.value, is_first, tail.time_ms);
         if let Some(span) = &tail.exemplar {
             let bytes = &self.body[span.clone()];
             let read = || exemplar(self.body, span.clone());
-            self.intake.exemplar(target, bytes, read)?;
+            self.builder.exemplar(target, bytes, read)?;
         }
         Ok(())
     }
@@ -158,10 +161,10 @@ impl Pass<'_, '_, '_> {
         if let Some((place, value_at)) = self.look_up(start) {
             cursor.at = value_at;
             let tail = cursor.tail()?;
-            self.intake.stats.lines += 1;
-            let target = self.hint.target_before(place);
-            self.put_unexpected(target, &tail)?;
-            self.intake.stats.found += 1;
+            self.builder.stats.lines += 1;
+            let target = self.template.target_before(place);
+            self.store_unexpected(target, &tail)?;
+            self.builder.stats.found += 1;
             let at = tail.end;
             return Ok((Next { start, at }, Some(place)));
         }
@@ -169,13 +172,13 @@ impl Pass<'_, '_, '_> {
         cursor.skip_to_value();
         let value_at = cursor.at;
         let tail = cursor.tail()?;
-        self.intake.stats.lines += 1;
-        self.intake.blank.clear();
-        self.intake.blank.extend(self.memo.blank());
-        let target = self.intake.target_of(&parsed).map_err(|reason| {
+        self.builder.stats.lines += 1;
+        self.builder.blank.clear();
+        self.builder.blank.extend(self.memo.blank());
+        let target = self.builder.target_of(&parsed).map_err(|reason| {
             ParseError::at(self.body, start, ParseErrorKind::Refused { reason })
         })?;
-        self.put_unexpected(target, &tail)?;
+        self.store_unexpected(target, &tail)?;
         let at = tail.end;
         match &mut self.learner {
             Some(learner) => {
@@ -192,7 +195,7 @@ impl Pass<'_, '_, '_> {
     /// Requests memory for a line that takes some, as those after it may.
     fn make_room(&mut self, start: usize) -> Result<(), ParseError> {
         if self.unexpected.is_multiple_of(LINES_AT_ONCE) {
-            let room = self.intake.room_for_lines(LINES_AT_ONCE);
+            let room = self.builder.room_for_lines(LINES_AT_ONCE);
             room.map_err(|reason| {
                 ParseError::at(self.body, start, ParseErrorKind::Refused { reason })
             })?;
@@ -203,32 +206,34 @@ impl Pass<'_, '_, '_> {
 
     fn comment(&mut self, comment: Comment<'_>) {
         match comment {
-            Comment::Help(name, help) => self.intake.about(&name, About::Help(help)),
-            Comment::Type(name, metric_type) => self.intake.about(&name, About::Type(metric_type)),
-            Comment::Unit(name, unit) => self.intake.about(&name, About::Unit(unit)),
+            Comment::Help(name, help) => self.builder.about(&name, About::Help(help)),
+            Comment::Type(name, metric_type) => self.builder.about(&name, About::Type(metric_type)),
+            Comment::Unit(name, unit) => self.builder.about(&name, About::Unit(unit)),
             Comment::Eof => self.ended = true,
             Comment::Other => {}
         }
     }
 
-    fn put_unexpected(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {
-        let put = self.put(target, tail);
+    fn store_unexpected(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {
+        let stored = self.store(target, tail);
         // A line with a malformed exemplar does not count either.
-        self.intake.stats.lines -= usize::from(put.is_err());
-        put
+        self.builder.stats.lines -= usize::from(stored.is_err());
+        stored
     }
 
-    fn put(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {
-        let fresh = self.intake.cells.put(target, tail.value);
-        self.beside(target, fresh, tail)
+    fn store(&mut self, target: u32, tail: &Tail) -> Result<(), ParseError> {
+        let is_first = self.builder.cells.insert(target, tail.value);
+        self.beside(target, is_first, tail)
     }
 
     /// Finds a line by its text; returns the position after its entry and the offset of its value.
     fn look_up(&mut self, start: usize) -> Option<(Place, usize)> {
-        if self.hint.len() == 0 {
+        if self.template.len() == 0 {
             return None;
         }
-        let tables = self.tables.get_or_insert_with(|| Tables::of(self.hint));
+        let tables = self
+            .tables
+            .get_or_insert_with(|| Tables::new(self.template));
         tables.look_up(self.body, start)
     }
 }

@@ -1,8 +1,8 @@
 //! Look-up of unexpected lines.
 //!
-//! **Invariant:** tables are made from one hint, and dropped with it.
+//! **Invariant:** tables are made from one template, and dropped with it.
 
-use super::hint::{Hint, Place};
+use super::line_template::{LineTemplate, Place};
 use crate::hash::hash;
 use hashbrown::HashTable;
 
@@ -15,8 +15,8 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn of(hint: &Hint) -> Self {
-        let places = hint.index();
+    pub(super) fn new(template: &LineTemplate) -> Self {
+        let places = template.index();
         let mut lines = HashTable::with_capacity(places.len());
         for (at, (hash, _)) in (0u32..).zip(&places) {
             lines.insert_unique(*hash, at, |at| places[*at as usize].0);

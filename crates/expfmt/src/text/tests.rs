@@ -219,7 +219,7 @@ fn target_labels_win_and_the_bodys_are_exported() {
 }
 
 #[test]
-fn dropped_series_stay_dropped_along_the_hint() {
+fn dropped_series_stay_dropped_along_the_template() {
     struct DropA;
     impl Resolver for DropA {
         fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Result<Option<LabelSet>, String> {
@@ -335,7 +335,11 @@ fn errors_have_positions_and_change_nothing() {
         )
         .unwrap_err();
     assert_eq!(error.to_string(), "line 2, column 6: invalid UTF-8");
-    assert_eq!(stats(&mut parser, BODY).expected, 4, "the hint survives");
+    assert_eq!(
+        stats(&mut parser, BODY).expected,
+        4,
+        "the template survives"
+    );
 }
 
 #[test]

@@ -19,11 +19,11 @@ use std::collections::HashMap;
 pub struct Writer {
     schema: Schema,
     style: Negotiated,
-    kind: Kind,
+    writer: FormatWriter,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum FormatWriter {
     Lines(LineWriter),
     Messages(MessageWriter),
 }
@@ -35,7 +35,7 @@ impl Writer {
         Self {
             schema: schema.clone(),
             style,
-            kind: Kind::bind(schema, style),
+            writer: FormatWriter::bind(schema, style),
         }
     }
 
@@ -43,7 +43,7 @@ impl Writer {
     pub fn rebind(&mut self, schema: &Schema) {
         if !self.schema.same(schema) {
             self.schema = schema.clone();
-            self.kind = Kind::bind(schema, self.style);
+            self.writer = FormatWriter::bind(schema, self.style);
         }
     }
 
@@ -52,9 +52,9 @@ impl Writer {
     /// Native histograms and exemplars are written in the formats that have them.
     pub fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         self.rebind(frame.schema());
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.write(frame, out),
-            Kind::Messages(messages) => messages.write(frame, out),
+        match &mut self.writer {
+            FormatWriter::Lines(lines) => lines.write(frame, out),
+            FormatWriter::Messages(messages) => messages.write(frame, out),
         }
     }
 
@@ -66,7 +66,7 @@ impl Writer {
     }
 }
 
-impl Kind {
+impl FormatWriter {
     fn bind(schema: &Schema, style: Negotiated) -> Self {
         match style.format {
             Format::Protobuf => Self::Messages(MessageWriter::new(schema, style.escaping)),

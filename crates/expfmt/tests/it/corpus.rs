@@ -12,7 +12,7 @@ fn samples(body: &[u8]) -> usize {
 }
 
 #[test]
-fn reference_bodies_parse_and_run_along_the_hint() {
+fn reference_bodies_parse_and_run_along_the_template() {
     let bodies = [
         ("alltypes.237mfs.prom.txt", Format::Text),
         ("alltypes.237mfs.nometa.prom.txt", Format::Text),

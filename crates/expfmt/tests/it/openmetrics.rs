@@ -97,7 +97,7 @@ fn everything_the_format_has_is_read() {
 }
 
 #[test]
-fn lines_with_times_and_exemplars_run_along_the_hint() {
+fn lines_with_times_and_exemplars_run_along_the_template() {
     let mut parser = parser(|_| {});
     parsed(&mut parser, BODY);
     let schema = parser.schema().clone();
@@ -325,7 +325,7 @@ fn what_prometheus_refuses_is_refused() {
         known
             .parse(Format::OpenMetrics, b"a 1\nb 2\n", 5, &mut KeepLabels)
             .is_err(),
-        "along the hint too"
+        "along the template too"
     );
     let text = known
         .parse(Format::Text, b"a 1\nb 2\n", 6, &mut KeepLabels)

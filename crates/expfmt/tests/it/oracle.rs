@@ -127,7 +127,7 @@ fn histogram(h: &Histogram) -> Value {
 /// Returns our result in the form of the oracle's.
 fn ours(format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
     let mut parser = Parser::new(LabelSet::empty(), *options);
-    // The second round runs along the hint and must give the same.
+    // The second round runs along the template and must give the same.
     parser
         .parse(format, body, -1, &mut KeepLabels)
         .map_err(|error| error.to_string())?;

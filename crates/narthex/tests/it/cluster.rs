@@ -125,7 +125,7 @@ impl Cluster {
 
     fn tell(&self) {
         for (at, node) in self.nodes.iter().enumerate() {
-            self.api.put(
+            self.api.put_object(
                 NODES,
                 json!({
                     "metadata": { "name": node_name(at), "labels": { "zone": format!("z{}", at % 3) } },
@@ -138,7 +138,7 @@ impl Cluster {
         }
         for (at, pod) in self.pods.iter().enumerate() {
             let app = format!("app-{}", at % 17);
-            self.api.put(
+            self.api.put_object(
                 PODS,
                 self.pod("default", at, &app, pod, at.is_multiple_of(2)),
             );
@@ -150,8 +150,8 @@ impl Cluster {
         let metadata = json!({ "name": "kubernetes", "namespace": "default" });
         let spec = json!({ "type": "ClusterIP", "clusterIP": api.ip(), "ports": [] });
         self.api
-            .put(SERVICES, json!({ "metadata": metadata, "spec": spec }));
-        self.api.put(
+            .put_object(SERVICES, json!({ "metadata": metadata, "spec": spec }));
+        self.api.put_object(
             ENDPOINTS,
             json!({
                 "metadata": metadata,
@@ -176,7 +176,7 @@ impl Cluster {
             "labels": { "app": name },
         });
         let front = &self.fronts[service];
-        self.api.put(
+        self.api.put_object(
             SERVICES,
             json!({
                 "metadata": metadata,
@@ -192,7 +192,7 @@ impl Cluster {
             // A pod behind a service, without annotations of its own.
             let mut pod = self.pod("default", at, &name, served, false);
             pod["metadata"]["annotations"] = json!({});
-            self.api.put(PODS, pod);
+            self.api.put_object(PODS, pod);
             subsets.push(json!({
                 "addresses": [{
                     "ip": served.ip(), "nodeName": self.node_of(at),
@@ -201,7 +201,7 @@ impl Cluster {
                 "ports": [{ "name": "http", "port": served.port(), "protocol": "TCP" }],
             }));
         }
-        self.api.put(
+        self.api.put_object(
             ENDPOINTS,
             json!({ "metadata": metadata, "subsets": subsets }),
         );
@@ -256,7 +256,7 @@ impl Cluster {
             }
             let app = format!("run-{round}");
             let pod = self.pod("batch", at, &app, served, true);
-            self.api.put(PODS, pod);
+            self.api.put_object(PODS, pod);
         }
     }
 }

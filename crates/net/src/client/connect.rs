@@ -30,7 +30,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Destination and route of a connection.
 #[derive(Debug)]
-pub(super) struct Way<'a> {
+pub(super) struct Route<'a> {
     pub(super) url: &'a Url,
     pub(super) proxy: Option<&'a ProxyUrl>,
     /// TLS settings for `https`.
@@ -43,7 +43,7 @@ pub(super) struct Way<'a> {
     pub(super) timeout: Duration,
 }
 
-impl Way<'_> {
+impl Route<'_> {
     pub(super) async fn connect(&self) -> Result<Stream, NetError> {
         let Some(proxy) = self.proxy else {
             let stream = dial(self.url.host(), self.url.port(), self.timeout).await?;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, USER_AGENT};
 
+use super::auth::{RequestAuth, is_same_domain, is_sensitive};
 use super::exchange::{Answer, Room, exchange, exchange_heads};
-use super::outfit::{Dress, is_same_domain, is_sensitive};
 use super::stream::Stream;
 use super::{
     Inner, Method, Request, ResponseHead, SCRATCH_KEPT, SCRATCH_KEPT_BYTES, Scratch,
@@ -84,7 +84,7 @@ impl Inner {
         scratch: &mut Scratch,
         body: &mut Vec<u8>,
     ) -> Result<ResponseHead, NetError> {
-        let max_redirects = if self.outfit.follow_redirects {
+        let max_redirects = if self.auth.follow_redirects {
             request.max_redirects
         } else {
             0
@@ -167,12 +167,12 @@ impl Inner {
         scratch.answer.in_body = false;
         if hop.url.is_https() {
             // Checked before taking a kept connection: changed files close them all.
-            self.way_of(hop)?;
+            self.route_to(hop)?;
         }
-        let mut kept = self.pool.take(origin);
+        let mut idle = self.pool.take_connection(origin);
         loop {
-            let reused = kept.is_some();
-            let mut stream = match kept.take() {
+            let reused = idle.is_some();
+            let mut stream = match idle.take() {
                 Some(stream) => stream,
                 None => self.connect(hop).await?,
             };
@@ -194,7 +194,7 @@ impl Inner {
                         self.reused_total.fetch_add(1, Relaxed);
                     }
                     if answer.reusable {
-                        self.pool.put(origin, stream);
+                        self.pool.return_connection(origin, stream);
                     }
                     return Ok((answer, reused));
                 }
@@ -206,28 +206,28 @@ impl Inner {
     }
 
     async fn connect(&self, hop: &Hop<'_>) -> Result<Stream, NetError> {
-        let stream = self.way_of(hop)?.connect().await?;
+        let stream = self.route_to(hop)?.connect().await?;
         self.opened_total.fetch_add(1, Relaxed);
         Ok(stream)
     }
 
-    fn way_of<'a>(&'a self, hop: &Hop<'a>) -> Result<super::connect::Way<'a>, NetError> {
-        let (way, changed) = self.outfit.way(hop.url, &self.config)?;
+    fn route_to<'a>(&'a self, hop: &Hop<'a>) -> Result<super::connect::Route<'a>, NetError> {
+        let (route, changed) = self.auth.route(hop.url, &self.config)?;
         if changed {
             self.pool.clear();
         }
-        Ok(way)
+        Ok(route)
     }
 
     /// Writes the request's head. Header values cannot contain line ends: `http` and `Url` ensure that.
     async fn render(&self, hop: &Hop<'_>, out: &mut Vec<u8>) -> Result<(), NetError> {
         let Hop { url, request, .. } = *hop;
-        let dress = if self.plain || !hop.trusted {
-            Dress::default()
+        let request_auth = if self.plain || !hop.trusted {
+            RequestAuth::default()
         } else {
-            self.outfit.dress().await?
+            self.auth.request_auth().await?
         };
-        let proxy = self.outfit.proxy(url).filter(|_| !url.is_https());
+        let proxy = self.auth.proxy(url).filter(|_| !url.is_https());
         out.clear();
         let target = if proxy.is_some() {
             url.as_str()
@@ -255,8 +255,8 @@ impl Inner {
         }
         if !self.plain {
             let has_authorization = headers.contains_key(AUTHORIZATION);
-            self.outfit
-                .write_headers(&dress, hop.trusted, has_authorization, out)?;
+            self.auth
+                .write_headers(&request_auth, hop.trusted, has_authorization, out)?;
         }
         if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization()) {
             push_header(out, "proxy-authorization", authorization.as_bytes());
@@ -277,9 +277,9 @@ impl Inner {
         if scratch.answer.wire.capacity() > SCRATCH_KEPT_BYTES {
             scratch.answer.wire = Vec::new();
         }
-        let mut kept = self.scratch.lock().whole();
-        if kept.len() < SCRATCH_KEPT {
-            kept.push(scratch);
+        let mut scratches = self.scratch.lock().whole();
+        if scratches.len() < SCRATCH_KEPT {
+            scratches.push(scratch);
         }
     }
 }

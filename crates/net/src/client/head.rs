@@ -86,7 +86,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head, NetError> {
     }
     let mut fields = Fields::default();
     for header in response.headers.iter() {
-        fields.take(header)?;
+        fields.read_header(header)?;
     }
     fields.into_head(status, response.version == Some(1))
 }
@@ -105,7 +105,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn take(&mut self, header: &Header<'_>) -> Result<(), NetError> {
+    fn read_header(&mut self, header: &Header<'_>) -> Result<(), NetError> {
         let (name, value) = (header.name.as_bytes(), header.value);
         // The length distinguishes nearly all of them before any letter is compared.
         match name.len() {

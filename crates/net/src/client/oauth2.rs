@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::auth::basic;
 use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, invalid};
-use super::outfit::basic;
 use super::{Client, ClientConfig, Request};
 use crate::error::{NetError, status_text};
-use crate::fresh::Text;
+use crate::file_cache::TextSource;
 use crate::percent::{decode_form, escape_form};
 use crate::secret::Secret;
 use crate::tls::{private_key, provider, tls_error};
@@ -40,15 +40,15 @@ const IN_FORM: u8 = 2;
 pub(super) struct TokenSource {
     config: OAuth2,
     /// The client secret, or the key that signs assertions.
-    secret: Option<Text>,
+    secret: Option<TextSource>,
     url: Url,
     client: Client,
-    kept: Mutex<Option<Kept>>,
+    cached: Mutex<Option<CachedToken>>,
     style: AtomicU8,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedToken {
     authorization: Secret,
     expires: Option<Instant>,
     /// The secret it was fetched with: a new secret needs a new token.
@@ -75,13 +75,13 @@ struct Token {
 impl TokenSource {
     pub(super) fn new(client: &ClientConfig, config: &OAuth2) -> Result<Self, NetError> {
         let secret = if config.grant_type == GRANT_JWT_BEARER {
-            Text::of(
+            TextSource::new(
                 config.client_certificate_key.expose(),
                 config.client_certificate_key_file.as_deref(),
                 "oauth2 client certificate key",
             )
         } else {
-            Text::of(
+            TextSource::new(
                 config.client_secret.expose(),
                 config.client_secret_file.as_deref(),
                 "oauth2 client secret",
@@ -97,7 +97,7 @@ impl TokenSource {
             url: Url::parse(&config.token_url)?,
             client: Client::with_http(client.clone(), http)?,
             config: config.clone(),
-            kept: Mutex::new(None),
+            cached: Mutex::new(None),
             style: AtomicU8::new(UNKNOWN),
         })
     }
@@ -108,12 +108,12 @@ impl TokenSource {
             Some(text) => text.get()?,
             None => "".into(),
         };
-        let mut kept = self.kept.lock().await;
-        if let Some(kept) = kept.as_ref()
-            && *kept.secret.0 == *secret
-            && kept.expires.is_none_or(|at| Instant::now() < at)
+        let mut cached = self.cached.lock().await;
+        if let Some(cached) = cached.as_ref()
+            && *cached.secret.0 == *secret
+            && cached.expires.is_none_or(|at| Instant::now() < at)
         {
-            return Ok(kept.authorization.clone());
+            return Ok(cached.authorization.clone());
         }
         let token = Box::pin(self.fetch(&secret))
             .await
@@ -123,7 +123,7 @@ impl TokenSource {
         let expires = token
             .lifetime
             .map(|lifetime| Instant::now() + lifetime.saturating_sub(EXPIRY_MARGIN));
-        *kept = Some(Kept {
+        *cached = Some(CachedToken {
             authorization: token.authorization.clone(),
             expires,
             secret: SecretText(secret),

@@ -24,12 +24,12 @@ pub(super) struct Pool {
 
 #[derive(Debug)]
 struct Idle {
-    hosts: HashMap<Box<str>, Vec<Kept>>,
+    hosts: HashMap<Box<str>, Vec<IdleConnection>>,
     swept: Instant,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct IdleConnection {
     stream: Stream,
     since: Instant,
 }
@@ -48,10 +48,10 @@ impl Pool {
     }
 
     /// Takes the most recently used live connection.
-    pub(super) fn take(&self, origin: &str) -> Option<Stream> {
+    pub(super) fn take_connection(&self, origin: &str) -> Option<Stream> {
         let mut idle = self.idle.lock().whole();
-        let kept = idle.hosts.get_mut(origin)?;
-        while let Some(Kept { mut stream, since }) = kept.pop() {
+        let connections = idle.hosts.get_mut(origin)?;
+        while let Some(IdleConnection { mut stream, since }) = connections.pop() {
             if since.elapsed() < self.timeout && stream.is_silent() {
                 return Some(stream);
             }
@@ -65,7 +65,7 @@ impl Pool {
         idle.hosts.clear();
     }
 
-    pub(super) fn put(&self, origin: &str, stream: Stream) {
+    pub(super) fn return_connection(&self, origin: &str, stream: Stream) {
         if self.per_host == 0 {
             return;
         }
@@ -73,20 +73,21 @@ impl Pool {
         let mut idle = self.idle.lock().whole();
         if now.duration_since(idle.swept) >= SWEEP_EVERY {
             idle.swept = now;
-            idle.hosts.retain(|_origin, kept| {
-                kept.retain_mut(|k| k.since.elapsed() < self.timeout && k.stream.is_silent());
-                !kept.is_empty()
+            idle.hosts.retain(|_origin, connections| {
+                connections
+                    .retain_mut(|k| k.since.elapsed() < self.timeout && k.stream.is_silent());
+                !connections.is_empty()
             });
         }
-        let kept = Kept { stream, since: now };
+        let connection = IdleConnection { stream, since: now };
         match idle.hosts.get_mut(origin) {
             Some(list) if list.len() >= self.per_host => {
                 list.remove(0);
-                list.push(kept);
+                list.push(connection);
             }
-            Some(list) => list.push(kept),
+            Some(list) => list.push(connection),
             None => {
-                idle.hosts.insert(origin.into(), vec![kept]);
+                idle.hosts.insert(origin.into(), vec![connection]);
             }
         }
     }

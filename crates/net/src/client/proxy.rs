@@ -100,22 +100,22 @@ impl fmt::Debug for ProxyUrl {
 /// An invalid proxy is an error only for a client with `proxy_from_environment`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyEnvironment {
-    http: Named,
-    https: Named,
+    http: EnvironmentProxy,
+    https: EnvironmentProxy,
     no_proxy: String,
 }
 
 /// A variable's value: nothing, a proxy, or an invalid one with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Named {
+enum EnvironmentProxy {
     #[default]
     Nothing,
     Proxy(ProxyUrl),
     Unusable(String),
 }
 
-impl Named {
-    fn of(variable: &str, text: &str) -> Self {
+impl EnvironmentProxy {
+    fn parse(variable: &str, text: &str) -> Self {
         let parsed = match text {
             "" => return Self::Nothing,
             url if url.contains("://") => ProxyUrl::parse(url),
@@ -149,13 +149,13 @@ impl ProxyEnvironment {
         // In a CGI's environment, HTTP_PROXY comes from a request header, so it is ignored.
         let cgi = variable("REQUEST_METHOD").is_some_and(|v| !v.is_empty());
         let http = if cgi {
-            Named::Nothing
+            EnvironmentProxy::Nothing
         } else {
-            Named::of("HTTP_PROXY", &either("HTTP_PROXY"))
+            EnvironmentProxy::parse("HTTP_PROXY", &either("HTTP_PROXY"))
         };
         Self {
             http,
-            https: Named::of("HTTPS_PROXY", &either("HTTPS_PROXY")),
+            https: EnvironmentProxy::parse("HTTPS_PROXY", &either("HTTPS_PROXY")),
             no_proxy: either("NO_PROXY"),
         }
     }
@@ -170,7 +170,7 @@ impl ProxyEnvironment {
             ..ProxyConfig::default()
         };
         let proxies = Proxies::new(&config, self)?;
-        Ok(proxies.and_then(|proxies| proxies.of(url).cloned()))
+        Ok(proxies.and_then(|proxies| proxies.proxy_for(url).cloned()))
     }
 }
 
@@ -210,7 +210,7 @@ impl Proxies {
     }
 
     /// Returns the proxy for a URL.
-    pub(super) fn of(&self, url: &Url) -> Option<&ProxyUrl> {
+    pub(super) fn proxy_for(&self, url: &Url) -> Option<&ProxyUrl> {
         let proxy = if url.is_https() {
             self.https.as_ref()
         } else {

@@ -161,7 +161,7 @@ fn a_bomb_ends_where_the_allowance_does() {
         (Encoding::Identity, &data[..]),
     ];
     for (encoding, bomb) in bombs {
-        let mut limit = Limit::of(10 * MIB);
+        let mut limit = Limit::new(10 * MIB);
         let mut out = Vec::new();
         let error = decompress_within(encoding, bomb, usize::MAX, &mut limit, &mut out);
         let error = error.expect_err("more than is allowed");
@@ -171,7 +171,7 @@ fn a_bomb_ends_where_the_allowance_does() {
         );
         assert!(out.is_empty() && out.capacity() <= MIB, "{encoding}");
 
-        let mut limit = Limit::of(usize::MAX);
+        let mut limit = Limit::new(usize::MAX);
         let mut out = Vec::new();
         decompress_within(encoding, bomb, 64 * MIB, &mut limit, &mut out).expect("fits");
         assert!(out == data, "{encoding}");

@@ -200,7 +200,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             stopping = true;
             connection.as_mut().graceful_shutdown();
             // hyper would wait for the first request of a connection that never sent one.
-            if clock.is_fresh() {
+            if clock.has_served_nothing() {
                 return Poll::Ready(());
             }
         }

@@ -38,7 +38,7 @@ pub(crate) struct Clock {
     /// Between a response's end and the next request's first byte.
     idle: AtomicBool,
     /// Before the first request's head is complete.
-    fresh: AtomicBool,
+    unserved: AtomicBool,
     /// A request's body will not be read completely.
     linger: AtomicBool,
 }
@@ -52,7 +52,7 @@ impl Clock {
             body_ms: AtomicU64::new(NEVER),
             write_ms: AtomicU64::new(NEVER),
             idle: AtomicBool::new(false),
-            fresh: AtomicBool::new(true),
+            unserved: AtomicBool::new(true),
             linger: AtomicBool::new(false),
         };
         clock.read_by(head_timeout);
@@ -64,7 +64,7 @@ impl Clock {
     /// Returns the phase's mark for [`Clock::body_done`].
     pub(crate) fn head_done(&self, body_timeout: Option<Duration>) -> u64 {
         self.idle.store(false, Relaxed);
-        self.fresh.store(false, Relaxed);
+        self.unserved.store(false, Relaxed);
         match body_timeout {
             Some(timeout) => self.read_by(timeout),
             None => {
@@ -100,8 +100,8 @@ impl Clock {
         self.linger.load(Relaxed)
     }
 
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.fresh.load(Relaxed)
+    pub(crate) fn has_served_nothing(&self) -> bool {
+        self.unserved.load(Relaxed)
     }
 
     fn received(&self, head_timeout: Duration) {

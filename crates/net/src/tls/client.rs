@@ -13,15 +13,15 @@ use super::verify::{Anyone, Verifier};
 use super::{certificates, private_key, provider, tls_error, versions};
 use crate::client::config::TlsConfig;
 use crate::error::NetError;
-use crate::fresh::Text;
+use crate::file_cache::TextSource;
 
 /// Settings, and the configuration built from them last.
 #[derive(Debug)]
 pub(crate) struct ClientTls {
     config: TlsConfig,
-    ca: Option<Text>,
-    cert: Option<Text>,
-    key: Option<Text>,
+    ca: Option<TextSource>,
+    cert: Option<TextSource>,
+    key: Option<TextSource>,
     made: Mutex<Option<Made>>,
 }
 
@@ -49,13 +49,13 @@ impl ClientTls {
     pub(crate) fn new(config: &TlsConfig) -> Result<Self, NetError> {
         config.validate()?;
         let tls = Self {
-            ca: Text::of(&config.ca, config.ca_file.as_deref(), "CA cert"),
-            cert: Text::of(
+            ca: TextSource::new(&config.ca, config.ca_file.as_deref(), "CA cert"),
+            cert: TextSource::new(
                 &config.cert,
                 config.cert_file.as_deref(),
                 "specified client cert",
             ),
-            key: Text::of(
+            key: TextSource::new(
                 config.key.expose(),
                 config.key_file.as_deref(),
                 "specified client key",
@@ -78,7 +78,7 @@ impl ClientTls {
 
     /// Returns the configuration for a connection to be made or reused now.
     pub(crate) fn current(&self) -> Result<Current, NetError> {
-        let read = |text: &Option<Text>| text.as_ref().map(Text::get).transpose();
+        let read = |text: &Option<TextSource>| text.as_ref().map(TextSource::get).transpose();
         let (ca, cert, key) = (read(&self.ca)?, read(&self.cert)?, read(&self.key)?);
         let mut made = self.made.lock().whole();
         if let Some(made) = made.as_ref()
@@ -111,7 +111,11 @@ impl ClientTls {
             Some(pem) => {
                 let verifier = Verifier::new(certificates(pem));
                 let usable = verifier.ok_or_else(|| {
-                    let origin = self.ca.as_ref().map(Text::description).unwrap_or_default();
+                    let origin = self
+                        .ca
+                        .as_ref()
+                        .map(TextSource::description)
+                        .unwrap_or_default();
                     tls_error(format!("unable to use specified CA cert {origin}"))
                 })?;
                 if self.config.insecure_skip_verify {
@@ -130,8 +134,10 @@ impl ClientTls {
         let mut config = match identity {
             Some((cert, key)) => {
                 let unusable = |reason: String| {
-                    let of = |text: &Option<Text>| {
-                        text.as_ref().map(Text::description).unwrap_or_default()
+                    let of = |text: &Option<TextSource>| {
+                        text.as_ref()
+                            .map(TextSource::description)
+                            .unwrap_or_default()
                     };
                     let (cert, key) = (of(&self.cert), of(&self.key));
                     tls_error(format!(

@@ -20,12 +20,12 @@ use super::verify::handshake_signatures;
 use super::{certificates, private_key, provider, tls_error, versions};
 use crate::client::config::TlsVersion;
 use crate::error::NetError;
-use crate::fresh::Text;
+use crate::file_cache::TextSource;
 use crate::secret::Secret;
 
 /// Client authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientAuth {
+pub(crate) enum ClientAuthType {
     None,
     /// Requests a certificate and accepts any.
     Request,
@@ -43,7 +43,7 @@ pub(crate) struct ServerTlsConfig {
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) client_ca: String,
     pub(crate) client_ca_file: Option<PathBuf>,
-    pub(crate) client_auth: ClientAuth,
+    pub(crate) client_auth: ClientAuthType,
     pub(crate) allowed_sans: Option<Vec<String>>,
     pub(crate) cipher_suites: Vec<String>,
     pub(crate) curves: Vec<String>,
@@ -56,9 +56,9 @@ pub(crate) struct ServerTlsConfig {
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     config: ServerTlsConfig,
-    cert: Text,
-    key: Text,
-    client_ca: Option<Text>,
+    cert: TextSource,
+    key: TextSource,
+    client_ca: Option<TextSource>,
     made: Mutex<Option<Made>>,
 }
 
@@ -78,7 +78,7 @@ impl ServerTls {
         // If both are given, the toolkit uses the file.
         let text = |inline: &str, file: &Option<PathBuf>, what| {
             let inline = if file.is_some() { "" } else { inline };
-            Text::of(inline, file.as_deref(), what)
+            TextSource::new(inline, file.as_deref(), what)
         };
         let missing = || tls_error("no certificate or key");
         Ok(Self {
@@ -92,7 +92,7 @@ impl ServerTls {
 
     /// Returns the configuration for a connection arriving now.
     pub(crate) fn current(&self) -> Result<Arc<ServerConfig>, NetError> {
-        let client_ca = self.client_ca.as_ref().map(Text::get).transpose()?;
+        let client_ca = self.client_ca.as_ref().map(TextSource::get).transpose()?;
         let texts = [Some(self.cert.get()?), Some(self.key.get()?), client_ca];
         let mut made = self.made.lock().whole();
         if let Some(made) = made.as_ref()
@@ -190,12 +190,12 @@ impl ServerTls {
         client_ca: Option<&str>,
     ) -> Result<Option<Arc<dyn ClientCertVerifier>>, NetError> {
         let auth = self.config.client_auth;
-        if auth == ClientAuth::None {
+        if auth == ClientAuthType::None {
             return Ok(None);
         }
         let verify = matches!(
             auth,
-            ClientAuth::VerifyIfGiven | ClientAuth::RequireAndVerify
+            ClientAuthType::VerifyIfGiven | ClientAuthType::RequireAndVerify
         );
         let mut roots = None;
         if verify {
@@ -213,7 +213,10 @@ impl ServerTls {
         Ok(Some(Arc::new(ClientVerifier {
             roots,
             hints,
-            mandatory: matches!(auth, ClientAuth::RequireAny | ClientAuth::RequireAndVerify),
+            mandatory: matches!(
+                auth,
+                ClientAuthType::RequireAny | ClientAuthType::RequireAndVerify
+            ),
             allowed_sans: self.config.allowed_sans.clone(),
         })))
     }

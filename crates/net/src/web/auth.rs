@@ -172,7 +172,7 @@ impl Bucket {
     }
 
     /// Takes a token, if available.
-    pub(super) fn take(&self) -> bool {
+    pub(super) fn take_token(&self) -> bool {
         let mut state = self.state.lock().whole();
         let now = Instant::now();
         let earned = now.duration_since(state.1).as_secs_f64() / self.limit.interval.as_secs_f64();

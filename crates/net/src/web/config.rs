@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::client::config::TlsVersion;
 use crate::error::NetError;
 use crate::secret::Secret;
-use crate::tls::server::{ClientAuth, ServerTls, ServerTlsConfig};
+use crate::tls::server::{ClientAuthType, ServerTls, ServerTlsConfig};
 use crate::yaml::read_yaml;
 
 /// A web configuration as written.
@@ -202,15 +202,15 @@ impl TlsSection {
             return Err(refuse("missing one of key or key_file"));
         }
         let client_auth = match self.client_auth_type.as_str() {
-            "" | "NoClientCert" => ClientAuth::None,
-            "RequestClientCert" => ClientAuth::Request,
-            "RequireAnyClientCert" | "RequireClientCert" => ClientAuth::RequireAny,
-            "VerifyClientCertIfGiven" => ClientAuth::VerifyIfGiven,
-            "RequireAndVerifyClientCert" => ClientAuth::RequireAndVerify,
+            "" | "NoClientCert" => ClientAuthType::None,
+            "RequestClientCert" => ClientAuthType::Request,
+            "RequireAnyClientCert" | "RequireClientCert" => ClientAuthType::RequireAny,
+            "VerifyClientCertIfGiven" => ClientAuthType::VerifyIfGiven,
+            "RequireAndVerifyClientCert" => ClientAuthType::RequireAndVerify,
             other => return Err(refuse(&format!("invalid ClientAuth: {other}"))),
         };
         let has_ca = !self.client_ca.is_empty() || !self.client_ca_file.is_empty();
-        if has_ca && client_auth == ClientAuth::None {
+        if has_ca && client_auth == ClientAuthType::None {
             return Err(refuse(
                 "client CA's have been configured without a Client Auth Policy",
             ));

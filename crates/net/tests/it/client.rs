@@ -435,7 +435,7 @@ struct Grants {
 }
 
 impl Grants {
-    fn of(left_bytes: usize) -> Self {
+    fn new(left_bytes: usize) -> Self {
         Self {
             left_bytes,
             granted_bytes: 0,
@@ -481,7 +481,7 @@ async fn bodies_take_no_memory_that_was_not_granted() {
         let address = scripted(vec![answer.clone()]).await;
         let mut request = Request::new(url(address));
         request.body_limit_bytes = 1 << 30;
-        let mut grants = Grants::of(allowed_bytes);
+        let mut grants = Grants::new(allowed_bytes);
         let mut body = Vec::new();
         let before = peak_bytes();
         let client = client();
@@ -498,14 +498,14 @@ async fn bodies_take_no_memory_that_was_not_granted() {
         if answer.len() == bomb.len() {
             continue;
         }
-        let mut grants = Grants::of(usize::MAX);
+        let mut grants = Grants::new(usize::MAX);
         let mut body = Vec::new();
         let got = patient(client.get_within(&request, &mut body, &mut grants)).await;
         assert_eq!(got.unwrap().status, 200);
         assert!(body == plain);
         assert!(grants.granted_bytes >= body.capacity());
         // A large enough buffer requests nothing.
-        let mut none = Grants::of(0);
+        let mut none = Grants::new(0);
         let got = patient(client.get_within(&request, &mut body, &mut none)).await;
         assert!(got.is_ok() && body == plain, "{got:?}");
     }

@@ -119,7 +119,7 @@ impl Rig {
         Self { sink, receiver }
     }
 
-    fn take(&self, request: &Request) {
+    fn store(&self, request: &Request) {
         let (written, refused) = self.receiver.store(Message::V1, &request.v1()).unwrap();
         assert!(refused.is_none(), "{refused:?}");
         assert_eq!(written.samples, request.series.len() as u64);
@@ -161,19 +161,19 @@ impl Rig {
 #[test]
 fn a_panic_while_a_row_is_stored_costs_its_series_their_places_and_nobody_else() {
     let rig = Rig::new();
-    rig.take(&request("a", 0, 40, NOW_MS));
-    rig.take(&request("b", 0, 40, NOW_MS));
+    rig.store(&request("a", 0, 40, NOW_MS));
+    rig.store(&request("b", 0, 40, NOW_MS));
     let binds = rig.sink.wanted.binds.load(Ordering::Relaxed);
     rig.sink.wanted.append.store(1, Ordering::Relaxed);
     rig.panics(&request("a", 0, 40, NOW_MS + 1000));
     assert_eq!(rig.receiver.series(), 80);
-    rig.take(&request("b", 0, 40, NOW_MS + 1000));
+    rig.store(&request("b", 0, 40, NOW_MS + 1000));
     assert_eq!(
         rig.receiver.series(),
         40,
         "those of the broken row are gone"
     );
-    rig.take(&request("a", 0, 40, NOW_MS + 2000));
+    rig.store(&request("a", 0, 40, NOW_MS + 2000));
     assert_eq!(rig.receiver.series(), 80);
     let made = rig.sink.wanted.binds.load(Ordering::Relaxed) - binds;
     assert_eq!(made, 1, "the others keep theirs");
@@ -182,12 +182,12 @@ fn a_panic_while_a_row_is_stored_costs_its_series_their_places_and_nobody_else()
 }
 
 #[test]
-fn a_panic_while_strays_are_stored_costs_them_their_places() {
+fn a_panic_while_ungrouped_series_are_stored_costs_them_their_places() {
     let rig = Rig::new();
-    rig.take(&request("few", 0, 3, NOW_MS));
+    rig.store(&request("few", 0, 3, NOW_MS));
     rig.sink.wanted.append.store(1, Ordering::Relaxed);
     rig.panics(&request("few", 0, 3, NOW_MS + 1000));
-    rig.take(&request("few", 0, 3, NOW_MS + 2000));
+    rig.store(&request("few", 0, 3, NOW_MS + 2000));
     rig.check("few", 3, 2);
 }
 
@@ -196,7 +196,7 @@ fn a_panic_while_series_get_places_begins_all_of_them_anew() {
     // In the first cohort, in the second, and where one grows.
     for (call, panics_at) in [("bind", 1), ("bind", 2), ("rebind", 1), ("rebind", 2)] {
         let rig = Rig::new();
-        rig.take(&request("a", 0, 40, NOW_MS));
+        rig.store(&request("a", 0, 40, NOW_MS));
         let wanted = match call {
             "bind" => &rig.sink.wanted.bind,
             _ => &rig.sink.wanted.rebind,
@@ -207,11 +207,11 @@ fn a_panic_while_series_get_places_begins_all_of_them_anew() {
         both.series
             .extend(request("b", 0, 400, NOW_MS + 1000).series);
         rig.panics(&both);
-        rig.take(&both);
+        rig.store(&both);
         both = request("a", 0, 44, NOW_MS + 2000);
         both.series
             .extend(request("b", 0, 400, NOW_MS + 2000).series);
-        rig.take(&both);
+        rig.store(&both);
         assert_eq!(rig.receiver.series(), 444, "{call} {panics_at}");
         rig.check("b", 400, 2);
     }
@@ -229,10 +229,10 @@ fn a_panic_while_metadata_is_stored_has_all_of_it_told_again() {
         }],
         ..Request::default()
     };
-    rig.take(&metadata("a_total"));
+    rig.store(&metadata("a_total"));
     rig.sink.wanted.append.store(1, Ordering::Relaxed);
     rig.panics(&metadata("b_total"));
-    rig.take(&metadata("b_total"));
+    rig.store(&metadata("b_total"));
     let misused = rig.sink.wanted.misused.load(Ordering::Relaxed);
     assert_eq!(misused, 0);
     let binds = rig.sink.wanted.binds.load(Ordering::Relaxed);

@@ -53,7 +53,7 @@ fn floats_staleness_and_special_values_arrive_bit_for_bit() {
         (NOW_MS + 3, stale),
         (NOW_MS + 4, 1e-300),
     ];
-    rig.take(&one(
+    rig.store(&one(
         &[("__name__", "m"), ("a", "b"), ("empty", "")],
         &samples,
     ));
@@ -76,11 +76,11 @@ fn floats_staleness_and_special_values_arrive_bit_for_bit() {
 #[test]
 fn labels_in_any_order_are_one_series() {
     let rig = Rig::new();
-    rig.take(&one(
+    rig.store(&one(
         &[("__name__", "m"), ("a", "1"), ("b", "2")],
         &[(NOW_MS, 1.0)],
     ));
-    rig.take(&one(
+    rig.store(&one(
         &[("b", "2"), ("a", "1"), ("__name__", "m")],
         &[(NOW_MS + 1, 2.0)],
     ));
@@ -94,7 +94,7 @@ fn labels_in_any_order_are_one_series() {
         ],
         ..Request::default()
     };
-    rig.take(&both);
+    rig.store(&both);
     assert_eq!(rig.samples("n")["n{x=\"1\"}"], ["1@0", "2@1", "3@2"]);
 }
 
@@ -136,8 +136,8 @@ fn a_second_value_for_a_time_is_refused_and_the_first_stays() {
     let labels = [("__name__", "m"), ("job", "j"), ("instance", "i")];
     for message in [Message::V1, Message::V2] {
         let rig = Rig::new();
-        rig.take(&one(&labels, &[(NOW_MS, 1.0)]));
-        rig.take(&one(&labels, &[(NOW_MS, 1.0)]));
+        rig.store(&one(&labels, &[(NOW_MS, 1.0)]));
+        rig.store(&one(&labels, &[(NOW_MS, 1.0)]));
         let (written, told) =
             rig.offer(message, &one(&labels, &[(NOW_MS, 2.0), (NOW_MS + 1, 3.0)]));
         assert_eq!(written.samples, 1);
@@ -192,10 +192,10 @@ fn histograms_of_both_kinds_arrive() {
 }
 
 #[test]
-fn floats_and_histograms_of_strays_are_counted_apart() {
+fn floats_and_histograms_of_ungrouped_series_are_counted_apart() {
     for message in [Message::V1, Message::V2] {
         let rig = Rig::new();
-        rig.take(&of_histogram(histogram(true)));
+        rig.store(&of_histogram(histogram(true)));
         let mut other = of_histogram(Histogram {
             sum: 13.5,
             ..histogram(true)
@@ -269,13 +269,13 @@ fn finer_histograms_are_made_coarser_and_stale_ones_end_their_series() {
         schema: 9,
         ..histogram(true)
     };
-    rig.take(&of_histogram(fine));
+    rig.store(&of_histogram(fine));
     let stale = Histogram {
         time_ms: NOW_MS + 1,
         sum: f64::from_bits(0x7ff0_0000_0000_0002),
         ..Histogram::default()
     };
-    rig.take(&of_histogram(stale));
+    rig.store(&of_histogram(stale));
     let found = rig.samples("h").into_values().next().unwrap();
     assert!(found[0].starts_with("{{schema:8 "), "{found:?}");
     assert_eq!(found[1], "stale@1");
@@ -284,7 +284,7 @@ fn finer_histograms_are_made_coarser_and_stale_ones_end_their_series() {
 #[test]
 fn custom_buckets_arrive() {
     let rig = Rig::new();
-    rig.take(&of_histogram(Histogram {
+    rig.store(&of_histogram(Histogram {
         time_ms: NOW_MS,
         integer: true,
         count: 6.0,
@@ -332,7 +332,7 @@ fn metadata_of_both_versions_is_kept() {
 }
 
 #[test]
-fn exemplars_of_rows_and_of_strays_are_kept() {
+fn exemplars_of_rows_and_of_ungrouped_series_are_kept() {
     for message in [Message::V1, Message::V2] {
         let rig = Rig::new();
         let mut request = Request::default();
@@ -348,9 +348,9 @@ fn exemplars_of_rows_and_of_strays_are_kept() {
             series.exemplars = vec![exemplar.clone()];
             request.series.push(series);
         }
-        let mut stray = Series::new(&[("__name__", "stray")], &[(NOW_MS, 1.0)]);
-        stray.exemplars = vec![exemplar.clone()];
-        request.series.push(stray);
+        let mut ungrouped = Series::new(&[("__name__", "ungrouped")], &[(NOW_MS, 1.0)]);
+        ungrouped.exemplars = vec![exemplar.clone()];
+        request.series.push(ungrouped);
         let (written, told) = rig.offer(message, &request);
         assert_eq!(
             (written.samples, written.exemplars, told.as_str()),
@@ -442,8 +442,8 @@ fn a_histogram_whose_sum_is_nan_may_be_sent_again() {
         sum: f64::NAN,
         ..histogram(true)
     });
-    rig.take(&request);
-    rig.take(&request);
+    rig.store(&request);
+    rig.store(&request);
 }
 
 /// Without a directory entry, only the store knows whether a series exists: while memory is short, the store is asked.

@@ -26,7 +26,7 @@ impl Rig {
     }
 
     /// Stores a request in version 1 and fails if any of it is rejected.
-    pub(crate) fn take(&self, request: &Request) -> Written {
+    pub(crate) fn store(&self, request: &Request) -> Written {
         let (written, refused) = self.receiver.store(Message::V1, &request.v1()).unwrap();
         assert!(refused.is_none(), "{refused:?}");
         written

@@ -35,17 +35,17 @@ pub(super) trait Listing: Send + 'static {
 }
 
 /// The beginning of a response, with the writer of the rest.
-pub(super) struct Begun {
+pub(super) struct ListingResponse {
     first: Vec<u8>,
     rest: Option<(Box<dyn Listing>, Lease)>,
 }
 
-impl Begun {
+impl ListingResponse {
     /// Writes the first piece; if there is more, leases `held_bytes` and a piece from `budget`.
     ///
     /// # Errors
     /// Fails over budget.
-    pub(super) fn of(
+    pub(super) fn new(
         mut listing: impl Listing,
         held_bytes: usize,
         budget: &Budget,
@@ -102,14 +102,14 @@ fn fill(piece: &mut Vec<u8>, listing: &mut (impl Listing + ?Sized)) -> bool {
 struct Comma(bool);
 
 impl Comma {
-    fn put(&mut self, out: &mut Vec<u8>) {
+    fn write(&mut self, out: &mut Vec<u8>) {
         if std::mem::replace(&mut self.0, true) {
             out.push(b',');
         }
     }
 }
 
-fn put(out: &mut Vec<u8>, value: &Value) {
+fn write_json(out: &mut Vec<u8>, value: &Value) {
     out.extend_from_slice(value.to_string().as_bytes());
 }
 
@@ -185,8 +185,8 @@ impl Targets {
     fn next_of(&mut self, out: &mut Vec<u8>, one: fn(&Unlisted, usize) -> Option<Value>) -> bool {
         while let Some(pool) = self.pools.get(self.pool) {
             if let Some(shown) = one(pool, self.item).filter(|_| pool.here) {
-                self.comma.put(out);
-                put(out, &shown);
+                self.comma.write(out);
+                write_json(out, &shown);
                 self.item += 1;
                 return true;
             }
@@ -218,8 +218,8 @@ impl Listing for Targets {
             Stage::Active => match self.active.next() {
                 Some(target) => {
                     if let Some(target) = target.upgrade() {
-                        self.comma.put(out);
-                        put(out, &shown(&target));
+                        self.comma.write(out);
+                        write_json(out, &shown(&target));
                     }
                 }
                 None if self.pools.is_empty() => {
@@ -238,9 +238,9 @@ impl Listing for Targets {
                 }
                 out.extend_from_slice(br#"],"droppedTargetCounts":"#);
                 let counted = self.counts(|pool| pool.unscraped.dropped_count().into());
-                put(out, &counted);
+                write_json(out, &counted);
                 out.extend_from_slice(br#","droppedTargetReasons":"#);
-                put(out, &self.counts(|pool| Value::Object(reasons(pool))));
+                write_json(out, &self.counts(|pool| Value::Object(reasons(pool))));
                 out.extend_from_slice(br#","failedTargets":["#);
                 self.begin(Stage::Failed);
             }
@@ -249,7 +249,7 @@ impl Listing for Targets {
                     return true;
                 }
                 out.extend_from_slice(br#"],"failedTargetCounts":"#);
-                put(out, &self.counts(|pool| pool.unscraped.failed_count.into()));
+                write_json(out, &self.counts(|pool| pool.unscraped.failed_count.into()));
                 out.extend_from_slice(b"}}");
                 return false;
             }
@@ -393,8 +393,8 @@ impl Listing for Metadata {
         match family {
             Some(None) => true,
             Some(Some(entry)) => {
-                self.comma.put(out);
-                put(out, &entry);
+                self.comma.write(out);
+                write_json(out, &entry);
                 self.left -= 1;
                 true
             }

@@ -63,7 +63,7 @@ impl Fake {
     }
 
     /// Stores an object; `list` is its kind's path without a namespace.
-    pub(super) fn put(&self, list: &str, mut object: Value) {
+    pub(super) fn put_object(&self, list: &str, mut object: Value) {
         self.change(|cluster| {
             let key = key(&object);
             object["metadata"]["resourceVersion"] = cluster.version.to_string().into();

@@ -57,14 +57,14 @@ async fn the_bucket_refills() {
         burst: 2,
         interval: Duration::from_secs(1),
     });
-    assert!(bucket.take() && bucket.take() && !bucket.take());
+    assert!(bucket.take_token() && bucket.take_token() && !bucket.take_token());
     tokio::time::advance(Duration::from_millis(1001)).await;
-    assert!(bucket.take() && !bucket.take());
+    assert!(bucket.take_token() && !bucket.take_token());
     tokio::time::advance(Duration::from_mins(1)).await;
-    assert!(bucket.take() && bucket.take() && !bucket.take());
+    assert!(bucket.take_token() && bucket.take_token() && !bucket.take_token());
     let closed = Bucket::new(RateLimit {
         burst: 0,
         interval: Duration::from_secs(1),
     });
-    assert!(!closed.take());
+    assert!(!closed.take_token());
 }

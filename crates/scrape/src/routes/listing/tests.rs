@@ -32,10 +32,10 @@ fn pool() -> PoolStatus {
 }
 
 /// Writes a list as a connection does, each piece after the previous one is sent; returns it and the longest piece.
-fn written(begun: Begun) -> (String, usize) {
-    let mut whole = begun.first;
+fn written(response: ListingResponse) -> (String, usize) {
+    let mut whole = response.first;
     let mut longest = whole.len();
-    let (mut listing, _lease) = begun.rest.expect("more than a piece");
+    let (mut listing, _lease) = response.rest.expect("more than a piece");
     let mut more = true;
     while more {
         let mut piece = Vec::new();
@@ -51,10 +51,10 @@ fn written(begun: Begun) -> (String, usize) {
 fn a_list_takes_a_piece_and_not_its_text() {
     let pools = vec![pool()];
     let budget = Budget::new("lists", 16 << 20);
-    let (begun, used) = alloc::measured(|| {
+    let (response, used) = alloc::measured(|| {
         let list = Targets::new(pools.clone(), None, None);
         let held_bytes = list.held_bytes();
-        Begun::of(list, held_bytes, &budget).unwrap()
+        ListingResponse::new(list, held_bytes, &budget).unwrap()
     });
     assert!(
         used.peak_bytes < 1 << 20,
@@ -67,7 +67,7 @@ fn a_list_takes_a_piece_and_not_its_text() {
         "{leased} bytes leased, {} held",
         used.live_bytes
     );
-    let (text, longest) = written(begun);
+    let (text, longest) = written(response);
     assert!(longest < PIECE_BYTES + SLACK_BYTES, "a piece of {longest}");
     assert!(text.len() > 100 * longest, "{} bytes of text", text.len());
     let answer: Value = serde_json::from_str(&text).unwrap();
@@ -78,7 +78,7 @@ fn a_list_takes_a_piece_and_not_its_text() {
     assert_eq!(data["droppedTargetCounts"]["test"], MANY);
     assert_eq!(data["failedTargets"], json!([]));
     assert_eq!(budget.used_bytes(), 0);
-    assert!(Begun::of(Targets::new(pools, None, None), 64 << 20, &budget).is_err());
+    assert!(ListingResponse::new(Targets::new(pools, None, None), 64 << 20, &budget).is_err());
 }
 
 /// A client that reads a kibibyte a second would keep the series of replaced targets for hours.
@@ -88,14 +88,14 @@ fn a_list_keeps_no_target_that_is_gone() {
     let target = Arc::downgrade(&pools[0].active[MANY - 1]);
     let list = Targets::new(pools.clone(), Some("active"), None);
     let metadata = Metadata::new(&pools, Selector::default(), None, usize::MAX);
-    let begun = Begun::of(list, 0, &Budget::unlimited()).unwrap();
+    let response = ListingResponse::new(list, 0, &Budget::unlimited()).unwrap();
     pools[0].active.truncate(MANY / 2);
     assert!(target.upgrade().is_none(), "a list keeps its targets");
-    let (text, _) = written(begun);
+    let (text, _) = written(response);
     let answer: Value = serde_json::from_str(&text).unwrap();
     let listed = answer["data"]["activeTargets"].as_array();
     assert_eq!(listed.map(Vec::len), Some(MANY / 2));
     // Targets that were never scraped have no metadata.
-    let begun = Begun::of(metadata, 0, &Budget::unlimited()).unwrap();
-    assert!(begun.rest.is_none() && begun.first.ends_with(b"\"data\":[]}"));
+    let response = ListingResponse::new(metadata, 0, &Budget::unlimited()).unwrap();
+    assert!(response.rest.is_none() && response.first.ends_with(b"\"data\":[]}"));
 }

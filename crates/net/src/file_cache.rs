@@ -19,18 +19,18 @@ const MAX_BYTES: u64 = 1 << 20;
 const COARSE_SECONDS: i64 = 2;
 
 /// A text in the configuration or in a file. `Debug` does not show it.
-pub(crate) enum Text {
+pub(crate) enum TextSource {
     Inline(Arc<str>),
-    File(FreshFile),
+    File(CachedFile),
 }
 
-impl Text {
+impl TextSource {
     /// Returns `None` if neither is configured.
-    pub(crate) fn of(inline: &str, file: Option<&Path>, what: &'static str) -> Option<Self> {
+    pub(crate) fn new(inline: &str, file: Option<&Path>, what: &'static str) -> Option<Self> {
         if !inline.is_empty() {
             return Some(Self::Inline(inline.into()));
         }
-        file.map(|path| Self::File(FreshFile::new(path, what)))
+        file.map(|path| Self::File(CachedFile::new(path, what)))
     }
 
     /// Returns the text, without surrounding white space if it comes from a file.
@@ -50,27 +50,27 @@ impl Text {
     }
 }
 
-impl std::fmt::Debug for Text {
+impl std::fmt::Debug for TextSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.description())
     }
 }
 
 /// A file cached while it looks unchanged.
-pub(crate) struct FreshFile {
+pub(crate) struct CachedFile {
     path: PathBuf,
     /// Description of the contents, for errors.
     what: &'static str,
-    kept: Mutex<Option<Kept>>,
+    cached: Mutex<Option<Contents>>,
 }
 
-impl std::fmt::Debug for FreshFile {
+impl std::fmt::Debug for CachedFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FreshFile({})", self.path.display())
+        write!(f, "CachedFile({})", self.path.display())
     }
 }
 
-struct Kept {
+struct Contents {
     stamp: Stamp,
     settled: bool,
     text: Arc<str>,
@@ -86,12 +86,12 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-impl FreshFile {
+impl CachedFile {
     pub(crate) fn new(path: &Path, what: &'static str) -> Self {
         Self {
             path: path.to_owned(),
             what,
-            kept: Mutex::new(None),
+            cached: Mutex::new(None),
         }
     }
 
@@ -105,25 +105,25 @@ impl FreshFile {
     }
 
     fn read(&self) -> io::Result<Arc<str>> {
-        let mut kept = self.kept.lock().whole();
-        if let Some(kept) = kept.as_ref()
-            && kept.settled
-            && Stamp::of(&std::fs::metadata(&self.path)?) == kept.stamp
+        let mut cached = self.cached.lock().whole();
+        if let Some(contents) = cached.as_ref()
+            && contents.settled
+            && Stamp::from_metadata(&std::fs::metadata(&self.path)?) == contents.stamp
         {
-            return Ok(Arc::clone(&kept.text));
+            return Ok(Arc::clone(&contents.text));
         }
         let file = std::fs::File::open(&self.path)?;
-        let stamp = Stamp::of(&file.metadata()?);
+        let stamp = Stamp::from_metadata(&file.metadata()?);
         let mut text = String::new();
         file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_BYTES {
             return Err(io::Error::other("longer than 1 MiB"));
         }
-        let text: Arc<str> = match kept.as_ref() {
-            Some(kept) if *kept.text == *text.trim() => Arc::clone(&kept.text),
+        let text: Arc<str> = match cached.as_ref() {
+            Some(before) if *before.text == *text.trim() => Arc::clone(&before.text),
             _ => text.trim().into(),
         };
-        *kept = Some(Kept {
+        *cached = Some(Contents {
             stamp,
             settled: stamp.is_settled(),
             text: Arc::clone(&text),
@@ -133,7 +133,7 @@ impl FreshFile {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),

@@ -8,7 +8,7 @@ use super::*;
 fn content_is_trimmed_and_read_again() {
     let dir = TempDir::new("fresh");
     let path = dir.write("secret", " one\n");
-    let file = FreshFile::new(&path, "a secret");
+    let file = CachedFile::new(&path, "a secret");
     let one = file.get().expect("readable");
     assert_eq!(&*one, "one");
     assert!(Arc::ptr_eq(&one, &file.get().expect("readable")));
@@ -30,13 +30,13 @@ fn content_is_trimmed_and_read_again() {
 fn a_settled_file_is_not_read_again() {
     let dir = TempDir::new("fresh");
     let path = dir.write("secret", "one");
-    let file = FreshFile::new(&path, "a secret");
+    let file = CachedFile::new(&path, "a secret");
     file.get().expect("readable");
-    let mut kept = file.kept.lock().expect("no panic");
-    let kept_now = kept.as_mut().expect("read");
-    assert!(!kept_now.settled, "it was written a moment ago");
-    kept_now.settled = true;
-    kept_now.text = "kept".into();
+    let mut kept = file.cached.lock().expect("no panic");
+    let contents = kept.as_mut().expect("read");
+    assert!(!contents.settled, "it was written a moment ago");
+    contents.settled = true;
+    contents.text = "kept".into();
     drop(kept);
     assert_eq!(&*file.get().expect("kept"), "kept");
     dir.write("other", "two");
@@ -46,7 +46,7 @@ fn a_settled_file_is_not_read_again() {
 
 #[test]
 fn texts_are_not_shown() {
-    let text = Text::of("hush", None, "a secret").expect("inline");
+    let text = TextSource::new("hush", None, "a secret").expect("inline");
     assert_eq!(format!("{text:?}"), "inline");
-    assert!(Text::of("", None, "nothing").is_none());
+    assert!(TextSource::new("", None, "nothing").is_none());
 }

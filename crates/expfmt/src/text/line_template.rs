@@ -30,7 +30,7 @@ struct Comments {
 
 /// The lines of an origin's last body.
 #[derive(Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Hint {
+pub(super) struct LineTemplate {
     entries: Vec<Entry>,
     targets: Vec<u32>,
     suffixes: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Hint {
     trailer: Option<Comments>,
 }
 
-/// Position in the hint at which a run of expected lines may begin.
+/// Position in the template at which a run of expected lines may begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) entry: usize,
@@ -59,7 +59,7 @@ pub(super) struct Reading<'a> {
 pub(super) struct Rich {
     pub(super) target: u32,
     /// Whether its value is the first of its column.
-    pub(super) fresh: bool,
+    pub(super) is_first: bool,
     pub(super) tail: Tail,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Run {
     pub(super) previous: usize,
 }
 
-impl Hint {
+impl LineTemplate {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -136,7 +136,7 @@ impl Hint {
             }
             match number::read_plain_line(body, value_at) {
                 Some((value, next)) => {
-                    into.cells.put(*target, value);
+                    into.cells.insert(*target, value);
                     at = next;
                 }
                 None => match general(body, value_at, *target, into) {
@@ -201,22 +201,22 @@ fn general(body: &[u8], from: usize, target: u32, into: &mut Reading<'_>) -> Opt
     let mut cursor = Cursor::new(body, from, into.dialect);
     // The preceding text holds the blank that the dialect demands before a value.
     let tail = cursor.tail().ok()?;
-    let fresh = into.cells.put(target, tail.value);
+    let is_first = into.cells.insert(target, tail.value);
     let end = tail.end;
     if tail.time_ms.is_some() || tail.exemplar.is_some() {
         into.rich.push(Rich {
             target,
-            fresh,
+            is_first,
             tail,
         });
     }
     Some(end)
 }
 
-/// Builds the hint for the next round from the lines of this one.
+/// Builds the template for the next round from the lines of this one.
 #[derive(Debug, Default)]
 pub(super) struct Learner {
-    hint: Hint,
+    template: LineTemplate,
     previous: (usize, usize),
     behind: usize,
 }
@@ -224,8 +224,8 @@ pub(super) struct Learner {
 impl Learner {
     pub(super) fn with_capacity(lines: usize) -> Self {
         let mut learner = Self::default();
-        learner.hint.entries.reserve_exact(lines);
-        learner.hint.targets.reserve_exact(lines);
+        learner.template.entries.reserve_exact(lines);
+        learner.template.targets.reserve_exact(lines);
         learner
     }
 
@@ -253,28 +253,28 @@ impl Learner {
             return false;
         };
         if !block.is_empty() {
-            self.hint.comments.push(comments(block));
+            self.template.comments.push(comments(block));
         }
         #[expect(clippy::cast_possible_truncation, reason = "bounded by u8::MAX above")]
-        self.hint.entries.push(Entry {
+        self.template.entries.push(Entry {
             shared: shared as u8,
             suffix_len,
             has_comments: !block.is_empty(),
         });
-        self.hint.targets.push(target);
-        self.hint.suffixes.extend_from_slice(&series[shared..]);
+        self.template.targets.push(target);
+        self.template.suffixes.extend_from_slice(&series[shared..]);
         self.previous = (start, value_at);
         true
     }
 
-    pub(super) fn finish(mut self, body: &[u8]) -> Hint {
+    pub(super) fn finish(mut self, body: &[u8]) -> LineTemplate {
         let rest = &body[self.behind..];
-        self.hint.trailer = (!rest.is_empty()).then(|| comments(rest));
-        self.hint.entries.shrink_to_fit();
-        self.hint.targets.shrink_to_fit();
-        self.hint.suffixes.shrink_to_fit();
-        self.hint.comments.shrink_to_fit();
-        self.hint
+        self.template.trailer = (!rest.is_empty()).then(|| comments(rest));
+        self.template.entries.shrink_to_fit();
+        self.template.targets.shrink_to_fit();
+        self.template.suffixes.shrink_to_fit();
+        self.template.comments.shrink_to_fit();
+        self.template
     }
 }
 

@@ -1,10 +1,10 @@
-//! A cohort: series that arrive together, with a binding of the sink and the frame that fills it.
+//! A group of series that arrive together, with a binding of the sink and the frame that fills it.
 //!
 //! The samples of one instant form a row if they number at least half of those of the instant before; later samples of
-//! that instant, and anything older, are appended as samples with their own times. So are all samples of an *apart*
-//! cohort, whose series share no instants.
+//! that instant, and anything older, are appended as samples with their own times. So are all samples of ungrouped
+//! series, which share no instants: their groups only share a binding.
 //!
-//! **Invariant:** when `append` returns, the sink has everything it was given; no sample is held back. A cohort that
+//! **Invariant:** when `append` returns, the sink has everything it was given; no sample is held back. A group that
 //! panicked in the middle of a change is never used again.
 
 use crate::error::RemoteError;
@@ -17,8 +17,8 @@ use narthex_model::{
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A group of series with one binding.
-pub(crate) struct Cohort {
-    /// `None`: an apart cohort, whose series have nothing in common.
+pub(crate) struct SeriesGroup {
+    /// `None` for ungrouped series, which have nothing in common.
     origin: Option<LabelHash>,
     common: LabelSet,
     state: Mutex<State>,
@@ -43,7 +43,7 @@ struct Rows {
     usual: usize,
 }
 
-/// The samples of a cohort for one instant, or all samples of an apart cohort.
+/// The samples of a group for one instant, or all samples of ungrouped series.
 pub(crate) struct Instant<'a, F, H> {
     pub(crate) time_ms: i64,
     /// Number of samples, including histograms.
@@ -62,8 +62,8 @@ pub(crate) struct Sample<V> {
     pub(crate) start_ms: i64,
 }
 
-impl Cohort {
-    /// Returns a cohort without series.
+impl SeriesGroup {
+    /// Returns a group without series.
     ///
     /// # Errors
     /// Fails if the sink accepts no more origins.
@@ -75,11 +75,11 @@ impl Cohort {
         Self::with_origin(Some(origin), common, sink)
     }
 
-    /// Returns an apart cohort without series.
+    /// Returns a group for ungrouped series, without any.
     ///
     /// # Errors
     /// Fails if the sink accepts no more origins.
-    pub(crate) fn apart(sink: &dyn Sink) -> Result<Self, RemoteError> {
+    pub(crate) fn ungrouped(sink: &dyn Sink) -> Result<Self, RemoteError> {
         Self::with_origin(None, LabelSet::empty(), sink)
     }
 
@@ -112,8 +112,8 @@ impl Cohort {
         self.origin
     }
 
-    /// Reports whether this is an apart cohort.
-    pub(crate) fn is_apart(&self) -> bool {
+    /// Reports whether its series are ungrouped.
+    pub(crate) fn is_ungrouped(&self) -> bool {
         self.origin.is_none()
     }
 
@@ -121,7 +121,7 @@ impl Cohort {
         self.common.clone()
     }
 
-    /// Returns the labels of a column, unless the cohort is broken.
+    /// Returns the labels of a column, unless the group is broken.
     pub(crate) fn labels(&self, column: ColumnId) -> Option<LabelSet> {
         Some(self.lock().ok()?.schema.labels(column))
     }
@@ -129,7 +129,7 @@ impl Cohort {
     /// Returns the number of columns, including retired ones.
     ///
     /// # Errors
-    /// Fails if the cohort is broken.
+    /// Fails if the group is broken.
     pub(crate) fn columns(&self) -> Result<usize, RemoteError> {
         Ok(self.lock()?.schema.len())
     }
@@ -143,7 +143,7 @@ impl Cohort {
     /// Appends columns and returns the first of them.
     pub(crate) fn extend(&self, sets: &[LabelSet]) -> Result<ColumnId, RemoteError> {
         let mut state = self.lock()?;
-        let first = ColumnId(u32::try_from(state.schema.len()).expect("cohorts are narrow"));
+        let first = ColumnId(u32::try_from(state.schema.len()).expect("groups are narrow"));
         let mut edit = state.schema.edit();
         let family = edit.family(Family::default());
         for set in sets {
@@ -190,7 +190,7 @@ impl Cohort {
         } = instant;
         // The sink does not treat a frame that is not newer than the last row as a row, unless most columns share one
         // newer time.
-        let is_row = !self.is_apart() && count > 0 && state.rows.take(time_ms, count);
+        let is_row = !self.is_ungrouped() && count > 0 && state.rows.forms_row(time_ms, count);
         let frame_ms = if is_row {
             time_ms
         } else {
@@ -199,8 +199,8 @@ impl Cohort {
         state.restart(frame_ms);
         let mut outcome = Outcome::default();
         for sample in floats {
-            if self.is_apart() {
-                outcome += state.make_way(sample.column)?;
+            if self.is_ungrouped() {
+                outcome += state.flush_if_taken(sample.column)?;
             } else if let Some(same) = state.has(&sample) {
                 outcome.accepted += u64::from(same);
                 outcome.duplicate += u64::from(!same);
@@ -210,8 +210,8 @@ impl Cohort {
             state.place(&sample);
         }
         for sample in histograms {
-            if self.is_apart() {
-                outcome += state.make_way(sample.column)?;
+            if self.is_ungrouped() {
+                outcome += state.flush_if_taken(sample.column)?;
             } else if state.taken.contains(sample.column.index()) {
                 outcome.duplicate += 1;
                 continue;
@@ -244,7 +244,7 @@ impl State {
     }
 
     /// Appends the frame if it already holds something for this column.
-    fn make_way(&mut self, column: ColumnId) -> Result<Outcome, RemoteError> {
+    fn flush_if_taken(&mut self, column: ColumnId) -> Result<Outcome, RemoteError> {
         if !self.taken.contains(column.index()) {
             return Ok(Outcome::default());
         }
@@ -280,7 +280,7 @@ impl State {
 
 impl Rows {
     /// Counts samples for an instant; reports whether they form its row.
-    fn take(&mut self, time_ms: i64, count: usize) -> bool {
+    fn forms_row(&mut self, time_ms: i64, count: usize) -> bool {
         if time_ms > self.newest_ms {
             self.usual = self.newest;
             self.newest_ms = time_ms;
@@ -297,9 +297,9 @@ impl Rows {
     }
 }
 
-impl std::fmt::Debug for Cohort {
+impl std::fmt::Debug for SeriesGroup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cohort({})", self.common)
+        write!(f, "SeriesGroup({})", self.common)
     }
 }
 
@@ -315,12 +315,12 @@ mod tests {
             newest: 0,
             usual: 0,
         };
-        assert!(rows.take(10, 100));
-        assert!(!rows.take(10, 5), "the rest of a row");
-        assert!(!rows.take(20, 30), "less than half comes first");
-        assert!(rows.take(20, 75));
-        assert!(rows.take(30, 60));
-        assert!(!rows.take(15, 100), "late");
-        assert!(rows.take(40, 31), "half of what came the last time");
+        assert!(rows.forms_row(10, 100));
+        assert!(!rows.forms_row(10, 5), "the rest of a row");
+        assert!(!rows.forms_row(20, 30), "less than half comes first");
+        assert!(rows.forms_row(20, 75));
+        assert!(rows.forms_row(30, 60));
+        assert!(!rows.forms_row(15, 100), "late");
+        assert!(rows.forms_row(40, 31), "half of what came the last time");
     }
 }

@@ -1,6 +1,6 @@
 //! Additions of a configured client to its requests: credentials, headers, a proxy, TLS.
 //!
-//! A client without any of these has no outfit, and no cost for them.
+//! A client without any of these pays nothing for them.
 //!
 //! Invariant: credentials are those in the files at the time of the request, and none of them goes to a host outside
 //! the first one's domain.
@@ -10,18 +10,18 @@ use std::sync::Arc;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::config::{HttpClientConfig, invalid};
-use super::connect::Way;
+use super::connect::Route;
 use super::oauth2::TokenSource;
 use super::proxy::{Proxies, ProxyUrl};
 use super::{ClientConfig, push_header};
 use crate::error::NetError;
-use crate::fresh::{FreshFile, Text};
+use crate::file_cache::{CachedFile, TextSource};
 use crate::secret::Secret;
 use crate::tls::client::ClientTls;
 use crate::url::Url;
 
 #[derive(Debug)]
-pub(super) struct Outfit {
+pub(super) struct ClientAuth {
     credentials: Option<Credentials>,
     headers: Vec<HeaderLine>,
     proxies: Option<Proxies>,
@@ -33,13 +33,13 @@ pub(super) struct Outfit {
 #[derive(Debug)]
 enum Credentials {
     Basic {
-        username: Option<Text>,
-        password: Option<Text>,
+        username: Option<TextSource>,
+        password: Option<TextSource>,
     },
     /// A scheme and its credentials.
     Plain {
         kind: String,
-        credentials: Option<Text>,
+        credentials: Option<TextSource>,
     },
     OAuth2(Box<TokenSource>),
 }
@@ -47,24 +47,28 @@ enum Credentials {
 #[derive(Debug)]
 struct HeaderLine {
     name: String,
-    value: Text,
+    value: TextSource,
     private: bool,
 }
 
 /// Credentials and headers of one request.
 #[derive(Debug, Default)]
-pub(super) struct Dress {
+pub(super) struct RequestAuth {
     authorization: Option<Secret>,
 }
 
-impl Outfit {
+impl ClientAuth {
     /// Reads all files once, so that a wrong path fails at the start. `config` must be valid.
     pub(super) fn new(client: &ClientConfig, config: &HttpClientConfig) -> Result<Self, NetError> {
         let credentials = if let Some(basic) = &config.basic_auth {
             let (user, password) = (&basic.username, &basic.password);
             Some(Credentials::Basic {
-                username: Text::of(user, basic.username_file.as_deref(), "basic auth username"),
-                password: Text::of(
+                username: TextSource::new(
+                    user,
+                    basic.username_file.as_deref(),
+                    "basic auth username",
+                ),
+                password: TextSource::new(
                     password.expose(),
                     basic.password_file.as_deref(),
                     "basic auth password",
@@ -73,7 +77,7 @@ impl Outfit {
         } else if let Some(authorization) = &config.authorization {
             Some(Credentials::Plain {
                 kind: authorization.kind.clone(),
-                credentials: Text::of(
+                credentials: TextSource::new(
                     authorization.credentials.expose(),
                     authorization.credentials_file.as_deref(),
                     "authorization credentials",
@@ -95,13 +99,16 @@ impl Outfit {
                 });
             };
             for value in &sources.values {
-                add(Text::Inline(value.as_str().into()), false);
+                add(TextSource::Inline(value.as_str().into()), false);
             }
             for secret in &sources.secrets {
-                add(Text::Inline(secret.expose().into()), true);
+                add(TextSource::Inline(secret.expose().into()), true);
             }
             for file in &sources.files {
-                add(Text::File(FreshFile::new(file, "headers file")), true);
+                add(
+                    TextSource::File(CachedFile::new(file, "headers file")),
+                    true,
+                );
             }
         }
         Ok(Self {
@@ -115,12 +122,12 @@ impl Outfit {
     }
 
     /// Returns the credentials of the next request; fetches a token if there is no valid one.
-    pub(super) async fn dress(&self) -> Result<Dress, NetError> {
-        let read = |text: &Option<Text>| -> Result<Arc<str>, NetError> {
-            text.as_ref().map_or_else(|| Ok("".into()), Text::get)
+    pub(super) async fn request_auth(&self) -> Result<RequestAuth, NetError> {
+        let read = |text: &Option<TextSource>| -> Result<Arc<str>, NetError> {
+            text.as_ref().map_or_else(|| Ok("".into()), TextSource::get)
         };
         let authorization = match &self.credentials {
-            None => return Ok(Dress::default()),
+            None => return Ok(RequestAuth::default()),
             Some(Credentials::Basic { username, password }) => {
                 let (username, password) = (read(username)?, read(password)?);
                 basic(&username, &password)
@@ -131,7 +138,7 @@ impl Outfit {
             }
             Some(Credentials::OAuth2(source)) => source.authorization().await?,
         };
-        Ok(Dress {
+        Ok(RequestAuth {
             authorization: Some(authorization),
         })
     }
@@ -139,12 +146,12 @@ impl Outfit {
     /// Writes the header lines of one hop.
     pub(super) fn write_headers(
         &self,
-        dress: &Dress,
+        request: &RequestAuth,
         trusted: bool,
         has_authorization: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), NetError> {
-        if let Some(authorization) = &dress.authorization
+        if let Some(authorization) = &request.authorization
             && trusted
             && !has_authorization
         {
@@ -162,15 +169,15 @@ impl Outfit {
 
     /// Returns the proxy to which plain requests for this URL are sent.
     pub(super) fn proxy(&self, url: &Url) -> Option<&ProxyUrl> {
-        self.proxies.as_ref()?.of(url)
+        self.proxies.as_ref()?.proxy_for(url)
     }
 
     /// Returns the route to a URL, and whether earlier connections must not be reused.
-    pub(super) fn way<'a>(
+    pub(super) fn route<'a>(
         &'a self,
         url: &'a Url,
         client: &ClientConfig,
-    ) -> Result<(Way<'a>, bool), NetError> {
+    ) -> Result<(Route<'a>, bool), NetError> {
         let proxy = self.proxy(url);
         let proxy_tls = proxy.is_some_and(|proxy| proxy.url().is_https());
         let mut changed = false;
@@ -180,7 +187,7 @@ impl Outfit {
             changed = tls.changed;
             current = Some(tls.config);
         }
-        let way = Way {
+        let route = Route {
             url,
             proxy,
             tls: current.clone().filter(|_| url.is_https()),
@@ -189,7 +196,7 @@ impl Outfit {
             connect_headers: &self.connect_headers,
             timeout: client.connect_timeout,
         };
-        Ok((way, changed))
+        Ok((route, changed))
     }
 }
 

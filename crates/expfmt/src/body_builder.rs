@@ -21,7 +21,7 @@ use narthex_model::{
 use std::{cell::Cell, sync::Arc};
 
 /// The parts of an origin that a walk needs, and the data it collects.
-pub(crate) struct Intake<'a> {
+pub(crate) struct BodyBuilder<'a> {
     pub(crate) options: ParseOptions,
     resolver: &'a mut dyn Resolver,
     pub(crate) schema: &'a Schema,
@@ -31,7 +31,7 @@ pub(crate) struct Intake<'a> {
     pub(crate) groups: &'a mut Groups,
     pub(crate) exemplar_cache: &'a mut ExemplarCache,
     pub(crate) families: Families,
-    pub(crate) taken: Taken,
+    pub(crate) collected: Collected,
     /// Columns appended in this walk, by local set.
     appended: Vec<LabelSet>,
     /// Labels without a value of the current series.
@@ -43,7 +43,7 @@ pub(crate) struct Intake<'a> {
 
 /// Data that a walk collected beside the cells.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct Collected {
     pub(crate) edit: Option<SchemaEdit>,
     pub(crate) times_ms: Vec<(ColumnId, i64)>,
     pub(crate) exemplars: Vec<(ColumnId, Exemplar)>,
@@ -53,7 +53,7 @@ pub(crate) struct Taken {
     pub(crate) too_many_buckets: bool,
 }
 
-impl<'a> Intake<'a> {
+impl<'a> BodyBuilder<'a> {
     pub(crate) fn new(
         options: ParseOptions,
         schema: &'a Schema,
@@ -74,7 +74,7 @@ impl<'a> Intake<'a> {
             groups,
             exemplar_cache,
             families: Families::default(),
-            taken: Taken::default(),
+            collected: Collected::default(),
             appended: Vec::new(),
             blank: Vec::new(),
             unit_place: Cell::new(0),
@@ -85,28 +85,28 @@ impl<'a> Intake<'a> {
     /// Applies a family's metadata from a line or message.
     pub(crate) fn about(&mut self, name: &str, about: About) {
         self.families
-            .about(name, about, self.schema, &mut self.taken.edit);
+            .about(name, about, self.schema, &mut self.collected.edit);
     }
 
     /// Stores a value with its own time, if that is to be honoured.
     pub(crate) fn put_at(&mut self, target: u32, value: f64, time_ms: Option<i64>) {
-        let fresh = self.cells.put(target, value);
-        self.at(target, value, fresh, time_ms);
+        let is_first = self.cells.insert(target, value);
+        self.at(target, value, is_first, time_ms);
     }
 
     /// Sets the time of the sample just stored, if it is to be honoured.
-    pub(crate) fn at(&mut self, target: u32, value: f64, fresh: bool, time_ms: Option<i64>) {
+    pub(crate) fn at(&mut self, target: u32, value: f64, is_first: bool, time_ms: Option<i64>) {
         let Some(time_ms) = time_ms.filter(|_| self.options.honor_timestamps) else {
             return;
         };
         if let Some(column) = self.groups.histogram_of(target) {
-            self.taken.times_ms.push((column, time_ms));
+            self.collected.times_ms.push((column, time_ms));
         }
-        if fresh {
-            self.taken.times_ms.push((ColumnId(target), time_ms));
+        if is_first {
+            self.collected.times_ms.push((ColumnId(target), time_ms));
         } else if target < HIDDEN {
             self.cells.counts.repeated -= 1;
-            self.taken.more.push(MoreSample {
+            self.collected.more.push(MoreSample {
                 column: ColumnId(target),
                 time_ms,
                 value,
@@ -128,9 +128,9 @@ impl<'a> Intake<'a> {
         match self.groups.histogram_of(target) {
             // A native histogram's exemplars are distinguished by their times.
             Some(column) if exemplar.time_ms.is_some() => {
-                self.taken.exemplars.push((column, exemplar));
+                self.collected.exemplars.push((column, exemplar));
             }
-            None if target < HIDDEN => self.taken.exemplars.push((ColumnId(target), exemplar)),
+            None if target < HIDDEN => self.collected.exemplars.push((ColumnId(target), exemplar)),
             _ => {}
         }
         Ok(())
@@ -147,7 +147,7 @@ impl<'a> Intake<'a> {
         let key = u64::from(target) | (1 + u64::from(slot)) << 32;
         let exemplar = self.exemplar_cache.get(key, bytes, read)?;
         if target < HIDDEN && exemplar.time_ms.is_some() {
-            self.taken.exemplars.push((ColumnId(target), exemplar));
+            self.collected.exemplars.push((ColumnId(target), exemplar));
         }
         Ok(())
     }
@@ -180,13 +180,13 @@ impl<'a> Intake<'a> {
 
     /// Sets a native histogram.
     pub(crate) fn histogram(&mut self, target: u32, histogram: Histogram) -> bool {
-        let fresh = self.cells.put(target, 0.0);
-        if fresh {
-            self.taken
+        let is_first = self.cells.insert(target, 0.0);
+        if is_first {
+            self.collected
                 .histograms
                 .push((ColumnId(target), Arc::new(histogram)));
         }
-        fresh
+        is_first
     }
 
     /// Returns the target of a parsed series, appending a column when it is new.
@@ -236,7 +236,7 @@ impl<'a> Intake<'a> {
                 MetricType::Counter | MetricType::Histogram | MetricType::Summary
             );
         if starts && suffix == "_created" {
-            let (group, _) = self.groups.of(&labels);
+            let (group, _) = self.groups.group_for(&labels);
             return Ok(self.hidden_part(group, Part::Created));
         }
         let target = match part {
@@ -246,7 +246,7 @@ impl<'a> Intake<'a> {
             _ => self.column(parsed)?,
         };
         if starts && target < HIDDEN {
-            let (group, _) = self.groups.of(&labels);
+            let (group, _) = self.groups.group_for(&labels);
             self.groups.add_member(group, ColumnId(target));
         }
         Ok(target)
@@ -259,7 +259,7 @@ impl<'a> Intake<'a> {
         parsed: &LabelSet,
         part: Part,
     ) -> Result<u32, String> {
-        let (group, _) = self.groups.of(labels);
+        let (group, _) = self.groups.group_for(labels);
         let unmade = [Part::Count, Part::Sum]
             .iter()
             .all(|part| self.groups.target(group, *part).is_none());
@@ -327,8 +327,11 @@ impl<'a> Intake<'a> {
         }
         let family =
             self.families
-                .family_of(parsed.metric_name(), self.schema, &mut self.taken.edit);
-        let edit = self.taken.edit.get_or_insert_with(|| self.schema.edit());
+                .family_of(parsed.metric_name(), self.schema, &mut self.collected.edit);
+        let edit = self
+            .collected
+            .edit
+            .get_or_insert_with(|| self.schema.edit());
         let column = edit.push(&local, family);
         self.appended.push(local);
         let rehash = |at: &u32| set_of(self.schema, &self.appended, *at).hash().low();
@@ -348,13 +351,13 @@ impl<'a> Intake<'a> {
             for (column, histogram) in made.histograms {
                 self.histogram(column.0, histogram);
             }
-            self.taken.starts.extend(made.starts);
+            self.collected.starts.extend(made.starts);
             self.stats.converted = made.converted;
-            self.taken.too_many_buckets |= made.too_many_buckets;
+            self.collected.too_many_buckets |= made.too_many_buckets;
         }
         self.count();
         // Samples of one series are in order of time.
-        self.taken
+        self.collected
             .exemplars
             .sort_by_key(|(column, exemplar)| (*column, exemplar.time_ms));
         let limit = self.options.sample_limit;
@@ -362,7 +365,7 @@ impl<'a> Intake<'a> {
         if limit > 0 && kept > limit {
             return Err(ParseErrorKind::SampleLimit);
         }
-        if self.taken.too_many_buckets {
+        if self.collected.too_many_buckets {
             return Err(ParseErrorKind::BucketLimit);
         }
         Ok(())

@@ -1,15 +1,15 @@
 //! Maps the bytes a sender uses for a series to the series' column.
 //!
-//! Series of one job and instance that arrive side by side form a *cohort*: they will arrive together again, so their
-//! samples fill a row. Series are *strays* if their origin has few of them, they arrive in no order, or they lack job
-//! or instance: they share *apart* cohorts, where each sample has its own time. Row cohorts are narrow enough that a
+//! Series of one job and instance that arrive side by side form a *group*: they will arrive together again, so their
+//! samples fill a row. Series are *ungrouped* if their origin has few of them, they arrive in no order, or they lack job
+//! or instance: they share groups in which each sample has its own time. All other groups are narrow enough that a
 //! sender's cut between two requests separates few samples from their row.
 //!
-//! **Invariant:** a series has one place, however many byte forms of its labels are known; series that were not sent
+//! **Invariant:** a series has one place, however many byte entries of its labels are known; series that were not sent
 //! for `KEEP_EPOCHS`, or ended and were not sent again, are forgotten, so that memory follows the series being sent,
 //! not churn.
 
-use crate::{cohort::Cohort, error::RemoteError};
+use crate::{error::RemoteError, series_group::SeriesGroup};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use narthex_model::{ColumnId, LabelHash, LabelSet, METRIC_NAME, storage::Sink};
@@ -21,12 +21,12 @@ use std::{
     },
 };
 
-/// Maximum columns of a cohort.
-const COHORT_COLUMNS: usize = 256;
-/// Maximum columns of a cohort of strays.
-const APART_COLUMNS: usize = 1024;
-/// Minimum series of an origin that make a cohort worthwhile.
-const COHORT_FROM: usize = 16;
+/// Maximum columns of a group.
+const GROUP_COLUMNS: usize = 256;
+/// Maximum columns of a group of ungrouped series.
+const UNGROUPED_COLUMNS: usize = 1024;
+/// Minimum series of an origin that make a group worthwhile.
+const GROUP_FROM: usize = 16;
 /// Minimum average run of an origin's series; shorter ones show no reliable order.
 const RUN_FROM: usize = 3;
 /// Length of an epoch; at its end, ended series are forgotten.
@@ -37,36 +37,36 @@ const KEEP_EPOCHS: u32 = 18;
 /// Destination of a series' samples.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place {
-    /// A cohort's number, with the bit `APART` for a cohort of strays; or `NOWHERE`.
-    pub(crate) cohort: u32,
+    /// A group's number, with the bit `UNGROUPED` for a group of ungrouped series; or `NOWHERE`.
+    pub(crate) group: u32,
     pub(crate) column: u32,
 }
 
-/// Marks an apart cohort.
-const APART: u32 = 1 << 31;
+/// Marks a group of ungrouped series.
+const UNGROUPED: u32 = 1 << 31;
 /// Marks invalid labels.
 const NOWHERE: u32 = u32::MAX;
 
 impl Place {
     /// Place of dropped samples.
     pub(crate) const NOWHERE: Self = Self {
-        cohort: NOWHERE,
+        group: NOWHERE,
         column: 0,
     };
 
-    /// Reports whether the series is in an apart cohort.
-    pub(crate) fn is_apart(self) -> bool {
-        self.cohort & APART != 0
+    /// Reports whether the series is ungrouped.
+    pub(crate) fn is_ungrouped(self) -> bool {
+        self.group & UNGROUPED != 0
     }
 
     pub(crate) fn is_nowhere(self) -> bool {
-        self.cohort == NOWHERE
+        self.group == NOWHERE
     }
 }
 
 /// The bytes a sender uses for a series.
 #[derive(Debug)]
-struct Form {
+struct Entry {
     key: u128,
     place: Place,
     series: u32,
@@ -74,64 +74,64 @@ struct Form {
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownSeries {
     hash: LabelHash,
     place: Place,
 }
 
 /// All known series of senders.
 #[derive(Default)]
-pub(crate) struct Directory {
-    forms: HashTable<Form>,
-    series: Vec<Option<Known>>,
+pub(crate) struct SeriesCache {
+    entries: HashTable<Entry>,
+    series: Vec<Option<KnownSeries>>,
     free: Vec<u32>,
     by_labels: HashTable<u32>,
-    cohorts: Vec<Option<Arc<Cohort>>>,
-    /// Numbers of cohorts, by the hash of job and instance.
+    groups: Vec<Option<Arc<SeriesGroup>>>,
+    /// Numbers of groups, by the hash of job and instance.
     origins: HashMap<LabelHash, Vec<u32>, RandomState>,
-    /// The cohort that receives the next strays.
-    apart: Option<u32>,
+    /// The group that receives the next ungrouped series.
+    ungrouped: Option<u32>,
     /// Incremented when series are forgotten that a request may still be writing: places found before are then invalid.
     generation: u64,
 }
 
 /// A series seen for the first time.
 #[derive(Debug)]
-pub(crate) struct Fresh {
+pub(crate) struct NewSeries {
     pub(crate) key: u128,
     pub(crate) labels: LabelSet,
 }
 
 /// New series of one origin in one request.
-struct Met {
+struct NewOfOrigin {
     origin: LabelHash,
-    series: Vec<Fresh>,
+    series: Vec<NewSeries>,
     /// Number of contiguous runs.
     runs: usize,
 }
 
-impl Directory {
+impl SeriesCache {
     /// Finds the place of a series by the bytes of its labels.
     #[inline]
     pub(crate) fn find(&self, key: u128, epoch: u32) -> Option<Place> {
-        let form = self.forms.find(key as u64, |form| form.key == key)?;
-        if form.seen.load(Ordering::Relaxed) != epoch {
-            form.seen.store(epoch, Ordering::Relaxed);
+        let entry = self.entries.find(key as u64, |entry| entry.key == key)?;
+        if entry.seen.load(Ordering::Relaxed) != epoch {
+            entry.seen.store(epoch, Ordering::Relaxed);
         }
-        Some(form.place)
+        Some(entry.place)
     }
 
     /// Notes that a staleness marker ended a series: unless it is sent again, the next epoch forgets it.
     pub(crate) fn end(&self, key: u128, epoch: u32) {
-        if let Some(form) = self.forms.find(key as u64, |form| form.key == key) {
+        if let Some(entry) = self.entries.find(key as u64, |entry| entry.key == key) {
             let last = epoch.saturating_sub(KEEP_EPOCHS - 1);
-            form.seen.store(last, Ordering::Relaxed);
+            entry.seen.store(last, Ordering::Relaxed);
         }
     }
 
-    /// Returns the cohort with this number.
-    pub(crate) fn cohort(&self, number: u32) -> Option<&Arc<Cohort>> {
-        self.cohorts.get((number & !APART) as usize)?.as_ref()
+    /// Returns the group with this number.
+    pub(crate) fn group(&self, number: u32) -> Option<&Arc<SeriesGroup>> {
+        self.groups.get((number & !UNGROUPED) as usize)?.as_ref()
     }
 
     /// Returns a number that changes when previously found places become invalid.
@@ -149,7 +149,7 @@ impl Directory {
         }
     }
 
-    /// Returns an empty directory to replace this one.
+    /// Returns an empty series cache to replace this one.
     pub(crate) fn emptied(&self) -> Self {
         Self {
             generation: self.generation + 1,
@@ -157,11 +157,11 @@ impl Directory {
         }
     }
 
-    /// Forgets the series of cohorts that a panic broke; they get new places when sent again.
+    /// Forgets the series of groups that a panic broke; they get new places when sent again.
     pub(crate) fn drop_broken(&mut self) {
-        let cohorts = self.cohorts.iter().enumerate();
-        let broken: HashSet<usize, RandomState> = cohorts
-            .filter(|(_, cohort)| cohort.as_ref().is_some_and(|cohort| cohort.is_broken()))
+        let groups = self.groups.iter().enumerate();
+        let broken: HashSet<usize, RandomState> = groups
+            .filter(|(_, group)| group.as_ref().is_some_and(|group| group.is_broken()))
             .map(|(number, _)| number)
             .collect();
         if broken.is_empty() {
@@ -169,21 +169,21 @@ impl Directory {
         }
         self.generation += 1;
         let is_broken =
-            |cohort: u32| cohort != NOWHERE && broken.contains(&((cohort & !APART) as usize));
-        self.forms.retain(|form| !is_broken(form.place.cohort));
+            |group: u32| group != NOWHERE && broken.contains(&((group & !UNGROUPED) as usize));
+        self.entries.retain(|entry| !is_broken(entry.place.group));
         for number in 0..self.series.len() {
-            let known = self.series[number].take_if(|known| is_broken(known.place.cohort));
+            let known = self.series[number].take_if(|known| is_broken(known.place.group));
             if let Some(known) = known {
                 self.forget_series(number as u32, known.hash);
             }
         }
-        self.apart.take_if(|number| is_broken(*number));
+        self.ungrouped.take_if(|number| is_broken(*number));
         self.origins.retain(|_, numbers| {
             numbers.retain(|number| !is_broken(*number));
             !numbers.is_empty()
         });
         for number in broken {
-            self.cohorts[number] = None;
+            self.groups[number] = None;
         }
         self.fit();
     }
@@ -202,9 +202,9 @@ impl Directory {
         self.by_labels.len()
     }
 
-    /// Returns the number of cohorts.
-    pub(crate) fn cohorts(&self) -> usize {
-        self.cohorts.iter().flatten().count()
+    /// Returns the number of groups.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups.iter().flatten().count()
     }
 
     /// Assigns places to series that arrived together.
@@ -213,28 +213,28 @@ impl Directory {
     /// Fails if the sink accepts no more origins.
     pub(crate) fn add(
         &mut self,
-        fresh: Vec<Fresh>,
+        new: Vec<NewSeries>,
         epoch: u32,
         sink: &dyn Sink,
     ) -> Result<(), RemoteError> {
-        let mut by_origin: Vec<Met> = Vec::new();
+        let mut by_origin: Vec<NewOfOrigin> = Vec::new();
         let mut last = None;
         let mut numbers: HashMap<LabelHash, usize, RandomState> = HashMap::default();
-        let (mut again, mut strays) = (Vec::new(), Vec::new());
+        let (mut again, mut ungrouped) = (Vec::new(), Vec::new());
         let mut met: HashMap<LabelHash, (), RandomState> = HashMap::default();
-        for series in fresh {
-            // Another form of a known series, or of one earlier in this request.
+        for series in new {
+            // Other bytes for the labels of a known series, or of one earlier in this request.
             let hash = series.labels.hash();
             if self.known(hash).is_some() || met.insert(hash, ()).is_some() {
                 again.push(series);
                 continue;
             }
             let Some(origin) = origin_of(&series.labels) else {
-                strays.push(series);
+                ungrouped.push(series);
                 continue;
             };
             let at = *numbers.entry(origin).or_insert_with(|| {
-                by_origin.push(Met {
+                by_origin.push(NewOfOrigin {
                     origin,
                     series: Vec::new(),
                     runs: 0,
@@ -246,27 +246,27 @@ impl Directory {
             last = Some(at);
         }
         for met in by_origin {
-            strays.extend(self.add_of_origin(met, epoch, sink)?);
+            ungrouped.extend(self.add_of_origin(met, epoch, sink)?);
         }
-        self.add_strays(strays, epoch, sink)?;
+        self.add_ungrouped(ungrouped, epoch, sink)?;
         for series in again {
             if let Some((number, place)) = self.known(series.labels.hash()) {
-                self.insert_form(series.key, place, number, epoch);
+                self.insert_entry(series.key, place, number, epoch);
             }
         }
         Ok(())
     }
 
-    /// Assigns places to new series of one origin; returns the strays among them.
+    /// Assigns places to new series of one origin; returns those that stay ungrouped.
     fn add_of_origin(
         &mut self,
-        met: Met,
+        met: NewOfOrigin,
         epoch: u32,
         sink: &dyn Sink,
-    ) -> Result<Vec<Fresh>, RemoteError> {
-        let many = met.series.len() >= COHORT_FROM;
+    ) -> Result<Vec<NewSeries>, RemoteError> {
+        let many = met.series.len() >= GROUP_FROM;
         let scattered = met.runs * RUN_FROM > met.series.len();
-        let Met {
+        let NewOfOrigin {
             origin, mut series, ..
         } = met;
         let numbers = self.origins.get(&origin).cloned().unwrap_or_default();
@@ -286,59 +286,59 @@ impl Directory {
         }
         let model = numbers
             .first()
-            .and_then(|number| self.cohort(*number))
-            .map(|cohort| cohort.common());
+            .and_then(|number| self.group(*number))
+            .map(|group| group.common());
         let common = common_of(&series, model.as_ref());
-        let parts = series.len().div_ceil(COHORT_COLUMNS);
+        let parts = series.len().div_ceil(GROUP_COLUMNS);
         let each = series.len().div_ceil(parts.max(1)).max(1);
         let mut series = series.into_iter().peekable();
         while series.peek().is_some() {
-            let number = self.new_cohort(Cohort::new(origin, common.clone(), sink)?);
+            let number = self.new_group(SeriesGroup::new(origin, common.clone(), sink)?);
             self.origins.entry(origin).or_default().push(number);
-            let part: Vec<Fresh> = series.by_ref().take(each).collect();
+            let part: Vec<NewSeries> = series.by_ref().take(each).collect();
             let left = self.extend(number, part, epoch)?;
-            debug_assert!(left.is_empty(), "a new cohort has room for its series");
+            debug_assert!(left.is_empty(), "a new group has room for its series");
         }
         Ok(Vec::new())
     }
 
-    fn add_strays(
+    fn add_ungrouped(
         &mut self,
-        mut strays: Vec<Fresh>,
+        mut ungrouped: Vec<NewSeries>,
         epoch: u32,
         sink: &dyn Sink,
     ) -> Result<(), RemoteError> {
-        while !strays.is_empty() {
-            let number = match self.apart {
+        while !ungrouped.is_empty() {
+            let number = match self.ungrouped {
                 Some(number) => number,
-                None => self.new_cohort(Cohort::apart(sink)?) | APART,
+                None => self.new_group(SeriesGroup::ungrouped(sink)?) | UNGROUPED,
             };
-            self.apart = Some(number);
-            strays = self.extend(number, strays, epoch)?;
-            if !strays.is_empty() {
-                self.apart = None;
+            self.ungrouped = Some(number);
+            ungrouped = self.extend(number, ungrouped, epoch)?;
+            if !ungrouped.is_empty() {
+                self.ungrouped = None;
             }
         }
         Ok(())
     }
 
-    /// Puts as many series into a cohort as fit; returns the rest.
+    /// Puts as many series into a group as fit; returns the rest.
     fn extend(
         &mut self,
         number: u32,
-        series: Vec<Fresh>,
+        series: Vec<NewSeries>,
         epoch: u32,
-    ) -> Result<Vec<Fresh>, RemoteError> {
-        let Some(cohort) = self.cohort(number).cloned() else {
+    ) -> Result<Vec<NewSeries>, RemoteError> {
+        let Some(group) = self.group(number).cloned() else {
             return Ok(series);
         };
-        let common = cohort.common();
-        let most = if cohort.is_apart() {
-            APART_COLUMNS
+        let common = group.common();
+        let most = if group.is_ungrouped() {
+            UNGROUPED_COLUMNS
         } else {
-            COHORT_COLUMNS
+            GROUP_COLUMNS
         };
-        let room = most.saturating_sub(cohort.columns()?);
+        let room = most.saturating_sub(group.columns()?);
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for series in series {
             if taken.len() < room && contains(&series.labels, &common) {
@@ -355,10 +355,10 @@ impl Directory {
             .iter()
             .map(|series| series.labels.without(&names))
             .collect();
-        let first = cohort.extend(&sets)?;
+        let first = group.extend(&sets)?;
         for (at, series) in taken.into_iter().enumerate() {
             let place = Place {
-                cohort: number,
+                group: number,
                 column: first.0 + at as u32,
             };
             self.insert(series, place, epoch);
@@ -366,20 +366,22 @@ impl Directory {
         Ok(left)
     }
 
-    fn new_cohort(&mut self, cohort: Cohort) -> u32 {
-        let cohort = Some(Arc::new(cohort));
-        let number = match self.cohorts.iter().position(Option::is_none) {
+    fn new_group(&mut self, group: SeriesGroup) -> u32 {
+        let group = Some(Arc::new(group));
+        let number = match self.groups.iter().position(Option::is_none) {
             Some(at) => {
-                self.cohorts[at] = cohort;
+                self.groups[at] = group;
                 at
             }
             None => {
-                self.cohorts.push(cohort);
-                self.cohorts.len() - 1
+                self.groups.push(group);
+                self.groups.len() - 1
             }
         };
-        let number = u32::try_from(number).ok().filter(|number| *number < APART);
-        number.expect("fewer than 2^31 cohorts")
+        let number = u32::try_from(number)
+            .ok()
+            .filter(|number| *number < UNGROUPED);
+        number.expect("fewer than 2^31 groups")
     }
 
     fn known(&self, hash: LabelHash) -> Option<(u32, Place)> {
@@ -392,13 +394,13 @@ impl Directory {
         Some((number, place))
     }
 
-    fn insert(&mut self, fresh: Fresh, place: Place, epoch: u32) {
+    fn insert(&mut self, new: NewSeries, place: Place, epoch: u32) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.series.push(None);
             u32::try_from(self.series.len() - 1).expect("fewer than 2^32 series")
         });
-        let hash = fresh.labels.hash();
-        self.series[number as usize] = Some(Known { hash, place });
+        let hash = new.labels.hash();
+        self.series[number as usize] = Some(KnownSeries { hash, place });
         let series = &self.series;
         let low = |number: &u32| {
             series[*number as usize]
@@ -406,39 +408,39 @@ impl Directory {
                 .map_or(0, |s| s.hash.low())
         };
         self.by_labels.insert_unique(hash.low(), number, low);
-        self.insert_form(fresh.key, place, number, epoch);
+        self.insert_entry(new.key, place, number, epoch);
     }
 
-    fn insert_form(&mut self, key: u128, place: Place, series: u32, epoch: u32) {
+    fn insert_entry(&mut self, key: u128, place: Place, series: u32, epoch: u32) {
         // A request may repeat the same bytes.
         if self
-            .forms
-            .find(key as u64, |form| form.key == key)
+            .entries
+            .find(key as u64, |entry| entry.key == key)
             .is_some()
         {
             return;
         }
-        let form = Form {
+        let entry = Entry {
             key,
             place,
             series,
             seen: AtomicU32::new(epoch),
         };
-        self.forms
-            .insert_unique(key as u64, form, |form| form.key as u64);
+        self.entries
+            .insert_unique(key as u64, entry, |entry| entry.key as u64);
     }
 
-    /// Forgets series that were not sent for long, and returns empty cohorts to the sink.
+    /// Forgets series that were not sent for long, and returns empty groups to the sink.
     ///
     /// # Errors
     /// Fails if the sink rejects a smaller schema; the series stay forgotten.
     pub(crate) fn sweep(&mut self, epoch: u32) -> Result<(), RemoteError> {
         let mut used = vec![false; self.series.len()];
-        self.forms.retain(|form| {
+        self.entries.retain(|entry| {
             // After the clock was set back, series may have been seen in the future.
-            let seen = form.seen.fetch_min(epoch, Ordering::Relaxed).min(epoch);
+            let seen = entry.seen.fetch_min(epoch, Ordering::Relaxed).min(epoch);
             let kept = epoch - seen < KEEP_EPOCHS;
-            used[form.series as usize] |= kept;
+            used[entry.series as usize] |= kept;
             kept
         });
         let mut retired: HashMap<u32, Vec<ColumnId>, RandomState> = HashMap::default();
@@ -450,7 +452,7 @@ impl Directory {
                 continue;
             };
             self.forget_series(number as u32, known.hash);
-            let columns = retired.entry(known.place.cohort).or_default();
+            let columns = retired.entry(known.place.group).or_default();
             columns.push(ColumnId(known.place.column));
         }
         self.fit();
@@ -462,9 +464,9 @@ impl Directory {
 
     /// Shrinks tables that are mostly empty.
     fn fit(&mut self) {
-        if self.forms.len() * 4 < self.forms.capacity() {
-            let room = self.forms.len() * 2;
-            self.forms.shrink_to(room, |form| form.key as u64);
+        if self.entries.len() * 4 < self.entries.capacity() {
+            let room = self.entries.len() * 2;
+            self.entries.shrink_to(room, |entry| entry.key as u64);
         }
         if self.by_labels.len() * 4 >= self.series.len() {
             return;
@@ -490,15 +492,15 @@ impl Directory {
     }
 
     fn retire(&mut self, number: u32, columns: &[ColumnId]) -> Result<(), RemoteError> {
-        let Some(cohort) = self.cohort(number).cloned() else {
+        let Some(group) = self.group(number).cloned() else {
             return Ok(());
         };
-        if cohort.retire(columns)? > 0 {
+        if group.retire(columns)? > 0 {
             return Ok(());
         }
-        self.cohorts[(number & !APART) as usize] = None;
-        let Some(origin) = cohort.origin() else {
-            self.apart.take_if(|apart| *apart == number);
+        self.groups[(number & !UNGROUPED) as usize] = None;
+        let Some(origin) = group.origin() else {
+            self.ungrouped.take_if(|ungrouped| *ungrouped == number);
             return Ok(());
         };
         if let Some(numbers) = self.origins.get_mut(&origin) {
@@ -523,11 +525,11 @@ fn contains(labels: &LabelSet, common: &LabelSet) -> bool {
 }
 
 /// Returns the labels common to all the series; few series prove little, so then only labels in `model` count.
-fn common_of(series: &[Fresh], model: Option<&LabelSet>) -> LabelSet {
+fn common_of(series: &[NewSeries], model: Option<&LabelSet>) -> LabelSet {
     let Some(first) = series.first() else {
         return LabelSet::empty();
     };
-    let few = series.len() < COHORT_FROM;
+    let few = series.len() < GROUP_FROM;
     let shared = first.labels.iter().filter(|label| {
         let name = label.name();
         let allowed = match model {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::build;
 use super::objects::{
-    EndpointSlice, Endpoints, Ingress, Job, Kind, Namespace, Node, Pod, ReplicaSet, Service, key,
+    EndpointSlice, Endpoints, Ingress, Job, Namespace, Node, Pod, ReplicaSet, Resource, Service,
+    key,
 };
 use crate::config::{AttachMetadata, Role};
 use crate::group::TargetGroup;
@@ -56,7 +57,7 @@ pub(crate) struct Stores {
 }
 
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct ClusterState {
     pub(crate) role: Role,
     pub(crate) attach: AttachMetadata,
     pub(crate) stores: Stores,
@@ -89,7 +90,7 @@ enum Effect {
     Removed,
 }
 
-impl World {
+impl ClusterState {
     pub(crate) fn new(role: Role, attach: AttachMetadata, lists: usize) -> Self {
         Self {
             role,
@@ -103,54 +104,54 @@ impl World {
     }
 
     /// Applies a change.
-    pub(crate) fn take(&mut self, event: Event) {
+    pub(crate) fn apply(&mut self, event: Event) {
         match event {
             Event::Pod(change) => {
-                let touched = self.apply(change, |s| &mut s.pods);
+                let touched = self.store(change, |s| &mut s.pods);
                 self.touched(Role::Pod, touched, Reference::Pod, |s, key| {
                     s.pods.get(key).map(of_pod)
                 });
             }
             Event::Node(change) => {
-                let touched = self.apply(change, |s| &mut s.nodes);
+                let touched = self.store(change, |s| &mut s.nodes);
                 self.touched(Role::Node, touched, Reference::Node, |s, key| {
                     s.nodes.contains_key(key).then(Vec::new)
                 });
             }
             Event::Service(change) => {
-                let touched = self.apply(change, |s| &mut s.services);
+                let touched = self.store(change, |s| &mut s.services);
                 self.touched(Role::Service, touched, Reference::Service, |s, key| {
                     s.services.get(key).map(of_namespace)
                 });
             }
             Event::Ingress(change) => {
-                let touched = self.apply(change, |s| &mut s.ingresses);
+                let touched = self.store(change, |s| &mut s.ingresses);
                 self.main(Role::Ingress, touched, |s, key| {
                     s.ingresses.get(key).map(of_namespace)
                 });
             }
             Event::Endpoints(change) => {
-                let touched = self.apply(change, |s| &mut s.endpoints);
+                let touched = self.store(change, |s| &mut s.endpoints);
                 self.main(Role::Endpoints, touched, |s, key| {
                     s.endpoints.get(key).map(of_endpoints)
                 });
             }
             Event::EndpointSlice(change) => {
-                let touched = self.apply(change, |s| &mut s.slices);
+                let touched = self.store(change, |s| &mut s.slices);
                 self.main(Role::EndpointSlice, touched, |s, key| {
                     s.slices.get(key).map(of_slice)
                 });
             }
             Event::Namespace(change) => {
-                let touched = self.apply(change, |s| &mut s.namespaces);
+                let touched = self.store(change, |s| &mut s.namespaces);
                 self.side(&touched, Reference::Namespace);
             }
             Event::ReplicaSet(change) => {
-                let touched = self.apply(change, |s| &mut s.replica_sets);
+                let touched = self.store(change, |s| &mut s.replica_sets);
                 self.side(&touched, Reference::ReplicaSet);
             }
             Event::Job(change) => {
-                let touched = self.apply(change, |s| &mut s.jobs);
+                let touched = self.store(change, |s| &mut s.jobs);
                 self.side(&touched, Reference::Job);
             }
         }
@@ -170,23 +171,23 @@ impl World {
     }
 
     /// Stores a change; returns the affected keys.
-    fn apply<K: Kind>(
+    fn store<K: Resource>(
         &mut self,
         change: Change<K>,
         store: fn(&mut Stores) -> &mut Store<K>,
     ) -> Vec<(String, Effect)> {
-        let kept = store(&mut self.stores);
+        let known = store(&mut self.stores);
         let mut touched = Vec::new();
         match change {
-            Change::Applied(object) => touched.push(put(kept, object)),
+            Change::Applied(object) => touched.push(upsert(known, object)),
             Change::Deleted(key) => {
-                if kept.remove(&key).is_some() {
+                if known.remove(&key).is_some() {
                     touched.push((key, Effect::Removed));
                 }
             }
             Change::Replaced { namespace, objects } => {
                 let listed: BTreeSet<_> = objects.iter().map(|o| o.meta().key()).collect();
-                let gone: Vec<_> = kept
+                let gone: Vec<_> = known
                     .iter()
                     .filter(|(key, object)| {
                         let inside = namespace.is_empty() || object.meta().namespace == namespace;
@@ -195,10 +196,10 @@ impl World {
                     .map(|(key, _)| key.clone())
                     .collect();
                 for key in gone {
-                    kept.remove(&key);
+                    known.remove(&key);
                     touched.push((key, Effect::Removed));
                 }
-                touched.extend(objects.into_iter().map(|object| put(kept, object)));
+                touched.extend(objects.into_iter().map(|object| upsert(known, object)));
                 self.missing = self.missing.saturating_sub(1);
             }
         }
@@ -267,7 +268,7 @@ impl World {
     }
 }
 
-fn put<K: Kind>(store: &mut Store<K>, object: K) -> (String, Effect) {
+fn upsert<K: Resource>(store: &mut Store<K>, object: K) -> (String, Effect) {
     let key = object.meta().key();
     let effect = match store.get(&key) {
         None => Effect::Added,
@@ -287,7 +288,7 @@ fn count(role: Role, effect: Effect) {
     metrics::KUBERNETES_EVENTS.update(&[event, role.name()], |c| c.inc());
 }
 
-fn of_namespace<K: Kind>(object: &K) -> Vec<Reference> {
+fn of_namespace<K: Resource>(object: &K) -> Vec<Reference> {
     vec![Reference::Namespace(object.meta().namespace.clone())]
 }
 
