@@ -10,7 +10,7 @@ use crate::record::{self, Groups};
 use narthex_model::sync::Whole as _;
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufReader, Read, Write as _},
+    io::{self, BufReader, BufWriter, Read, Write as _},
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -68,32 +68,45 @@ pub(crate) struct Replay {
 }
 
 impl Journal {
-    /// Opens the journal at `path`, creating it if missing; returns its contents.
+    /// Creates the journal at `path` with these records. It gets its name once all of them are on the disk, so that a
+    /// crash leaves either the whole journal or none.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written.
+    pub(crate) fn create(path: &Path, records: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        let next = next_path(path);
+        let write = || {
+            let mut out = BufWriter::new(File::create(&next)?);
+            out.write_all(&header())?;
+            for record in records {
+                out.write_all(&frame(&record))?;
+            }
+            out.into_inner()?.sync_data()?;
+            fs::rename(&next, path)?;
+            sync_directory(path)
+        };
+        write().map_err(named(path))
+    }
+
+    /// Opens the journal at `path`; returns its contents.
     ///
     /// # Errors
     /// Fails when the file cannot be read or written, or is not a journal of a known version.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Replay)> {
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         // Left over from an unfinished rewrite.
         let _ = fs::remove_file(next_path(path));
-        let (replay, log) = match File::open(path) {
-            Ok(file) => {
-                let replay = read(&mut BufReader::new(file)).map_err(named)?;
-                if replay.is_damaged() {
-                    // Keep a copy for inspection: the unreadable part is cut off below.
-                    fs::copy(path, damaged_path(path)).map_err(named)?;
-                }
-                let file = OpenOptions::new().append(true).open(path).map_err(named)?;
-                file.set_len(replay.good_bytes).map_err(named)?;
-                let bytes = replay.good_bytes;
-                (replay, Log { file, bytes })
+        let open = || {
+            let replay = read(&mut BufReader::new(File::open(path)?))?;
+            if replay.is_damaged() {
+                // Keep a copy for inspection: the unreadable part is cut off below.
+                fs::copy(path, damaged_path(path))?;
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (Replay::default(), Log::create(path).map_err(named)?)
-            }
-            Err(error) => return Err(named(error)),
+            let file = OpenOptions::new().append(true).open(path)?;
+            file.set_len(replay.good_bytes)?;
+            let bytes = replay.good_bytes;
+            Ok((replay, Log { file, bytes }))
         };
+        let (replay, log) = open().map_err(named(path))?;
         let files = Files {
             current: log,
             next: None,
@@ -216,9 +229,19 @@ impl Journal {
         files.current = next;
         files.is_dirty = true;
         drop(files);
-        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+        sync_directory(&self.path)
     }
+}
+
+/// Syncs the directory of a file, so that its name survives a crash.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Returns what puts a file's name into an error.
+fn named(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 impl Replay {

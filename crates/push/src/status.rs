@@ -9,6 +9,7 @@ use crate::{
     store::Store,
 };
 use http::{HeaderMap, HeaderValue, header};
+use narthex_model::duration;
 use narthex_net::{axum::response::Response, respond};
 
 const SCRIPT: &str = include_str!("push.js");
@@ -25,8 +26,9 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
     let now_ns = store.now_ns();
     let groups = store.groups();
     let mut out = HEAD.to_owned();
-    out.push_str(&format!("<p>{} groups.</p>\n", groups.len()));
-    out.push_str("<table><tr><th>Group<th>Last push<th>Age<th>Series<th>Families<th>Body<th>Lives<th>State<th></tr>\n");
+    let noun = if groups.len() == 1 { "group" } else { "groups" };
+    out.push_str(&format!("<p>{} {noun}.</p>\n", groups.len()));
+    out.push_str("<table><tr><th>Group<th>Last push<th>Age<th>Series<th>Families<th>Body<th>Kept for<th>State<th></tr>\n");
     for group in &groups {
         let state = group.state();
         let age_ns = now_ns - state.pushed_ns;
@@ -38,7 +40,9 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
                 seconds(age_ns / 1_000_000),
             )
         };
-        let life = state.ttl_ms.map(|ttl_ms| seconds(ttl_ms.cast_signed()));
+        let kept = state
+            .ttl_ms
+            .map(|ttl_ms| duration::format(ttl_ms.cast_signed()));
         let state_cell = if state.is_last_push_stored() {
             "ok".to_owned()
         } else {
@@ -52,7 +56,7 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
             state.series(),
             state.families.len(),
             state.body_bytes,
-            life.as_deref().unwrap_or("on"),
+            kept.as_deref().unwrap_or("ever"),
             path_of(&group.grouping),
         ));
     }

@@ -12,7 +12,7 @@ use crate::{
     grouping::Grouping,
     journal::{Journal, damaged_path},
     metrics,
-    record::{self, Restored},
+    record::{self, Groups, Restored},
     registry::{Change, Registry},
 };
 use narthex_expfmt::Format;
@@ -94,16 +94,19 @@ impl Store {
     /// # Errors
     /// Fails when either file cannot be used.
     pub fn open(config: StoreConfig, now_ns: NowNs, persistence_file: &Path) -> io::Result<Self> {
-        let mut store = Self::in_memory(config, now_ns);
         let mut path = persistence_file.as_os_str().to_owned();
         path.push(".journal");
         let path = Path::new(&path);
-        let is_new = !path.exists();
-        let imported = if is_new {
-            gob::read_file(persistence_file)?
-        } else {
-            None
-        };
+        if !path.exists() {
+            // Only the first start imports; from here on the journal counts.
+            let staged = Self::in_memory(config.clone(), Arc::clone(&now_ns));
+            staged.restore_all(gob::read_file(persistence_file)?.unwrap_or_default());
+            let groups = staged.groups();
+            let records = groups
+                .iter()
+                .map(|group| record::state(&group.grouping, &group.state()));
+            Journal::create(path, records)?;
+        }
         let (journal, replay) = Journal::open(path)?;
         for (at, what) in &replay.faults {
             tracing::warn!(
@@ -114,21 +117,21 @@ impl Store {
                 "A part of the push journal cannot be used."
             );
         }
-        let groups = imported.unwrap_or(replay.groups);
         tracing::info!(
-            groups = groups.len(),
+            groups = replay.groups.len(),
             records = replay.records,
             "Pushed groups were restored."
         );
+        let mut store = Self::in_memory(config, now_ns);
         store.journal = Some(journal);
-        for (grouping, restored) in groups {
-            store.restore(grouping, restored);
-        }
-        if is_new {
-            // Only the first start imports; from here on the journal counts.
-            store.rewrite()?;
-        }
+        store.restore_all(replay.groups);
         Ok(store)
+    }
+
+    fn restore_all(&self, groups: Groups) {
+        for (grouping, restored) in groups {
+            self.restore(grouping, restored);
+        }
     }
 
     fn restore(&self, grouping: Grouping, restored: Restored) {

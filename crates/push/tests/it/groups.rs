@@ -142,6 +142,20 @@ fn groups_live_as_long_as_their_push_says() {
 }
 
 #[test]
+fn the_page_counts_groups_and_says_how_long_they_are_kept() {
+    let rig = Rig::in_memory(config());
+    rig.put("/metrics/job/a?ttl=90m", "a 1\n");
+    let page = rig.ask("GET", "/", "").text();
+    assert!(page.contains("<p>1 group.</p>"), "{page}");
+    assert!(page.contains("<th>Kept for<"), "{page}");
+    assert!(page.contains("<td class=\"n\">1h30m<"), "{page}");
+    rig.put("/metrics/job/b", "b 1\n");
+    let page = rig.ask("GET", "/", "").text();
+    assert!(page.contains("<p>2 groups.</p>"), "{page}");
+    assert!(page.contains("<td class=\"n\">ever<"), "{page}");
+}
+
+#[test]
 fn pushes_at_the_same_time_are_stored_whole() {
     let rig = Rig::in_memory(config());
     thread::scope(|scope| {

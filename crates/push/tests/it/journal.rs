@@ -128,6 +128,31 @@ fn a_persistence_file_is_imported_once() {
     assert_eq!(start(dir.path()).samples().len(), 1);
 }
 
+/// A crash during the first start must not leave a journal without the groups, because the next start would not import.
+#[test]
+fn an_import_that_is_cut_short_is_made_again() {
+    let dir = TempDir::new("push");
+    let from = workspace_root().join("testdata/push/persisted.gob");
+    fs::copy(from, dir.join("p")).unwrap();
+    let open = || {
+        let now_ns = std::sync::Arc::new(|| 1);
+        narthex_push::Store::open(StoreConfig::default(), now_ns, &dir.join("p"))
+    };
+    // A directory of the new file's name stops the import when it begins to write.
+    fs::create_dir(dir.join("p.journal.new")).unwrap();
+    let error = open().unwrap_err().to_string();
+    assert!(error.contains("p.journal"), "{error}");
+    fs::remove_dir(dir.join("p.journal.new")).unwrap();
+    // A crash may also leave a part of that file.
+    let whole = fs::read(workspace_root().join("testdata/formats/v1/push_small.journal")).unwrap();
+    fs::write(dir.join("p.journal.new"), &whole[..whole.len() / 2]).unwrap();
+    let start = || Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    let imported = start().samples();
+    assert!(imported.len() > 10, "{imported:?}");
+    assert!(!dir.join("p.journal.new").exists());
+    assert_eq!(start().samples(), imported);
+}
+
 #[test]
 fn a_long_journal_is_written_anew() {
     let dir = TempDir::new("push");
