@@ -11,7 +11,7 @@ use crate::collector::{
 use crate::procstat::{self, StatSnapshot};
 use crate::timezone::Zone;
 use crate::udev::UdevInfo;
-use crate::{board, linkprops, links, mountinfo, netlink, scan};
+use crate::{linkprops, links, mountinfo, netlink, scan, sysfs_collector};
 
 /// `/proc/stat`.
 pub fn fuzz_stat(data: &[u8]) {
@@ -142,11 +142,11 @@ pub fn fuzz_attributes(data: &[u8]) {
     infiniband::rate(text);
     bcache::size(text);
     for decode in [
-        board::Decode::PLAIN,
-        board::Decode::Over(1000.0),
-        board::Decode::Cell("rw", 1),
-        board::Decode::CellOver("commits", 1000.0),
-        board::Decode::Is("up".into()),
+        sysfs_collector::Decode::PLAIN,
+        sysfs_collector::Decode::Over(1000.0),
+        sysfs_collector::Decode::Cell("rw", 1),
+        sysfs_collector::Decode::CellOver("commits", 1000.0),
+        sysfs_collector::Decode::Is("up".into()),
     ] {
         assert!(decode.decode(data).is_none_or(|value| !value.is_nan()));
     }

@@ -24,7 +24,7 @@
 //!
 //! [`Frame`]: narthex_model::Frame
 
-mod board;
+mod background;
 mod collector;
 mod config;
 mod error;
@@ -32,22 +32,22 @@ mod filter;
 mod flags;
 #[doc(hidden)]
 pub mod fuzz;
-mod kept;
 mod kind;
-mod lane;
 mod linkprops;
 mod links;
 mod local;
 mod mountinfo;
 mod netlink;
+mod open_file;
+mod ordered_cache;
 mod pool;
 mod procstat;
-mod roster;
 mod scan;
 mod sink;
 mod source;
 mod statfs;
 mod sysdir;
+mod sysfs_collector;
 mod table;
 mod timezone;
 mod udev;

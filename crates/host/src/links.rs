@@ -86,7 +86,7 @@ impl Links {
 
     /// Reports whether the list of links may differ from the last one of `list`.
     pub(crate) fn changed(&mut self) -> bool {
-        self.news.take() || !self.listed
+        self.news.drain() || !self.listed
     }
 
     /// Calls `each` with every link.

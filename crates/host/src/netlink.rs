@@ -136,7 +136,7 @@ impl LinkNews {
     }
 
     /// Reports whether any link changed since the last call.
-    pub(crate) fn take(&mut self) -> bool {
+    pub(crate) fn drain(&mut self) -> bool {
         let mut byte = [0_u8; 1];
         let mut changed = false;
         loop {

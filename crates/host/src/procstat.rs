@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile, ReadBuf};
+use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::scan::{next_field, next_line, next_u64, number};
 
 /// Ticks of one CPU in the kernel's order: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice.
@@ -33,7 +33,7 @@ pub(crate) struct StatSnapshot {
 /// The file and its last contents.
 #[derive(Debug)]
 pub(crate) struct SharedStat {
-    file: KeptFile,
+    file: OpenFile,
     snapshot: StatSnapshot,
     round: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct SharedStat {
 impl SharedStat {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
-            file: KeptFile::new(path),
+            file: OpenFile::new(path),
             snapshot: StatSnapshot::default(),
             round: 0,
         }

@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use narthex_model::bits::BitSet;
 use narthex_model::cell::canonical;
-use narthex_model::{
-    ColumnId, Family, FamilyId, Frame, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
-};
+use narthex_model::{ColumnId, Family, FamilyId, Frame, LabelSet, METRIC_NAME, Schema, SchemaEdit};
 
-pub(crate) use narthex_model::MetricType as Kind;
+pub(crate) use narthex_model::MetricType;
 
 /// Handle of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use narthex_model::{Frame, Schema};
 
+use crate::background::{Background, BackgroundHandle};
 use crate::collector::{self, Collector, Ctx};
 use crate::config::{BuildInfo, HostConfig};
 use crate::error::HostError;
-use crate::kept::ReadBuf;
 use crate::kind::CollectorKind;
-use crate::lane::{Lane, LaneEnd};
+use crate::open_file::ReadBuf;
 use crate::pool::{Pool, Until};
 use crate::sink::{Desc, Sink, Slot};
 use crate::statfs::{KernelStatfs, Statfs};
@@ -19,8 +19,8 @@ use crate::statfs::{KernelStatfs, Statfs};
 /// The host as an origin of metrics: one schema that follows devices, mounts and CPUs, one frame per round.
 pub struct HostSource {
     collectors: Vec<Running>,
-    lanes: Vec<RunningLane>,
-    pool: Pool<Lane>,
+    in_background: Vec<InBackground>,
+    pool: Pool<Background>,
     sink: Sink,
     buf: ReadBuf,
     build_info: Option<Slot>,
@@ -41,8 +41,8 @@ struct Running {
 }
 
 /// A collector that runs on the pool's thread.
-struct RunningLane {
-    lane: LaneEnd,
+struct InBackground {
+    handle: BackgroundHandle,
     own: OwnSeries,
     error: Option<HostError>,
 }
@@ -81,13 +81,13 @@ impl HostSource {
             });
         }
         let mut collectors = Vec::new();
-        let mut lanes = Vec::new();
+        let mut in_background = Vec::new();
         for collector in collector::start(&config, statfs)? {
             let kind = collector.kind();
             let own = OwnSeries { kind, slots: None };
             if collector.may_hang() {
-                lanes.push(RunningLane {
-                    lane: LaneEnd::new(collector),
+                in_background.push(InBackground {
+                    handle: BackgroundHandle::new(collector),
                     own,
                     error: None,
                 });
@@ -102,9 +102,9 @@ impl HostSource {
         }
         Ok(Self {
             collectors,
-            lanes,
+            in_background,
             // One thread runs them all; if it hangs, another is started.
-            pool: Pool::new("host-lane", 1),
+            pool: Pool::new("host-devices", 1),
             sink: Sink::new(config.common),
             buf: ReadBuf::new(),
             build_info: None,
@@ -129,7 +129,7 @@ impl HostSource {
         // Each collector's end is the next one's start: one clock read instead of two.
         let mut clock = Instant::now();
         let deadline = clock + self.wait;
-        let pool_error = self.ask_lanes(refresh).err();
+        let pool_error = self.ask_background(refresh).err();
         let mut ctx = Ctx {
             buf: &mut self.buf,
             round: self.round,
@@ -141,7 +141,7 @@ impl HostSource {
         for running in &mut self.collectors {
             clock = running.collect(clock, &mut ctx, &mut self.sink);
         }
-        self.end_lanes(deadline, pool_error);
+        self.end_background(deadline, pool_error);
         let build_info = *self
             .build_info
             .get_or_insert_with(|| build_info(&self.build, &mut self.sink));
@@ -162,39 +162,42 @@ impl HostSource {
     /// Returns why `kind` failed in the last round, or `None` if it did not.
     pub fn error(&self, kind: CollectorKind) -> Option<&HostError> {
         let here = self.collectors.iter().map(|r| (r.own.kind, &r.error));
-        let beside = self.lanes.iter().map(|r| (r.own.kind, &r.error));
+        let beside = self.in_background.iter().map(|r| (r.own.kind, &r.error));
         let mut all = here.chain(beside);
         all.find(|(other, _)| *other == kind)?.1.as_ref()
     }
 
     /// Starts the collectors on the pool's thread.
-    fn ask_lanes(&mut self, refresh: bool) -> Result<(), HostError> {
+    fn ask_background(&mut self, refresh: bool) -> Result<(), HostError> {
         let Self {
-            lanes,
+            in_background,
             pool,
             sink,
             round,
             ..
         } = self;
-        let asked = lanes.iter_mut().filter_map(|running| {
+        let asked = in_background.iter_mut().filter_map(|running| {
             sink.set_owner(running.own.kind as u8);
-            running.lane.begin(*round, refresh, sink)
+            running.handle.begin(*round, refresh, sink)
         });
         pool.ask(asked)
     }
 
     /// Waits for the collectors on the pool's thread, and copies their values.
-    fn end_lanes(&mut self, deadline: Instant, mut pool_error: Option<HostError>) {
-        let tasks = self.lanes.iter().map(|running| running.lane.task());
+    fn end_background(&mut self, deadline: Instant, mut pool_error: Option<HostError>) {
+        let tasks = self
+            .in_background
+            .iter()
+            .map(|running| running.handle.task());
         let waited = self.pool.wait(tasks, Until(deadline));
         pool_error = pool_error.or(waited.err());
-        for running in &mut self.lanes {
+        for running in &mut self.in_background {
             let kind = running.own.kind;
             self.sink.set_owner(kind as u8);
             let mut took = Duration::ZERO;
-            if let Some(outcome) = running.lane.end(self.max_age, &mut self.sink) {
+            if let Some(outcome) = running.handle.end(self.max_age, &mut self.sink) {
                 took = outcome.took;
-                // Without a thread nothing runs: the first lane reports the cause.
+                // Without a thread nothing runs: the first collector reports the cause.
                 running.error = match outcome.error {
                     Some(HostError::Late { .. }) => pool_error.take().or(outcome.error),
                     error => error,

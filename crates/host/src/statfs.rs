@@ -92,7 +92,7 @@ impl Answer {
     }
 
     /// Returns the state of the mount of `task`.
-    pub(crate) fn of(task: &Task<Mount>) -> Self {
+    pub(crate) fn latest(task: &Task<Mount>) -> Self {
         // In this order: a call that ends in between provides its own answer.
         let waiting = task.waiting();
         Self {

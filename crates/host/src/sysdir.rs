@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::error::HostError;
-use crate::kept::{ReadBuf, read_once};
+use crate::open_file::{ReadBuf, read_once};
 use crate::scan::{label_text, number, trim};
 
 /// Lists a directory's names, sorted. Names that are not UTF-8 are left out: the kernel has none.

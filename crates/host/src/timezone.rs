@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::kept::{ReadBuf, read_once};
+use crate::open_file::{ReadBuf, read_once};
 
 /// A zone's name and offset, and the seconds since 1970 for which they hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
 use crate::links::Links;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_field, next_line};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -19,13 +19,13 @@ const ENTRIES: Desc<'static> = Desc::gauge("node_arp_entries", "ARP entries by d
 
 pub(crate) struct Arp {
     /// `None`: query the routing socket.
-    file: Option<KeptFile>,
+    file: Option<OpenFile>,
     links: Option<Links>,
     filter: Filter,
     /// By index.
-    names: Roster<u32, Box<[u8]>>,
+    names: OrderedCache<u32, Box<[u8]>>,
     counts: Vec<(u32, u32)>,
-    devices: Roster<Box<[u8]>, Option<Device>>,
+    devices: OrderedCache<Box<[u8]>, Option<Device>>,
 }
 
 struct Device {
@@ -37,12 +37,12 @@ impl Arp {
     pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
         let from_file = config.arp.proc_net_arp;
         Ok(Self {
-            file: from_file.then(|| KeptFile::new(config.procfs.join(Path::new("net/arp")))),
+            file: from_file.then(|| OpenFile::new(config.procfs.join(Path::new("net/arp")))),
             links: None,
             filter: config.arp.device.compile(&config::ARP_DEVICE)?,
-            names: Roster::new(),
+            names: OrderedCache::new(),
             counts: Vec::new(),
-            devices: Roster::new(),
+            devices: OrderedCache::new(),
         })
     }
 
@@ -105,7 +105,7 @@ impl Arp {
 
 /// Counts `entries` of a device.
 fn see(
-    devices: &mut Roster<Box<[u8]>, Option<Device>>,
+    devices: &mut OrderedCache<Box<[u8]>, Option<Device>>,
     filter: &Filter,
     name: &[u8],
     entries: u32,

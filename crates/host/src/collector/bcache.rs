@@ -5,12 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::scan::{float, next_line, number};
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 use crate::table;
 
 /// The object, a file, and the conversion of its text. Priorities are expensive to read: the kernel sorts every bucket
@@ -23,8 +23,8 @@ pub(crate) struct Bcache {
 }
 
 impl Bcache {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             directory: config.sysfs.join("fs/bcache"),
             priorities: config.bcache_priority,
         })

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kept::{End, KeptFile, ReadBuf};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile, ReadBuf};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_field, trim};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -24,13 +24,13 @@ const ACTIVE: Desc<'static> = Desc::gauge(
 
 pub(crate) struct Bonding {
     directory: PathBuf,
-    masters: KeptFile,
-    bonds: Roster<Box<[u8]>, Bond>,
+    masters: OpenFile,
+    bonds: OrderedCache<Box<[u8]>, Bond>,
 }
 
 struct Bond {
-    list: KeptFile,
-    states: Roster<Box<[u8]>, KeptFile>,
+    list: OpenFile,
+    states: OrderedCache<Box<[u8]>, OpenFile>,
     slots: [Slot; 2],
 }
 
@@ -38,9 +38,9 @@ impl Bonding {
     pub(crate) fn new(config: &HostConfig) -> Self {
         let directory = config.sysfs.join("class/net");
         Self {
-            masters: KeptFile::new(directory.join("bonding_masters")),
+            masters: OpenFile::new(directory.join("bonding_masters")),
             directory,
-            bonds: Roster::new(),
+            bonds: OrderedCache::new(),
         }
     }
 }
@@ -78,8 +78,8 @@ impl Bond {
         let name = label_text(name);
         let labels = [("master", name.as_str())];
         Self {
-            list: KeptFile::new(directory.join(&name).join("bonding/slaves")),
-            states: Roster::new(),
+            list: OpenFile::new(directory.join(&name).join("bonding/slaves")),
+            states: OrderedCache::new(),
             slots: [SLAVES, ACTIVE].map(|desc| out.add(&desc, &labels)),
         }
     }
@@ -104,7 +104,7 @@ impl Bond {
     }
 }
 
-fn state_file(name: &[u8], directory: &Path) -> KeptFile {
+fn state_file(name: &[u8], directory: &Path) -> OpenFile {
     let name = label_text(name);
     let of = |prefix: &str| {
         let member = directory.join(format!("{prefix}_{name}"));
@@ -112,5 +112,5 @@ fn state_file(name: &[u8], directory: &Path) -> KeptFile {
     };
     // Older kernels use another name for the link.
     let path = of("lower");
-    KeptFile::new(if path.exists() { path } else { of("slave") })
+    OpenFile::new(if path.exists() { path } else { of("slave") })
 }

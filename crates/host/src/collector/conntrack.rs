@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{hex, next_field, next_line, number, trim};
 use crate::sink::{Desc, Sink, Slot};
 use crate::table;
@@ -28,8 +28,8 @@ const STATS: &str = include_str!("conntrack.txt");
 const COLUMNS: usize = 17;
 
 pub(crate) struct Conntrack {
-    sizes: [KeptFile; 2],
-    stats: KeptFile,
+    sizes: [OpenFile; 2],
+    stats: OpenFile,
     size_slots: Vec<Slot>,
     /// Columns and their series.
     stat_slots: Vec<(usize, Slot)>,
@@ -37,7 +37,7 @@ pub(crate) struct Conntrack {
 
 impl Conntrack {
     pub(crate) fn new(procfs: &Path) -> Self {
-        let file = |name: &str| KeptFile::new(procfs.join(name));
+        let file = |name: &str| OpenFile::new(procfs.join(name));
         Self {
             sizes: [
                 file("sys/net/netfilter/nf_conntrack_count"),

@@ -10,12 +10,12 @@ use crate::collector::cpuinfo::CpuInfo;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kept::{End, KeptFile, ReadBuf, read_once};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::pool::lock;
 use crate::procstat::{SharedStat, Ticks, USER_HZ};
 use crate::scan::{number, trim};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
 const MODES: [&str; 8] = [
     "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
@@ -45,14 +45,14 @@ struct CpuTimes {
 #[derive(Default)]
 struct Topology {
     directories: Vec<u32>,
-    throttles: Vec<(KeptFile, Slot)>,
+    throttles: Vec<(OpenFile, Slot)>,
     online: Option<Online>,
 }
 
 struct Online {
     /// The list of all online CPUs: one read instead of one per CPU.
-    list: KeptFile,
-    cpus: Vec<(u32, KeptFile, Slot)>,
+    list: OpenFile,
+    cpus: Vec<(u32, OpenFile, Slot)>,
 }
 
 impl Cpu {
@@ -137,11 +137,11 @@ impl CpuTimes {
     fn new(id: u32, guest: bool, out: &mut Sink) -> Self {
         let cpu = id.to_string();
         let help = "Seconds the CPUs spent in each mode.";
-        let family = out.family("node_cpu_seconds_total", Kind::Counter, help);
+        let family = out.family("node_cpu_seconds_total", MetricType::Counter, help);
         let modes = MODES.map(|mode| out.series(&family, &[("cpu", &cpu), ("mode", mode)]));
         let guest_modes = guest.then(|| {
             let help = "Seconds the CPUs spent in guests (VMs) for each mode.";
-            let family = out.family("node_cpu_guest_seconds_total", Kind::Counter, help);
+            let family = out.family("node_cpu_guest_seconds_total", MetricType::Counter, help);
             GUEST_MODES.map(|mode| out.series(&family, &[("cpu", &cpu), ("mode", mode)]))
         });
         Self {
@@ -238,7 +238,7 @@ impl Topology {
         path: PathBuf,
         buf: &mut ReadBuf,
         new_slot: impl FnOnce() -> Slot,
-    ) -> Option<(KeptFile, Slot)> {
+    ) -> Option<(OpenFile, Slot)> {
         if let Some(at) = self
             .throttles
             .iter()
@@ -246,7 +246,7 @@ impl Topology {
         {
             return Some(self.throttles.swap_remove(at));
         }
-        let mut file = KeptFile::new(path);
+        let mut file = OpenFile::new(path);
         number(trim(file.read(buf, End::Short).ok()?))?;
         Some((file, new_slot()))
     }
@@ -269,14 +269,14 @@ impl Topology {
                 Some(at) => known.swap_remove(at),
                 None => (
                     *id,
-                    KeptFile::new(file(*id)),
+                    OpenFile::new(file(*id)),
                     cpu_series("node_cpu_online", help, *id, out),
                 ),
             })
             .collect();
         known.into_iter().for_each(|(_, _, slot)| out.retire(slot));
         self.online = Some(Online {
-            list: KeptFile::new(sys_cpu.join("online")),
+            list: OpenFile::new(sys_cpu.join("online")),
             cpus,
         });
     }
@@ -318,13 +318,13 @@ impl Topology {
 }
 
 fn cpu_series(name: &str, help: &str, id: u32, out: &mut Sink) -> Slot {
-    let family = out.family(name, Kind::Gauge, help);
+    let family = out.family(name, MetricType::Gauge, help);
     out.series(&family, &[("cpu", &id.to_string())])
 }
 
 fn core_series(package: u64, core: u64, out: &mut Sink) -> Slot {
     let help = "Number of times this CPU core has been throttled.";
-    let family = out.family("node_cpu_core_throttles_total", Kind::Counter, help);
+    let family = out.family("node_cpu_core_throttles_total", MetricType::Counter, help);
     out.series(
         &family,
         &[
@@ -336,7 +336,11 @@ fn core_series(package: u64, core: u64, out: &mut Sink) -> Slot {
 
 fn package_series(package: u64, out: &mut Sink) -> Slot {
     let help = "Number of times this CPU package has been throttled.";
-    let family = out.family("node_cpu_package_throttles_total", Kind::Counter, help);
+    let family = out.family(
+        "node_cpu_package_throttles_total",
+        MetricType::Counter,
+        help,
+    );
     out.series(&family, &[("package", &package.to_string())])
 }
 

@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 use crate::table;
 
 /// Files in kilohertz.
@@ -24,8 +24,8 @@ pub(crate) struct Cpufreq {
 }
 
 impl Cpufreq {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             directory: config.sysfs.join("devices/system/cpu"),
         })
     }

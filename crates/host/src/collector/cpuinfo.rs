@@ -9,12 +9,12 @@ use regex::bytes::Regex;
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
 use crate::filter;
-use crate::kept::{End, KeptFile, ReadBuf};
+use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::scan::{decimal, label_text, next_field, next_line, number, trim};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
 pub(crate) struct CpuInfo {
-    file: KeptFile,
+    file: OpenFile,
     frequency: bool,
     flags: Option<Regex>,
     bugs: Option<Regex>,
@@ -70,7 +70,7 @@ impl CpuInfo {
         }
         let path: PathBuf = config.procfs.join("cpuinfo");
         Ok(Some(Self {
-            file: KeptFile::new(path),
+            file: OpenFile::new(path),
             frequency: flags.info_frequency,
             flags: words,
             bugs,
@@ -137,14 +137,14 @@ impl CpuInfo {
             );
             let family = out.family(
                 "node_cpu_info",
-                Kind::Gauge,
+                MetricType::Gauge,
                 "CPU information from /proc/cpuinfo.",
             );
             infos.push(out.series(&family, &labels));
             if self.frequency {
                 labels.truncate(3);
                 let help = "CPU frequency in hertz from /proc/cpuinfo.";
-                let family = out.family("node_cpu_frequency_hertz", Kind::Gauge, help);
+                let family = out.family("node_cpu_frequency_hertz", MetricType::Gauge, help);
                 frequencies.push(out.series(&family, &labels));
             }
         }
@@ -176,7 +176,7 @@ impl CpuInfo {
             chosen.sort_unstable();
             chosen.dedup();
             for word in chosen {
-                let family = out.family(name, Kind::Gauge, help);
+                let family = out.family(name, MetricType::Gauge, help);
                 words.push(out.series(&family, &[(label, word)]));
             }
         }

@@ -9,11 +9,11 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kept::{End, KeptFile, ReadBuf, read_once};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile, ReadBuf, read_once};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_field, next_line, next_u64, number, trim};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 use crate::udev::UdevInfo;
 
 /// Unit of a column.
@@ -25,106 +25,106 @@ enum Unit {
     Milliseconds,
 }
 
-const COLUMNS: [(&str, Kind, Unit, &str); 17] = [
+const COLUMNS: [(&str, MetricType, Unit, &str); 17] = [
     (
         "reads_completed_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of reads completed successfully.",
     ),
     (
         "reads_merged_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of reads merged.",
     ),
     (
         "read_bytes_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Sectors,
         "The total number of bytes read successfully.",
     ),
     (
         "read_time_seconds_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Milliseconds,
         "The total number of seconds spent by all reads.",
     ),
     (
         "writes_completed_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of writes completed successfully.",
     ),
     (
         "writes_merged_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The number of writes merged.",
     ),
     (
         "written_bytes_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Sectors,
         "The total number of bytes written successfully.",
     ),
     (
         "write_time_seconds_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Milliseconds,
         "This is the total number of seconds spent by all writes.",
     ),
     (
         "io_now",
-        Kind::Gauge,
+        MetricType::Gauge,
         Unit::Count,
         "The number of I/Os currently in progress.",
     ),
     (
         "io_time_seconds_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Milliseconds,
         "Total seconds spent doing I/Os.",
     ),
     (
         "io_time_weighted_seconds_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Milliseconds,
         "The weighted # of seconds spent doing I/Os.",
     ),
     (
         "discards_completed_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of discards completed successfully.",
     ),
     (
         "discards_merged_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of discards merged.",
     ),
     (
         "discarded_sectors_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of sectors discarded successfully.",
     ),
     (
         "discard_time_seconds_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Milliseconds,
         "This is the total number of seconds spent by all discards.",
     ),
     (
         "flush_requests_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Count,
         "The total number of flush requests completed successfully",
     ),
     (
         "flush_requests_time_seconds_total",
-        Kind::Counter,
+        MetricType::Counter,
         Unit::Milliseconds,
         "This is the total number of seconds spent by all flush requests.",
     ),
@@ -133,11 +133,11 @@ const COLUMNS: [(&str, Kind, Unit, &str); 17] = [
 const MIN_COLUMNS: usize = 11;
 
 pub(crate) struct Diskstats {
-    file: KeptFile,
+    file: OpenFile,
     sys_block: PathBuf,
     udev_data: PathBuf,
     filter: Filter,
-    devices: Roster<Box<[u8]>, Option<Device>>,
+    devices: OrderedCache<Box<[u8]>, Option<Device>>,
 }
 
 struct Device {
@@ -202,11 +202,11 @@ impl DiskCounters {
 impl Diskstats {
     pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
         Ok(Self {
-            file: KeptFile::new(config.procfs.join("diskstats")),
+            file: OpenFile::new(config.procfs.join("diskstats")),
             sys_block: config.sysfs.join("block"),
             udev_data: config.udev_data.clone(),
             filter: config.diskstats.compile(&config::DISKSTATS_DEVICE)?,
-            devices: Roster::new(),
+            devices: OrderedCache::new(),
         })
     }
 }
@@ -317,7 +317,7 @@ impl Device {
             ];
             let slot = device_series(
                 "filesystem_info",
-                Kind::Gauge,
+                MetricType::Gauge,
                 "Info about disk filesystem.",
                 &labels,
                 out,
@@ -335,7 +335,7 @@ impl Device {
             ];
             let help = "Info about disk device mapper.";
             self.facts.push((
-                device_series("device_mapper_info", Kind::Gauge, help, &labels, out),
+                device_series("device_mapper_info", MetricType::Gauge, help, &labels, out),
                 1.0,
             ));
         }
@@ -359,7 +359,7 @@ impl Device {
         for (name, help, value) in ata {
             if let Some(value) = value {
                 self.facts.push((
-                    device_series(name, Kind::Gauge, help, &[device], out),
+                    device_series(name, MetricType::Gauge, help, &[device], out),
                     value,
                 ));
             }
@@ -386,7 +386,7 @@ impl Device {
         ];
         device_series(
             "info",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Info of /sys/block/<block_device>.",
             &labels,
             out,
@@ -441,7 +441,7 @@ impl Properties {
 
 fn device_series(
     name: &str,
-    kind: Kind,
+    kind: MetricType,
     help: &str,
     labels: &[(&str, &str)],
     out: &mut Sink,

@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use crate::board::{Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_dmi_info",
@@ -47,8 +47,8 @@ pub(crate) struct Dmi {
 }
 
 impl Dmi {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             directory: config.sysfs.join("class/dmi/id"),
         })
     }

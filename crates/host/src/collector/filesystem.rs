@@ -17,26 +17,26 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::kept::{End, KeptFile, ReadBuf};
 use crate::kind::CollectorKind;
 use crate::local::OwnMounts;
 use crate::mountinfo::{self, MountLine};
+use crate::open_file::{End, OpenFile, ReadBuf};
+use crate::ordered_cache::OrderedCache;
 use crate::pool::{Pool, Task, Until};
-use crate::roster::Roster;
 use crate::scan::label_text;
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 use crate::statfs::{Answer, FsStat, Mount, Statfs};
 
 pub(crate) struct Filesystem {
     /// Mounts of process 1, or of this one if process 1 is hidden.
-    file: KeptFile,
+    file: OpenFile,
     own_file: PathBuf,
     /// This process's own mounts, to which paths refer; not read when another root is exported.
-    local_file: Option<KeptFile>,
+    local_file: Option<OpenFile>,
     rootfs: PathBuf,
     mount_points: Filter,
     fs_types: Filter,
-    targets: Roster<Key, Option<Target>>,
+    targets: OrderedCache<Key, Option<Target>>,
     statfs: Arc<dyn Statfs>,
     pool: Pool<Mount>,
     wait: Duration,
@@ -59,7 +59,7 @@ struct Target {
     /// Whether it answers from memory.
     local: bool,
     /// One per device number.
-    infos: Roster<(u32, u32), Option<Slot>>,
+    infos: OrderedCache<(u32, u32), Option<Slot>>,
     sizes: Option<[Slot; 8]>,
     error: Option<Failure>,
     /// Whether the current reading already listed it.
@@ -82,14 +82,14 @@ impl Filesystem {
     pub(crate) fn new(config: &HostConfig, statfs: Box<dyn Statfs>) -> Result<Self, HostError> {
         let flags = &config.filesystem;
         Ok(Self {
-            file: KeptFile::new(config.procfs.join("1/mountinfo")),
+            file: OpenFile::new(config.procfs.join("1/mountinfo")),
             own_file: config.procfs.join("self/mountinfo"),
             local_file: (config.rootfs == Path::new("/"))
-                .then(|| KeptFile::new("/proc/self/mountinfo".into())),
+                .then(|| OpenFile::new("/proc/self/mountinfo".into())),
             rootfs: config.rootfs.clone(),
             mount_points: flags.mount_points.compile(&config::MOUNT_POINTS)?,
             fs_types: flags.fs_types.compile(&config::FS_TYPES)?,
-            targets: Roster::new(),
+            targets: OrderedCache::new(),
             statfs: statfs.into(),
             pool: Pool::new("host-statfs", flags.stat_workers),
             wait: Duration::from_millis(u64::from(flags.wait_ms)),
@@ -117,7 +117,7 @@ impl Filesystem {
                 source: Errno::NOENT | Errno::ACCESS | Errno::PERM,
                 ..
             }) => {
-                self.file = KeptFile::new(self.own_file.clone());
+                self.file = OpenFile::new(self.own_file.clone());
                 self.file.read(buf, End::Empty)?
             }
             read => read?,
@@ -204,7 +204,7 @@ impl Collector for Filesystem {
             let Some(target) = target else { continue };
             let answer = match target.local {
                 true => Answer::now(target.mount.ask_now()),
-                false => Answer::of(&target.mount),
+                false => Answer::latest(&target.mount),
             };
             if answer
                 .waiting
@@ -224,7 +224,9 @@ impl Collector for Filesystem {
 }
 
 /// Returns the mounts that need a thread.
-fn mounts(targets: &mut Roster<Key, Option<Target>>) -> impl Iterator<Item = &Arc<Task<Mount>>> {
+fn mounts(
+    targets: &mut OrderedCache<Key, Option<Target>>,
+) -> impl Iterator<Item = &Arc<Task<Mount>>> {
     targets
         .values_mut()
         .filter_map(|(_, target)| target.as_ref())
@@ -254,7 +256,7 @@ impl Target {
             mount: Mount::task(statfs, path),
             options_read_only: false,
             local: false,
-            infos: Roster::new(),
+            infos: OrderedCache::new(),
             sizes: None,
             error: None,
             listed: false,
@@ -352,7 +354,7 @@ impl Target {
     }
 
     fn series(&self, name: &str, help: &str, device_error: &str, out: &mut Sink) -> Slot {
-        let family = out.family(name, Kind::Gauge, help);
+        let family = out.family(name, MetricType::Gauge, help);
         let [device, mount_point, fs_type] = &self.labels;
         let labels = [
             ("device", device.as_str()),
@@ -387,7 +389,7 @@ const DEVICE_ERROR: (&str, &str) = (
 fn new_info(labels: &[String; 3], (major, minor): (u32, u32), out: &mut Sink) -> Slot {
     let family = out.family(
         "node_filesystem_mount_info",
-        Kind::Gauge,
+        MetricType::Gauge,
         "Filesystem mount information.",
     );
     let (major, minor) = (major.to_string(), minor.to_string());

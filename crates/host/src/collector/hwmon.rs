@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
 use crate::kind::CollectorKind;
-use crate::sink::{Desc, Kind};
+use crate::sink::{Desc, MetricType};
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const SENSOR_TYPES: [&str; 14] = [
     "vrm",
@@ -57,8 +57,8 @@ struct Sensor {
 }
 
 impl Hwmon {
-    pub(crate) fn new(config: &HostConfig) -> Result<OnBoard<Self>, HostError> {
-        Ok(OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
+        Ok(SysfsCollector::new(Self {
             directory: config.sysfs.join("class/hwmon"),
             chips: config.hwmon_chips.compile(&config::HWMON_CHIP)?,
             sensors: config.hwmon_sensors.compile(&config::HWMON_SENSOR)?,
@@ -248,7 +248,7 @@ fn describe_sensor(chip: &str, name: &str, sensor: &Sensor, plan: &mut Plan<'_>)
             }
             continue;
         }
-        let reading = Reading::of(sensor.kind, element, has_plain);
+        let reading = Reading::new(sensor.kind, element, has_plain);
         let desc = Desc {
             name: &reading.name,
             kind: reading.kind,
@@ -261,13 +261,13 @@ fn describe_sensor(chip: &str, name: &str, sensor: &Sensor, plan: &mut Plan<'_>)
 /// Export of a sensor's file.
 struct Reading {
     name: String,
-    kind: Kind,
+    kind: MetricType,
     help: String,
     decode: Decode,
 }
 
 impl Reading {
-    fn of(sensor: &str, element: &str, has_plain: bool) -> Self {
+    fn new(sensor: &str, element: &str, has_plain: bool) -> Self {
         let name = match element {
             "input" if has_plain => format!("node_hwmon_{sensor}_input"),
             "" | "input" => format!("node_hwmon_{sensor}"),
@@ -275,7 +275,7 @@ impl Reading {
         };
         let gauge = |suffix: &str, help: String, decode| Self {
             name: format!("{name}{suffix}"),
-            kind: Kind::Gauge,
+            kind: MetricType::Gauge,
             help,
             decode,
         };
@@ -298,7 +298,7 @@ impl Reading {
             ("temp", element) if element != "type" => gauge("_celsius", of("temperature"), milli),
             ("curr", _) => gauge("_amps", of("current"), milli),
             ("energy", _) => Self {
-                kind: Kind::Counter,
+                kind: MetricType::Counter,
                 ..gauge("_joule_total", of("joules used so far"), micro)
             },
             ("power", "accuracy") => {

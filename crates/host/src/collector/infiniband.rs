@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
@@ -12,6 +11,7 @@ use crate::kind::CollectorKind;
 use crate::scan::{float, number};
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
@@ -46,8 +46,8 @@ pub(crate) struct Infiniband {
 }
 
 impl Infiniband {
-    pub(crate) fn new(config: &HostConfig) -> Result<OnBoard<Self>, HostError> {
-        Ok(OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
+        Ok(SysfsCollector::new(Self {
             directory: config.sysfs.join("class/infiniband"),
             devices: config.infiniband.compile(&config::INFINIBAND_DEVICE)?,
         }))

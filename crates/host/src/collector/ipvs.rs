@@ -9,9 +9,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::collector::{Collector, Ctx};
 use crate::config::{HostConfig, IPVS_LABELS};
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{hex, label_text, next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -55,12 +55,12 @@ const BACKENDS: [Desc<'static>; 3] = [
 ];
 
 pub(crate) struct Ipvs {
-    stats: KeptFile,
-    list: KeptFile,
+    stats: OpenFile,
+    list: OpenFile,
     totals: Option<[Slot; TOTALS.len()]>,
     /// Whether each of `IPVS_LABELS` is exported.
     labels: [bool; IPVS_LABELS.len()],
-    rows: Roster<Box<[u8]>, usize>,
+    rows: OrderedCache<Box<[u8]>, usize>,
     groups: Vec<Group>,
     free: Vec<usize>,
     by_labels: HashMap<Labels, usize>,
@@ -80,11 +80,11 @@ struct Group {
 impl Ipvs {
     pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
         Ok(Self {
-            stats: KeptFile::new(config.procfs.join("net/ip_vs_stats")),
-            list: KeptFile::new(config.procfs.join("net/ip_vs")),
+            stats: OpenFile::new(config.procfs.join("net/ip_vs_stats")),
+            list: OpenFile::new(config.procfs.join("net/ip_vs")),
             totals: None,
             labels: chosen(&config.ipvs_labels)?,
-            rows: Roster::new(),
+            rows: OrderedCache::new(),
             groups: Vec::new(),
             free: Vec::new(),
             by_labels: HashMap::new(),

@@ -4,18 +4,18 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{decimal, next_field};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
 pub(crate) struct Loadavg {
-    file: KeptFile,
+    file: OpenFile,
     slots: Option<[Slot; 3]>,
 }
 
 impl Loadavg {
-    pub(crate) fn new(file: KeptFile) -> Self {
+    pub(crate) fn new(file: OpenFile) -> Self {
         Self { file, slots: None }
     }
 }
@@ -34,7 +34,7 @@ impl Collector for Loadavg {
                 ("node_load5", "5m load average."),
                 ("node_load15", "15m load average."),
             ]
-            .map(|(name, help)| out.single(name, Kind::Gauge, help))
+            .map(|(name, help)| out.single(name, MetricType::Gauge, help))
         });
         for (slot, load) in slots.iter().zip(loads) {
             out.set(*slot, load);

@@ -4,16 +4,16 @@
 
 use std::path::PathBuf;
 
-use crate::board::{Board, Decode};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_field, number};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, SysfsFiles};
 
 const STATE: Desc<'static> = Desc::gauge("node_md_state", "Indicates the state of md-device.");
 const DISKS: Desc<'static> = Desc::gauge(
@@ -53,10 +53,10 @@ pub(crate) enum State {
 }
 
 pub(crate) struct Mdadm {
-    file: KeptFile,
+    file: OpenFile,
     directory: PathBuf,
-    arrays: Roster<Box<[u8]>, Slots>,
-    board: Board,
+    arrays: OrderedCache<Box<[u8]>, Slots>,
+    files: SysfsFiles,
 }
 
 struct Slots {
@@ -68,10 +68,10 @@ struct Slots {
 impl Mdadm {
     pub(crate) fn new(config: &HostConfig) -> Self {
         Self {
-            file: KeptFile::new(config.procfs.join("mdstat")),
+            file: OpenFile::new(config.procfs.join("mdstat")),
             directory: config.sysfs.join("block"),
-            arrays: Roster::new(),
-            board: Board::new(),
+            arrays: OrderedCache::new(),
+            files: SysfsFiles::new(),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Collector for Mdadm {
         parsed.map_err(|source| self.file.malformed(source))?;
         self.arrays.sweep(|_, slots| slots.retire(out));
         let directory = &self.directory;
-        self.board.run(ctx, out, |plan| {
+        self.files.run(ctx, out, |plan| {
             let names = sysdir::list_if_there(directory)?;
             for name in names.iter().filter(|name| name.starts_with("md")) {
                 let directory = directory.join(name).join("md");

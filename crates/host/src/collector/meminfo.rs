@@ -4,11 +4,11 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{next_field, next_line, number};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
 /// The kernel's names; all but the last four are exported in bytes, with the suffix `_bytes`.
 const FIELDS: [&str; 51] = [
@@ -67,15 +67,15 @@ const FIELDS: [&str; 51] = [
 const PAGE_COUNTS: usize = 4;
 
 pub(crate) struct Meminfo {
-    file: KeptFile,
-    lines: Roster<Box<[u8]>, Option<Slot>>,
+    file: OpenFile,
+    lines: OrderedCache<Box<[u8]>, Option<Slot>>,
 }
 
 impl Meminfo {
-    pub(crate) fn new(file: KeptFile) -> Self {
+    pub(crate) fn new(file: OpenFile) -> Self {
         Self {
             file,
-            lines: Roster::new(),
+            lines: OrderedCache::new(),
         }
     }
 }
@@ -134,7 +134,7 @@ fn new_slot(key: &[u8], out: &mut Sink) -> Option<Slot> {
         name.push_str("_bytes");
     }
     let help = format!("Memory information field {name}.");
-    Some(out.single(&format!("node_memory_{name}"), Kind::Gauge, &help))
+    Some(out.single(&format!("node_memory_{name}"), MetricType::Gauge, &help))
 }
 
 #[cfg(test)]

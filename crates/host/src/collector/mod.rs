@@ -59,8 +59,8 @@ use std::sync::{Arc, Mutex};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
-use crate::kept::{KeptFile, ReadBuf};
 use crate::kind::CollectorKind;
+use crate::open_file::{OpenFile, ReadBuf};
 use crate::procstat::SharedStat;
 use crate::sink::Sink;
 use crate::statfs::Statfs;
@@ -137,7 +137,7 @@ pub(crate) fn start(
 
 fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collector>, HostError> {
     let procfs = config.procfs.as_path();
-    let file = |name: &str| KeptFile::new(procfs.join(name));
+    let file = |name: &str| OpenFile::new(procfs.join(name));
     Ok(match kind {
         CollectorKind::Arp => Box::new(arp::Arp::new(config)?),
         CollectorKind::Conntrack => Box::new(conntrack::Conntrack::new(procfs)),

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
 
-use crate::board::{Board, Decode, Plan};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
-use crate::kept::ReadBuf;
 use crate::kind::CollectorKind;
 use crate::linkprops::Properties;
 use crate::links::Links;
-use crate::roster::Roster;
+use crate::open_file::ReadBuf;
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{hex, label_text, number, trim};
-use crate::sink::{Desc, Kind, Sink, Slot};
+use crate::sink::{Desc, MetricType, Sink, Slot};
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Plan, SysfsFiles};
 
 pub(crate) struct Netclass {
     directory: PathBuf,
@@ -32,10 +32,10 @@ pub(crate) struct Netclass {
     links: Option<Links>,
     /// Whether sysfs showed the same devices when they were last listed.
     is_shown: bool,
-    devices: Roster<Box<[u8]>, Option<Device>>,
+    devices: OrderedCache<Box<[u8]>, Option<Device>>,
     /// Used while sysfs shows other devices than the routing socket.
-    board: Option<Board>,
-    /// Devices of the board.
+    files: Option<SysfsFiles>,
+    /// Devices that `files` describes.
     names: Vec<String>,
 }
 
@@ -98,8 +98,8 @@ impl Netclass {
                 .is_ok_and(|answer| answer.f_type as u64 == SYSFS_MAGIC),
             links: None,
             is_shown: false,
-            devices: Roster::new(),
-            board: None,
+            devices: OrderedCache::new(),
+            files: None,
             names: Vec::new(),
         })
     }
@@ -196,7 +196,7 @@ impl Netclass {
             directory,
             ignored,
             ignore_invalid_speed,
-            board,
+            files,
             names,
             ..
         } = self;
@@ -207,8 +207,8 @@ impl Netclass {
             refresh: ctx.refresh || *names != found,
         };
         *names = found;
-        let board = board.get_or_insert_with(Board::new);
-        board.run(&mut ctx, out, |plan| {
+        let files = files.get_or_insert_with(SysfsFiles::new);
+        files.run(&mut ctx, out, |plan| {
             for name in names
                 .iter()
                 .filter(|name| !ignored.is_match(name.as_bytes()))
@@ -231,8 +231,8 @@ impl Collector for Netclass {
         if !is_told {
             return self.collect_files(ctx, out);
         }
-        if let Some(mut board) = self.board.take() {
-            board.clear(out);
+        if let Some(mut files) = self.files.take() {
+            files.clear(out);
         }
         for (_, device) in self.devices.values_mut() {
             let values = device.iter().flat_map(|device| &device.values);
@@ -329,8 +329,8 @@ fn numbers(found: &Properties, rest: &FromSysfs) -> [Option<i64>; NUMBERS.len()]
 fn with_desc<T>(key: &str, use_it: impl FnOnce(&Desc<'_>) -> T) -> T {
     let name = format!("node_network_{key}");
     let kind = match key.ends_with("_total") {
-        true => Kind::Counter,
-        false => Kind::Gauge,
+        true => MetricType::Counter,
+        false => MetricType::Gauge,
     };
     use_it(&Desc {
         name: &name,
@@ -395,7 +395,10 @@ fn devices(directory: &Path) -> Result<Vec<String>, HostError> {
 }
 
 fn read_integer(directory: &Path, file: &str, buf: &mut ReadBuf) -> Option<i64> {
-    integer(trim(crate::kept::read_once(&directory.join(file), buf)?))
+    integer(trim(crate::open_file::read_once(
+        &directory.join(file),
+        buf,
+    )?))
 }
 
 /// Parses a number in base 10, or in base 16 after `0x`.

@@ -10,10 +10,10 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig, NetdevConfig, NetdevSource};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
 use crate::links::{Address, Link, Links};
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_line, next_u64, trim};
 use crate::sink::{Sink, Slot};
 
@@ -126,14 +126,14 @@ const PROC_DETAILED: [Output; 16] = {
 };
 
 pub(crate) struct Netdev {
-    file: KeptFile,
+    file: OpenFile,
     links: Option<Links>,
     filter: Filter,
     config: NetdevConfig,
     netlink: bool,
     outputs: &'static [Output],
-    devices: Roster<Box<[u8]>, Option<Device>>,
-    addresses: Roster<Address, Slot>,
+    devices: OrderedCache<Box<[u8]>, Option<Device>>,
+    addresses: OrderedCache<Address, Slot>,
 }
 
 struct Device {
@@ -151,7 +151,7 @@ impl Netdev {
                 .is_ok_and(|answer| answer.f_type == PROC_SUPER_MAGIC),
         };
         Ok(Self {
-            file: KeptFile::new(config.procfs.join("net/dev")),
+            file: OpenFile::new(config.procfs.join("net/dev")),
             links: None,
             filter: config.netdev.device.compile(&config::NETDEV_DEVICE)?,
             config: config.netdev.clone(),
@@ -162,8 +162,8 @@ impl Netdev {
                 (false, false) => &PROC_FOLDED,
                 (false, true) => &PROC_DETAILED,
             },
-            devices: Roster::new(),
-            addresses: Roster::new(),
+            devices: OrderedCache::new(),
+            addresses: OrderedCache::new(),
         })
     }
 

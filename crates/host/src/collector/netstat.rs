@@ -10,17 +10,17 @@ use regex::bytes::Regex;
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::filter;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{float, label_text, next_field, next_line};
 use crate::sink::{Desc, Sink, Slot};
 
 pub(crate) struct Netstat {
     fields: Regex,
-    tables: [(KeptFile, Tables); 2],
-    list: KeptFile,
-    lines: Roster<Box<[u8]>, Option<Slot>>,
+    tables: [(OpenFile, Tables); 2],
+    list: OpenFile,
+    lines: OrderedCache<Box<[u8]>, Option<Slot>>,
 }
 
 /// A selected column of a table: its index among the fields, the protocol being 0.
@@ -30,16 +30,16 @@ pub(crate) struct Column {
 }
 
 /// Tables by their header line.
-type Tables = Roster<Box<[u8]>, Vec<Column>>;
+type Tables = OrderedCache<Box<[u8]>, Vec<Column>>;
 
 impl Netstat {
     pub(crate) fn new(procfs: &Path, fields: &str) -> Result<Self, HostError> {
-        let file = |name: &str| KeptFile::new(procfs.join(name));
+        let file = |name: &str| OpenFile::new(procfs.join(name));
         Ok(Self {
             fields: filter::compile("collector.netstat.fields", fields)?,
-            tables: ["net/netstat", "net/snmp"].map(|name| (file(name), Roster::new())),
+            tables: ["net/netstat", "net/snmp"].map(|name| (file(name), OrderedCache::new())),
             list: file("net/snmp6"),
-            lines: Roster::new(),
+            lines: OrderedCache::new(),
         })
     }
 }
@@ -126,7 +126,7 @@ fn learn_columns(head: &[u8], fields: &Regex, out: &mut Sink) -> Vec<Column> {
 pub(crate) fn read_list(
     mut text: &[u8],
     fields: &Regex,
-    lines: &mut Roster<Box<[u8]>, Option<Slot>>,
+    lines: &mut OrderedCache<Box<[u8]>, Option<Slot>>,
     out: &mut Sink,
 ) -> Result<(), ParseError> {
     lines.begin();
@@ -173,7 +173,7 @@ fn new_slot(protocol: &[u8], name: &[u8], out: &mut Sink) -> Slot {
 pub(crate) fn learn_and_read(text: &[u8]) {
     let fields = Regex::new("Listen|Errors").expect("a constant");
     let mut out = Sink::new(narthex_model::LabelSet::empty());
-    let (mut tables, mut lines) = (Roster::new(), Roster::new());
+    let (mut tables, mut lines) = (OrderedCache::new(), OrderedCache::new());
     let (first, second) = text.split_at(text.len() / 2);
     for text in [first, second, text, text] {
         out.begin();
@@ -191,7 +191,7 @@ mod tests {
     fn columns_are_found_again_when_the_kernel_prints_others() {
         let fields = Regex::new("^(A_(x|z)|B_y)$").expect("a constant");
         let mut out = Sink::new(narthex_model::LabelSet::empty());
-        let mut tables = Roster::new();
+        let mut tables = OrderedCache::new();
         let mut read = |text: &str| {
             out.begin();
             let read = read_tables(text.as_bytes(), &fields, &mut tables, &mut out);
@@ -217,7 +217,7 @@ mod tests {
     fn protocols_of_the_list_end_at_their_six() {
         let fields = Regex::new("^(Ip6_InOctets|Udp6_InErrors)$").expect("a constant");
         let mut out = Sink::new(narthex_model::LabelSet::empty());
-        let mut lines = Roster::new();
+        let mut lines = OrderedCache::new();
         out.begin();
         let text = b"Ip6InOctets \t 7\nUdp6InErrors 8\nNoSix 9\nIp6Other x\n\n";
         read_list(text, &fields, &mut lines, &mut out).expect("well formed");

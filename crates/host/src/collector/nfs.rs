@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 use crate::table;
 
 const REQUESTS: Desc<'static> = Desc::counter(
@@ -54,8 +54,8 @@ pub(crate) struct Nfs {
 }
 
 impl Nfs {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             path: config.procfs.join("net/rpc/nfs"),
         })
     }

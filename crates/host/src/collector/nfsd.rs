@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::collector::nfs::{VERSION_2, VERSION_3, describe_cells};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const REQUESTS: Desc<'static> = Desc::counter(
     "node_nfsd_requests_total",
@@ -27,8 +27,8 @@ pub(crate) struct Nfsd {
 }
 
 impl Nfsd {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             path: config.procfs.join("net/rpc/nfsd"),
         })
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{float, next_field};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -16,13 +16,13 @@ pub(crate) type Table = (&'static str, &'static [(usize, Desc<'static>)]);
 
 pub(crate) struct Numbers {
     kind: CollectorKind,
-    files: Vec<(KeptFile, Vec<Slot>, &'static Table)>,
+    files: Vec<(OpenFile, Vec<Slot>, &'static Table)>,
 }
 
 impl Numbers {
     pub(crate) fn new(kind: CollectorKind, tables: &'static [Table], procfs: &Path) -> Self {
         let files = tables.iter().map(|table| {
-            let file = KeptFile::new(procfs.join(table.0));
+            let file = OpenFile::new(procfs.join(table.0));
             (file, Vec::new(), table)
         });
         Self {

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_nvme_info",
@@ -42,8 +42,8 @@ pub(crate) struct Nvme {
 }
 
 impl Nvme {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             directory: config.sysfs.join("class/nvme"),
         })
     }

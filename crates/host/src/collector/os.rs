@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use jiff::civil::{Date, date};
 
-use crate::board::{Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::scan::{decimal, label_text, next_line, number};
 use crate::sink::Desc;
+use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_os_info",
@@ -48,8 +48,8 @@ pub(crate) struct Os {
 }
 
 impl Os {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             paths: ["etc/os-release", "usr/lib/os-release"].map(|name| config.rootfs.join(name)),
         })
     }

@@ -4,19 +4,19 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::sink::{Desc, Sink, Slot};
 
 /// One file with a line per CPU.
 pub(crate) struct PerCpu<const N: usize> {
     kind: CollectorKind,
-    file: KeptFile,
+    file: OpenFile,
     end: End,
     descs: &'static [Desc<'static>; N],
     parse: Parse<N>,
-    cpus: Roster<u64, [Slot; N]>,
+    cpus: OrderedCache<u64, [Slot; N]>,
 }
 
 /// Calls back with every CPU's number and values; the error is the number of a malformed line.
@@ -25,7 +25,7 @@ pub(crate) type Parse<const N: usize> = fn(&[u8], &mut dyn FnMut(u64, [f64; N]))
 impl<const N: usize> PerCpu<N> {
     pub(crate) fn new(
         kind: CollectorKind,
-        (file, end): (KeptFile, End),
+        (file, end): (OpenFile, End),
         descs: &'static [Desc<'static>; N],
         parse: Parse<N>,
     ) -> Self {
@@ -35,7 +35,7 @@ impl<const N: usize> PerCpu<N> {
             end,
             descs,
             parse,
-            cpus: Roster::new(),
+            cpus: OrderedCache::new(),
         }
     }
 }

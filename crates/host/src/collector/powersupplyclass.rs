@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use regex::bytes::Regex;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_power_supply_info",
@@ -101,9 +101,9 @@ pub(crate) struct Powersupplyclass {
 }
 
 impl Powersupplyclass {
-    pub(crate) fn new(config: &HostConfig) -> Result<OnBoard<Self>, HostError> {
+    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
         let ignored = &config.powersupply_ignored;
-        Ok(OnBoard::new(Self {
+        Ok(SysfsCollector::new(Self {
             directory: config.sysfs.join("class/power_supply"),
             ignored: filter::compile("collector.powersupply.ignored-supplies", ignored)?,
         }))

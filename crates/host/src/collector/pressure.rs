@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -56,7 +56,7 @@ const RESOURCES: [(&str, Option<Desc<'static>>, Option<Desc<'static>>); 4] = [
 ];
 
 pub(crate) struct Pressure {
-    resources: [(KeptFile, [Option<Slot>; 2]); RESOURCES.len()],
+    resources: [(OpenFile, [Option<Slot>; 2]); RESOURCES.len()],
 }
 
 impl Pressure {
@@ -64,7 +64,7 @@ impl Pressure {
         let directory = procfs.join("pressure");
         Self {
             resources: RESOURCES
-                .map(|(name, _, _)| (KeptFile::new(directory.join(name)), [None, None])),
+                .map(|(name, _, _)| (OpenFile::new(directory.join(name)), [None, None])),
         }
     }
 }

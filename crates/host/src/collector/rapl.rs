@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const JOULES: Desc<'static> =
     Desc::counter("node_rapl_joules_total", "Current RAPL value in joules");
@@ -21,8 +21,8 @@ pub(crate) struct Rapl {
 }
 
 impl Rapl {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             directory: config.sysfs.join("class/powercap"),
             has_zone_label: config.rapl_zone_label,
         })

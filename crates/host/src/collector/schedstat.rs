@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, next_line, next_u64, number};
 use crate::sink::Desc;
 
@@ -26,7 +26,7 @@ const SCHEDSTAT: [Desc<'static>; 3] = [
 ];
 
 pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
-    let file = KeptFile::new(procfs.join("schedstat"));
+    let file = OpenFile::new(procfs.join("schedstat"));
     // A CPU is printed in one go with its domains, which may exceed a page.
     let file = (file, End::Empty);
     PerCpu::new(CollectorKind::Schedstat, file, &SCHEDSTAT, parse)

@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::scan::next_line;
 use crate::sink::Desc;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const ENABLED: Desc<'static> = Desc::gauge(
     "node_selinux_enabled",
@@ -33,8 +33,8 @@ pub(crate) struct Selinux {
 
 impl Selinux {
     /// node_exporter's library queries the machine it runs on, whatever paths are configured.
-    pub(crate) fn new(_config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(_config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             mounts: "/sys/fs/selinux".into(),
             enforce: "/sys/fs/selinux/enforce".into(),
             context: "/proc/self/attr/current".into(),

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{float, label_text, next_field, next_line};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -17,8 +17,8 @@ const FIELDS: [&str; 6] = ["inuse", "orphan", "tw", "alloc", "mem", "memory"];
 const PAGES: &[u8] = b"mem";
 
 pub(crate) struct Sockstat {
-    files: [KeptFile; 2],
-    fields: Roster<Box<[u8]>, Option<Field>>,
+    files: [OpenFile; 2],
+    fields: OrderedCache<Box<[u8]>, Option<Field>>,
     page_bytes: f64,
 }
 
@@ -32,8 +32,8 @@ struct Field {
 impl Sockstat {
     pub(crate) fn new(procfs: &Path) -> Self {
         Self {
-            files: ["net/sockstat", "net/sockstat6"].map(|name| KeptFile::new(procfs.join(name))),
-            fields: Roster::new(),
+            files: ["net/sockstat", "net/sockstat6"].map(|name| OpenFile::new(procfs.join(name))),
+            fields: OrderedCache::new(),
             page_bytes: rustix::param::page_size() as f64,
         }
     }

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{hex, next_field, next_line};
 use crate::sink::Desc;
 
@@ -36,7 +36,7 @@ const SOFTNET: [Desc<'static>; 7] = [
 ];
 
 pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
-    let file = KeptFile::new(procfs.join("net/softnet_stat"));
+    let file = OpenFile::new(procfs.join("net/softnet_stat"));
     PerCpu::new(
         CollectorKind::Softnet,
         (file, End::Below(2048)),

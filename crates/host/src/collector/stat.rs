@@ -9,33 +9,37 @@ use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::pool::lock;
 use crate::procstat::SharedStat;
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
-const FAMILIES: [(&str, Kind, &str); 6] = [
+const FAMILIES: [(&str, MetricType, &str); 6] = [
     (
         "node_intr_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Total number of interrupts serviced.",
     ),
     (
         "node_context_switches_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Total number of context switches.",
     ),
-    ("node_forks_total", Kind::Counter, "Total number of forks."),
+    (
+        "node_forks_total",
+        MetricType::Counter,
+        "Total number of forks.",
+    ),
     (
         "node_boot_time_seconds",
-        Kind::Gauge,
+        MetricType::Gauge,
         "Node boot time, in unixtime.",
     ),
     (
         "node_procs_running",
-        Kind::Gauge,
+        MetricType::Gauge,
         "Number of processes in runnable state.",
     ),
     (
         "node_procs_blocked",
-        Kind::Gauge,
+        MetricType::Gauge,
         "Number of processes blocked waiting for I/O to complete.",
     ),
 ];
@@ -86,7 +90,7 @@ impl Collector for Stat {
             vectors: self.softirq.then(|| {
                 let family = out.family(
                     "node_softirqs_total",
-                    Kind::Counter,
+                    MetricType::Counter,
                     "Number of softirq calls.",
                 );
                 VECTORS.map(|vector| out.series(&family, &[("vector", vector)]))

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use regex::bytes::Regex;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
 use crate::kind::CollectorKind;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 use crate::table;
 
 /// Files of a drive's statistics and the factors of their numbers, as node_exporter multiplies.
@@ -23,9 +23,9 @@ pub(crate) struct Tapestats {
 }
 
 impl Tapestats {
-    pub(crate) fn new(config: &HostConfig) -> Result<OnBoard<Self>, HostError> {
+    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
         let ignored = &config.tapestats_ignored;
-        Ok(OnBoard::new(Self {
+        Ok(SysfsCollector::new(Self {
             directory: config.sysfs.join("class/scsi_tape"),
             ignored: filter::compile("collector.tapestats.ignored-devices", ignored)?,
         }))

@@ -16,9 +16,9 @@ use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
 
-use crate::kept::{End, KeptFile, ReadBuf};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile, ReadBuf};
+use crate::ordered_cache::OrderedCache;
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
 
@@ -33,7 +33,7 @@ const ERROR: Desc<'static> = Desc::gauge(
 
 pub(crate) struct Textfile {
     directories: Vec<String>,
-    files: Roster<PathBuf, PromFile>,
+    files: OrderedCache<PathBuf, PromFile>,
     helps: Helps,
     error: Option<Slot>,
 }
@@ -66,7 +66,7 @@ impl Textfile {
         let directories = config.textfile_directories.iter().filter(given);
         Self {
             directories: directories.cloned().collect(),
-            files: Roster::new(),
+            files: OrderedCache::new(),
             helps: Helps::default(),
             error: None,
         }
@@ -122,7 +122,7 @@ impl Collector for Textfile {
             failed |= !file.is_good;
         }
         if changed {
-            self.helps = Helps::of(&mut self.files);
+            self.helps = Helps::collect(&mut self.files);
             for (_, file) in self.files.values_mut() {
                 file.bind(&self.helps, out);
             }
@@ -145,7 +145,7 @@ struct Helps {
 }
 
 impl Helps {
-    fn of(files: &mut Roster<PathBuf, PromFile>) -> Self {
+    fn collect(files: &mut OrderedCache<PathBuf, PromFile>) -> Self {
         let mut helps = Self::default();
         let mut without: HashMap<String, Vec<String>> = HashMap::new();
         for (path, file) in files.values_mut().filter(|(_, file)| file.is_good) {
@@ -186,14 +186,14 @@ impl PromFile {
 
     /// Reads the file, unless it is unchanged; reports whether it was read.
     fn read(&mut self, path: &Path, buf: &mut ReadBuf) -> bool {
-        let stamp = Stamp::of(path).ok();
+        let stamp = Stamp::read(path).ok();
         if stamp.is_some() && stamp == self.stamp && stamp.is_some_and(|stamp| stamp.has_settled) {
             return false;
         }
         self.stamp = stamp;
         self.is_good = false;
         self.values.clear();
-        let mut file = KeptFile::new(path.to_path_buf());
+        let mut file = OpenFile::new(path.to_path_buf());
         let Ok(text) = file.read(buf, End::Empty) else {
             return true;
         };
@@ -267,7 +267,7 @@ impl PromFile {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> std::io::Result<Self> {
+    fn read(path: &Path) -> std::io::Result<Self> {
         /// Longer than file systems' timestamp resolution.
         const SETTLED: Duration = Duration::from_secs(2);
         let found = std::fs::metadata(path)?;

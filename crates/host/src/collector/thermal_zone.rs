@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use crate::board::{Decode, Describe, OnBoard, Plan};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
+use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
 
 const TEMPERATURE: Desc<'static> =
     Desc::gauge("node_thermal_zone_temp", "Zone temperature in Celsius");
@@ -27,8 +27,8 @@ pub(crate) struct ThermalZone {
 }
 
 impl ThermalZone {
-    pub(crate) fn new(config: &HostConfig) -> OnBoard<Self> {
-        OnBoard::new(Self {
+    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
+        SysfsCollector::new(Self {
             directory: config.sysfs.join("class/thermal"),
         })
     }

@@ -8,10 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kept::{End, KeptFile, ReadBuf};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::scan::{label_text, trim};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 use crate::timezone::{Offset, Zone};
 
 pub(crate) struct Time {
@@ -67,7 +67,8 @@ impl Time {
                 other => {
                     other.into_iter().for_each(|(slot, _)| out.retire(slot));
                     let help = "System time zone offset in seconds.";
-                    let family = out.family("node_time_zone_offset_seconds", Kind::Gauge, help);
+                    let family =
+                        out.family("node_time_zone_offset_seconds", MetricType::Gauge, help);
                     out.series(&family, &[("time_zone", &current.name)])
                 }
             };
@@ -87,13 +88,21 @@ impl Time {
         for (at, source) in sources.iter().enumerate() {
             let device = at.to_string();
             let help = "Available clocksources read from '/sys/devices/system/clocksource'.";
-            let available = out.family("node_time_clocksource_available_info", Kind::Gauge, help);
+            let available = out.family(
+                "node_time_clocksource_available_info",
+                MetricType::Gauge,
+                help,
+            );
             for name in source.available.split_ascii_whitespace() {
                 self.slots
                     .push(out.series(&available, &[("device", &device), ("clocksource", name)]));
             }
             let help = "Current clocksource read from '/sys/devices/system/clocksource'.";
-            let current = out.family("node_time_clocksource_current_info", Kind::Gauge, help);
+            let current = out.family(
+                "node_time_clocksource_current_info",
+                MetricType::Gauge,
+                help,
+            );
             self.slots.push(out.series(
                 &current,
                 &[("device", &device), ("clocksource", &source.current)],
@@ -116,7 +125,7 @@ impl Collector for Time {
             .unwrap_or_default();
         let seconds = *self.seconds.get_or_insert_with(|| {
             let help = "System time in seconds since epoch (1970).";
-            out.single("node_time_seconds", Kind::Gauge, help)
+            out.single("node_time_seconds", MetricType::Gauge, help)
         });
         out.set(seconds, now.as_nanos() as f64 / 1e9);
         self.set_offset(now.as_secs().cast_signed(), out);
@@ -143,7 +152,7 @@ fn read_sources(directory: &std::path::Path, buf: &mut ReadBuf) -> Result<Vec<So
         .collect();
     names.sort_unstable();
     let mut read = |name: &str, file: &str| {
-        let mut file = KeptFile::new(directory.join(name).join(file));
+        let mut file = OpenFile::new(directory.join(name).join(file));
         file.read(buf, End::Short)
             .map(|text| label_text(trim(text)))
     };

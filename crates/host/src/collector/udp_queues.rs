@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{hex, next_field, next_line};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -17,14 +17,14 @@ const QUEUES: Desc<'static> = Desc::gauge(
 );
 
 pub(crate) struct UdpQueues {
-    protocols: [(KeptFile, &'static str, Option<[Slot; 2]>); 2],
+    protocols: [(OpenFile, &'static str, Option<[Slot; 2]>); 2],
 }
 
 impl UdpQueues {
     pub(crate) fn new(procfs: &Path) -> Self {
         let protocols = [("net/udp", "v4"), ("net/udp6", "v6")];
         Self {
-            protocols: protocols.map(|(name, ip)| (KeptFile::new(procfs.join(name)), ip, None)),
+            protocols: protocols.map(|(name, ip)| (OpenFile::new(procfs.join(name)), ip, None)),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::scan::label_text;
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
 const LABELS: [&str; 6] = [
     "sysname",
@@ -58,7 +58,7 @@ impl Uname {
             out.retire(slot);
         }
         let help = "Labeled system information as provided by the uname system call.";
-        let family = out.family("node_uname_info", Kind::Gauge, help);
+        let family = out.family("node_uname_info", MetricType::Gauge, help);
         let labels: [(&str, &str); 6] = std::array::from_fn(|i| (LABELS[i], values[i].as_str()));
         self.slot = Some(out.series(&family, &labels));
         self.values = values;

@@ -7,13 +7,13 @@ use regex::bytes::Regex;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
+use crate::open_file::{End, OpenFile};
 use crate::scan::{label_text, next_field, next_line, number, trim};
-use crate::sink::{Kind, Sink, Slot};
+use crate::sink::{MetricType, Sink, Slot};
 
 pub(crate) struct Vmstat {
-    file: KeptFile,
+    file: OpenFile,
     fields: Regex,
     wanted: Vec<Wanted>,
     lines: usize,
@@ -27,7 +27,7 @@ struct Wanted {
 }
 
 impl Vmstat {
-    pub(crate) fn new(file: KeptFile, fields: Regex) -> Self {
+    pub(crate) fn new(file: OpenFile, fields: Regex) -> Self {
         Self {
             file,
             fields,
@@ -168,7 +168,7 @@ fn parse_line(line: &[u8]) -> Result<Option<Field<'_>>, &'static str> {
 fn new_slot(key: &[u8], out: &mut Sink) -> Slot {
     let key = label_text(key);
     let help = format!("/proc/vmstat information field {key}.");
-    out.single(&format!("node_vmstat_{key}"), Kind::Unknown, &help)
+    out.single(&format!("node_vmstat_{key}"), MetricType::Unknown, &help)
 }
 
 /// Learns from one text and parses another, for fuzzing.

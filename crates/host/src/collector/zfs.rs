@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kept::{End, KeptFile};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{float, label_text, next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
@@ -43,23 +43,23 @@ const STATES: [&str; 7] = [
 pub(crate) struct Zfs {
     directory: PathBuf,
     modules: [Kstat; MODULES.len()],
-    pools: Roster<String, Vec<PoolFile>>,
+    pools: OrderedCache<String, Vec<PoolFile>>,
     listed: bool,
 }
 
 /// A file of named numbers.
 struct Kstat {
-    file: KeptFile,
+    file: OpenFile,
     /// Prefixes of the names and helps of its families.
     prefixes: (String, String),
-    lines: Roster<Box<[u8]>, Option<Slot>>,
+    lines: OrderedCache<Box<[u8]>, Option<Slot>>,
 }
 
 /// A file of a pool.
 enum PoolFile {
-    Io(KeptFile, Vec<Slot>),
+    Io(OpenFile, Vec<Slot>),
     Dataset(Kstat, String),
-    State(KeptFile, [Slot; STATES.len()]),
+    State(OpenFile, [Slot; STATES.len()]),
 }
 
 impl Zfs {
@@ -74,7 +74,7 @@ impl Zfs {
                 Kstat::new(directory.join(file), prefixes)
             }),
             directory,
-            pools: Roster::new(),
+            pools: OrderedCache::new(),
             listed: false,
         }
     }
@@ -145,9 +145,9 @@ impl Collector for Zfs {
 impl Kstat {
     fn new(path: PathBuf, prefixes: (String, String)) -> Self {
         Self {
-            file: KeptFile::new(path),
+            file: OpenFile::new(path),
             prefixes,
-            lines: Roster::new(),
+            lines: OrderedCache::new(),
         }
     }
 
@@ -199,11 +199,11 @@ impl PoolFile {
     fn new(pool: &str, directory: &Path, name: &str, out: &mut Sink) -> Option<Self> {
         let path = directory.join(name);
         match name {
-            "io" => Some(Self::Io(KeptFile::new(path), Vec::new())),
+            "io" => Some(Self::Io(OpenFile::new(path), Vec::new())),
             "state" => {
                 let slots =
                     STATES.map(|state| out.add(&POOL_STATE, &[("zpool", pool), ("state", state)]));
-                Some(Self::State(KeptFile::new(path), slots))
+                Some(Self::State(OpenFile::new(path), slots))
             }
             _ if name.starts_with("objset-") => {
                 let prefixes = (
@@ -260,7 +260,7 @@ impl PoolFile {
                 let found = dataset_name(text).unwrap_or_default();
                 if found != *name {
                     kstat.retire(out);
-                    kstat.lines = Roster::new();
+                    kstat.lines = OrderedCache::new();
                     *name = found;
                 }
                 kstat.read(ctx, &[("zpool", pool), ("dataset", name)], out)

@@ -2,7 +2,7 @@
 
 use narthex_host::CollectorKind::Cpu;
 
-use crate::support::{Tree, of, samples, stale};
+use crate::support::{Tree, of_family, samples, stale};
 
 #[test]
 fn an_offline_cpu_ends_and_a_jump_back_resets() {
@@ -60,7 +60,7 @@ fn online_is_reported_where_cpu_0_can_be_switched_off() {
             "0\n",
         );
     }
-    assert_eq!(of(&samples(host.collect(0)), "node_cpu_online"), []);
+    assert_eq!(of_family(&samples(host.collect(0)), "node_cpu_online"), []);
 
     for cpu in 0..3 {
         tree.write(&format!("sys/devices/system/cpu/cpu{cpu}/online"), "1\n");
@@ -72,7 +72,10 @@ fn online_is_reported_where_cpu_0_can_be_switched_off() {
         (r#"{cpu="1"}"#, 0.0),
         (r#"{cpu="2"}"#, 1.0),
     ];
-    assert_eq!(of(&samples(host.collect(1)), "node_cpu_online"), expected);
+    assert_eq!(
+        of_family(&samples(host.collect(1)), "node_cpu_online"),
+        expected
+    );
 
     // The list of all CPUs has the same information in one read; it wins if it exists.
     tree.write("sys/devices/system/cpu/online", "0-1\n");
@@ -81,7 +84,10 @@ fn online_is_reported_where_cpu_0_can_be_switched_off() {
         (r#"{cpu="1"}"#, 1.0),
         (r#"{cpu="2"}"#, 0.0),
     ];
-    assert_eq!(of(&samples(host.collect(2)), "node_cpu_online"), expected);
+    assert_eq!(
+        of_family(&samples(host.collect(2)), "node_cpu_online"),
+        expected
+    );
 }
 
 #[test]
@@ -106,9 +112,9 @@ fn throttles_are_counted_once_per_core_and_keep_their_series() {
         (r#"{core="0",package="0"}"#, 10.0),
         (r#"{core="1",package="0"}"#, 11.0),
     ];
-    assert_eq!(of(&first, "node_cpu_core_throttles_total"), cores);
+    assert_eq!(of_family(&first, "node_cpu_core_throttles_total"), cores);
     assert_eq!(
-        of(&first, "node_cpu_package_throttles_total"),
+        of_family(&first, "node_cpu_package_throttles_total"),
         [(r#"{package="0"}"#, 3.0)]
     );
 
@@ -120,7 +126,10 @@ fn throttles_are_counted_once_per_core_and_keep_their_series() {
         "12\n",
     );
     let second = samples(host.collect(1));
-    assert_eq!(of(&second, "node_cpu_core_throttles_total")[0].1, 12.0);
+    assert_eq!(
+        of_family(&second, "node_cpu_core_throttles_total")[0].1,
+        12.0
+    );
     assert_eq!(
         host.schema().diff(&schema).expect("one lineage").retired,
         []

@@ -2,7 +2,7 @@
 
 use narthex_host::CollectorKind::{Diskstats, Loadavg, Meminfo, Netdev, Vmstat};
 
-use crate::support::{Tree, of, samples, stale};
+use crate::support::{Tree, of_family, samples, stale};
 
 const DISK: &str = "1 2 3 4 5 6 7 8 9 10 11";
 
@@ -15,7 +15,7 @@ fn a_flapping_disk_edits_the_schema_only_when_it_flaps() {
     );
     let mut host = tree.source(&[Diskstats]);
     let first = samples(host.collect(0));
-    assert_eq!(of(&first, "node_disk_read_bytes_total").len(), 2);
+    assert_eq!(of_family(&first, "node_disk_read_bytes_total").len(), 2);
     assert_eq!(first[r#"node_disk_read_bytes_total{device="sda"}"#], 1536.0);
     let (schema, version) = (host.schema().clone(), host.schema().version());
 
@@ -59,10 +59,10 @@ fn a_replaced_disk_keeps_its_counters_and_changes_its_labels() {
     let mut host = tree.source(&[Diskstats]);
     let first = samples(host.collect(0));
     assert_eq!(
-        of(&first, "node_disk_info")[0].0,
+        of_family(&first, "node_disk_info")[0].0,
         r#"{device="sdb",major="8",minor="16",rotational="1",serial="old"}"#
     );
-    assert_eq!(of(&first, "node_disk_filesystem_info").len(), 1);
+    assert_eq!(of_family(&first, "node_disk_filesystem_info").len(), 1);
 
     let schema = host.schema().clone();
     tree.write(
@@ -137,7 +137,7 @@ fn a_failing_collector_is_absent_and_comes_back_in_its_own_slots() {
         ]
     );
     let failed = samples(frame);
-    let success = of(&failed, "node_scrape_collector_success");
+    let success = of_family(&failed, "node_scrape_collector_success");
     let names: Vec<_> = success
         .iter()
         .filter(|(_, value)| *value == 0.0)

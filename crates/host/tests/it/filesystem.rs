@@ -9,7 +9,7 @@ use narthex_host::CollectorKind::{Filesystem, Loadavg};
 use narthex_host::{FsStat, HostConfig, HostSource, Statfs};
 use rustix::io::Errno;
 
-use crate::support::{Samples, Tree, of, samples, series, stale};
+use crate::support::{Samples, Tree, of_family, samples, series, stale};
 
 /// A `statfs` with answers by path; a path that hangs blocks its caller until released.
 #[derive(Default)]
@@ -139,7 +139,7 @@ fn series_labels_and_filters() {
         size("/dev/d", "/broken", "ext4"),
         size("tmpfs", "/tmp", "tmpfs"),
     ];
-    let found: Vec<String> = of(&round, "node_filesystem_size_bytes")
+    let found: Vec<String> = of_family(&round, "node_filesystem_size_bytes")
         .iter()
         .map(|(labels, value)| {
             assert_eq!(*value, 40_960.0);
@@ -155,12 +155,12 @@ fn series_labels_and_filters() {
         round[&key("node_filesystem_files_free", "/dev/a", "/", "ext4", "")],
         8.0
     );
-    let read_only: Vec<f64> = of(&round, "node_filesystem_readonly")
+    let read_only: Vec<f64> = of_family(&round, "node_filesystem_readonly")
         .iter()
         .map(|(_, value)| *value)
         .collect();
     assert_eq!(read_only, [0.0, 0.0, 1.0, 1.0, 0.0]);
-    let infos = of(&round, "node_filesystem_mount_info");
+    let infos = of_family(&round, "node_filesystem_mount_info");
     assert_eq!(infos.len(), 6);
     assert_eq!(
         infos[0].0,
@@ -180,7 +180,7 @@ fn mounts_come_and_go() {
         &(mount(1, "/", "ext4", "/dev/a") + &mount(2, "/b", "ext4", "/dev/b")),
     );
     assert_eq!(
-        of(&samples(host.collect(1)), "node_filesystem_size_bytes").len(),
+        of_family(&samples(host.collect(1)), "node_filesystem_size_bytes").len(),
         2
     );
     let diff = host.schema().diff(&schema).expect("one lineage");
@@ -196,7 +196,7 @@ fn process_one_may_be_hidden() {
     tree.write("proc/self/mountinfo", &mount(1, "/", "ext4", "/dev/a"));
     let mut host = source(&tree, &FakeStatfs::new(), |_| {});
     assert_eq!(
-        of(&samples(host.collect(0)), "node_filesystem_size_bytes").len(),
+        of_family(&samples(host.collect(0)), "node_filesystem_size_bytes").len(),
         1
     );
 }
@@ -238,7 +238,7 @@ fn an_error_is_a_label_and_the_sizes_stay_away() {
     tree.write("proc/1/mountinfo", &mount(1, "/nfs", "nfs4", "server:/x"));
     let statfs = FakeStatfs::new();
     let mut host = source(&tree, &statfs, |_| {});
-    let sizes = |round: &Samples| of(round, "node_filesystem_size_bytes").len();
+    let sizes = |round: &Samples| of_family(round, "node_filesystem_size_bytes").len();
     assert_eq!(sizes(&samples(host.collect(0))), 1);
 
     for (errno, text) in [
@@ -249,7 +249,7 @@ fn an_error_is_a_label_and_the_sizes_stay_away() {
         statfs.set(|state| state.errors.extend([("/nfs".into(), errno)]));
         let round = samples(host.collect(1));
         assert_eq!(sizes(&round), 0);
-        assert_eq!(of(&round, "node_filesystem_mount_info"), []);
+        assert_eq!(of_family(&round, "node_filesystem_mount_info"), []);
         let failed = key(
             "node_filesystem_device_error",
             "server:/x",
@@ -257,9 +257,9 @@ fn an_error_is_a_label_and_the_sizes_stay_away() {
             "nfs4",
             text,
         );
-        assert_eq!(of(&round, "node_filesystem_device_error").len(), 1);
+        assert_eq!(of_family(&round, "node_filesystem_device_error").len(), 1);
         assert_eq!(round[&failed], 1.0, "{text}");
-        assert_eq!(of(&round, "node_scrape_collector_success")[0].1, 1.0);
+        assert_eq!(of_family(&round, "node_scrape_collector_success")[0].1, 1.0);
     }
     statfs.set(|state| state.errors.clear());
     let round = samples(host.collect(2));
@@ -294,7 +294,7 @@ fn hanging_mounts_are_served_from_the_last_answer_and_then_reported() {
     let healthy = key("node_filesystem_size_bytes", "/dev/a", "/", "ext4", "");
     let stuck = |family, error| key(family, "server:/x", "/nfs3", "nfs4", error);
     let first = samples(host.collect(0));
-    assert_eq!(of(&first, "node_filesystem_size_bytes").len(), 7);
+    assert_eq!(of_family(&first, "node_filesystem_size_bytes").len(), 7);
 
     // Six mounts hang with two workers. The round ends after its wait, with the last good sizes.
     statfs.set(|state| {
@@ -317,7 +317,7 @@ fn hanging_mounts_are_served_from_the_last_answer_and_then_reported() {
     for now_ms in 2..22 {
         let round = samples(host.collect(now_ms));
         assert_eq!(round[&healthy], 45_056.0);
-        assert_eq!(of(&round, "node_load1").len(), 1);
+        assert_eq!(of_family(&round, "node_load1").len(), 1);
     }
     assert!(
         start.elapsed() < WAIT * 5,

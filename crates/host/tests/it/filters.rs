@@ -5,7 +5,7 @@ use narthex_host::{CollectorSet, FilterConfig, HostConfig, HostError, HostSource
 
 use narthex_model::LabelSet;
 
-use crate::support::{Tree, assert_own_labels, of, samples};
+use crate::support::{Tree, assert_own_labels, of_family, samples};
 
 fn filter(include: Option<&str>, exclude: Option<&str>) -> FilterConfig {
     FilterConfig {
@@ -40,7 +40,7 @@ fn disks(filter: FilterConfig) -> Vec<String> {
     };
     let mut host = HostSource::new(config).expect("valid");
     let samples = samples(host.collect(0));
-    let found = of(&samples, "node_disk_io_now");
+    let found = of_family(&samples, "node_disk_io_now");
     found
         .iter()
         .map(|(labels, _)| labels.split('"').nth(1).expect("a device").to_owned())
@@ -122,7 +122,7 @@ fn a_dropped_collector_needs_no_valid_filter() {
     let mut host = HostSource::new(config).expect("diskstats is off");
     let samples = samples(host.collect(0));
     assert_eq!(
-        of(&samples, "node_scrape_collector_success"),
+        of_family(&samples, "node_scrape_collector_success"),
         [(r#"{collector="stat"}"#, 1.0)]
     );
 }
@@ -145,7 +145,7 @@ fn vmstat_fields_and_softirqs_and_guest() {
     assert_eq!(samples["node_vmstat_thp_x"], 3.0);
     assert!(!samples.contains_key("node_vmstat_pgpgin"));
     assert_eq!(samples[r#"node_softirqs_total{vector="rcu"}"#], 10.0);
-    assert_eq!(of(&samples, "node_cpu_guest_seconds_total"), []);
+    assert_eq!(of_family(&samples, "node_cpu_guest_seconds_total"), []);
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn network_devices_and_detailed_names() {
     let mut host = HostSource::new(config).expect("valid");
     let samples = samples(host.collect(0));
     assert_eq!(
-        of(&samples, "node_network_receive_errors_total"),
+        of_family(&samples, "node_network_receive_errors_total"),
         [(r#"{device="lo"}"#, 3.0)]
     );
-    assert_eq!(of(&samples, "node_network_receive_errs_total"), []);
+    assert_eq!(of_family(&samples, "node_network_receive_errs_total"), []);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use narthex_host::{CollectorKind, HostSource};
 use narthex_testkit::mutate::scaled;
 use narthex_testkit::rng::SplitMix64;
 
-use crate::support::{Tree, column, of, samples};
+use crate::support::{Tree, column, of_family, samples};
 
 /// Returns the kernel's own texts, and small ones for those this kernel may lack.
 fn whole() -> Vec<(&'static str, Vec<u8>)> {
@@ -129,5 +129,5 @@ fn damaged_files_cost_their_collector_and_nothing_else() {
     // Once restored, everything is there again.
     let mended = samples(host.collect(0));
     assert_eq!(mended.len(), whole.len());
-    assert_eq!(of(&mended, success), of(&whole, success));
+    assert_eq!(of_family(&mended, success), of_family(&whole, success));
 }

@@ -8,7 +8,7 @@ use narthex_host::{CollectorSet, HostConfig, HostSource};
 use narthex_testkit::{corpora, tool};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::support::{of, samples, stale};
+use crate::support::{of_family, samples, stale};
 
 pub(crate) fn ip(arguments: &str) {
     let output = Command::new(tool("ip", "iproute2"))
@@ -53,11 +53,11 @@ const BYTES: &str = "node_network_receive_bytes_total";
 fn devices_appear_are_renamed_replaced_and_removed() {
     isolated("network devices that change", || {
         let mut host = source(|_| {});
-        assert_eq!(of(&samples(host.collect(0)), BYTES).len(), 1);
+        assert_eq!(of_family(&samples(host.collect(0)), BYTES).len(), 1);
 
         ip("link add nx0 type veth peer name nx1");
         let round = samples(host.collect(1));
-        let names: Vec<_> = of(&round, BYTES)
+        let names: Vec<_> = of_family(&round, BYTES)
             .iter()
             .map(|(labels, _)| *labels)
             .collect();
@@ -86,7 +86,7 @@ fn devices_appear_are_renamed_replaced_and_removed() {
         ip("link del nx2");
         let frame = host.collect(4);
         assert_eq!(
-            (of(&samples(frame), BYTES).len(), stale(frame).len()),
+            (of_family(&samples(frame), BYTES).len(), stale(frame).len()),
             (1, 34)
         );
         assert_eq!(host.schema().live(), 17 + 3);
@@ -102,8 +102,8 @@ fn many_devices_come_in_several_parts() {
         let mut host = source(|config| config.netdev.device.exclude = Some("^ny".into()));
         for now_ms in 0..3 {
             let round = samples(host.collect(now_ms));
-            assert_eq!(of(&round, BYTES).len(), 61);
-            assert_eq!(of(&round, "node_scrape_collector_success")[0].1, 1.0);
+            assert_eq!(of_family(&round, BYTES).len(), 61);
+            assert_eq!(of_family(&round, "node_scrape_collector_success")[0].1, 1.0);
         }
     });
 }
@@ -123,7 +123,7 @@ fn aliases_and_addresses() {
             config.netdev.device.exclude = Some("^nx1$".into());
         });
         let round = samples(host.collect(0));
-        let names: Vec<_> = of(&round, BYTES)
+        let names: Vec<_> = of_family(&round, BYTES)
             .iter()
             .map(|(labels, _)| *labels)
             .collect();
@@ -131,7 +131,7 @@ fn aliases_and_addresses() {
             names,
             [r#"{device="lo"}"#, r#"{device="nx0",ifalias="uplink"}"#]
         );
-        let addresses: Vec<_> = of(&round, "node_network_address_info")
+        let addresses: Vec<_> = of_family(&round, "node_network_address_info")
             .iter()
             .map(|(labels, _)| *labels)
             .collect();

@@ -7,7 +7,7 @@ use narthex_host::{CollectorSet, HostConfig, HostSource};
 use narthex_testkit::corpora;
 
 use crate::netns::{ip, isolated};
-use crate::support::{Samples, Tree, families, of, parse_text, samples, stale};
+use crate::support::{Samples, Tree, families, of_family, parse_text, samples, stale};
 
 /// Selected labels, and the resulting page.
 const LABELS: [(&str, &str); 4] = [
@@ -76,14 +76,14 @@ fn ipvs_backends_come_and_go() {
     let first = samples(host.collect(0));
     assert_eq!(first["node_ipvs_connections_total"], 10.0);
     let active = "node_ipvs_backend_connections_active";
-    assert_eq!(of(&first, active).len(), 2);
+    assert_eq!(of_family(&first, active).len(), 2);
 
     // Reordered, one removed, one added.
     list(&[service, backend(3, 7), backend(1, 8)]);
     let frame = host.collect(1);
     assert_eq!(stale(frame).len(), 3);
     let second = samples(frame);
-    let values: Vec<f64> = of(&second, active)
+    let values: Vec<f64> = of_family(&second, active)
         .iter()
         .map(|(_, value)| *value)
         .collect();
@@ -92,7 +92,7 @@ fn ipvs_backends_come_and_go() {
     // An empty table is not a failure; a missing table is no data.
     list(&[]);
     let empty = samples(host.collect(2));
-    assert_eq!(of(&empty, active).len(), 0);
+    assert_eq!(of_family(&empty, active).len(), 0);
     assert_eq!(
         empty[r#"node_scrape_collector_success{collector="ipvs"}"#],
         1.0
@@ -166,7 +166,7 @@ fn netclass_by_netlink_says_what_sysfs_says() {
         let first = compare(0);
         assert_eq!(first[r#"node_network_mtu_bytes{device="nc1"}"#], 1400.0);
         assert_eq!(first[r#"node_network_up{device="nd0"}"#], 0.0);
-        assert_eq!(of(&first, "node_network_info").len(), 5);
+        assert_eq!(of_family(&first, "node_network_info").len(), 5);
 
         // Changes are seen in the next round, without a refresh of either.
         ip("link set nc1 mtu 1300");
@@ -175,7 +175,7 @@ fn netclass_by_netlink_says_what_sysfs_says() {
         assert_eq!(second[r#"node_network_mtu_bytes{device="nc1"}"#], 1300.0);
         ip("link del nc0");
         let third = compare(2);
-        assert_eq!(of(&third, "node_network_info").len(), 3);
+        assert_eq!(of_family(&third, "node_network_info").len(), 3);
     });
 }
 
@@ -192,7 +192,7 @@ fn a_sysfs_of_another_namespace_is_read_and_not_asked_about() {
         for now_ms in 0..3 {
             let round = samples(host.collect(now_ms));
             assert_eq!(
-                of(&round, "node_network_info").len(),
+                of_family(&round, "node_network_info").len(),
                 shown,
                 "round {now_ms}"
             );
@@ -229,7 +229,10 @@ fn neighbours_by_netlink_are_those_of_the_file() {
         ip("neigh add 10.77.0.9 lladdr 02:00:00:00:00:09 dev na0 nud noarp");
         let mut told = source(CollectorSet::none().with(Arp));
         let told = samples(told.collect(0));
-        assert_eq!(of(&told, "node_arp_entries"), [(r#"{device="na0"}"#, 5.0)]);
+        assert_eq!(
+            of_family(&told, "node_arp_entries"),
+            [(r#"{device="na0"}"#, 5.0)]
+        );
         let mut config = HostConfig {
             procfs: "/proc/thread-self".into(),
             collectors: CollectorSet::none().with(Arp),
@@ -240,6 +243,9 @@ fn neighbours_by_netlink_are_those_of_the_file() {
             .expect("known");
         let mut read = HostSource::new(config).expect("valid");
         let read = samples(read.collect(0));
-        assert_eq!(of(&read, "node_arp_entries"), of(&told, "node_arp_entries"));
+        assert_eq!(
+            of_family(&read, "node_arp_entries"),
+            of_family(&told, "node_arp_entries")
+        );
     });
 }

@@ -203,7 +203,7 @@ pub(crate) fn assert_own_labels(host: &HostSource) {
 }
 
 /// Returns a family's series, without the family's name.
-pub(crate) fn of<'a>(samples: &'a Samples, family: &str) -> Vec<(&'a str, f64)> {
+pub(crate) fn of_family<'a>(samples: &'a Samples, family: &str) -> Vec<(&'a str, f64)> {
     let of_family = samples.iter().filter_map(|(series, value)| {
         let rest = series.strip_prefix(family)?;
         (rest.is_empty() || rest.starts_with('{')).then_some((rest, *value))

@@ -7,7 +7,7 @@ use narthex_host::CollectorKind::{Loadavg, Textfile};
 use narthex_host::{HostConfig, HostSource};
 use narthex_testkit::corpora;
 
-use crate::support::{Families, Samples, Tree, families, of, parse_text, samples};
+use crate::support::{Families, Samples, Tree, families, of_family, parse_text, samples};
 
 const MTIME: &str = "node_textfile_mtime_seconds";
 const ERROR: &str = "node_textfile_scrape_error";
@@ -124,7 +124,7 @@ fn files_come_change_break_and_go() {
 
     let first = round(0);
     assert_eq!((first["jobs"], first[ERROR]), (1.0, 0.0));
-    assert_eq!(of(&first, MTIME).len(), 1);
+    assert_eq!(of_family(&first, MTIME).len(), 1);
 
     tree.write("files/a.prom", "# TYPE jobs counter\njobs 2\n");
     tree.write("files/b.prom", "other{a=\"x y\\\"z\"} 5\n");
@@ -138,14 +138,14 @@ fn files_come_change_break_and_go() {
     tree.write("files/a.prom", "jobs 3\nhalf");
     let broken = round(2);
     assert_eq!((broken.get("jobs"), broken[ERROR]), (None, 1.0));
-    assert_eq!(of(&broken, MTIME).len(), 1);
+    assert_eq!(of_family(&broken, MTIME).len(), 1);
     assert!(broken.contains_key("other{a=\"x y\\\"z\"}"));
 
     tree.write("files/a.prom", "jobs 4\n");
     std::fs::remove_file(directory.join("b.prom")).expect("it was written");
     let mended = round(3);
     assert_eq!((mended["jobs"], mended[ERROR]), (4.0, 0.0));
-    assert_eq!(of(&mended, MTIME).len(), 1);
+    assert_eq!(of_family(&mended, MTIME).len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 /// Entries in the order last seen, each marked with the round that saw it.
 #[derive(Debug)]
-pub(crate) struct Roster<K, T> {
+pub(crate) struct OrderedCache<K, T> {
     entries: Vec<Entry<K, T>>,
     cursor: usize,
     round: u32,
@@ -18,7 +18,7 @@ struct Entry<K, T> {
     seen: u32,
 }
 
-impl<K, T> Roster<K, T> {
+impl<K, T> OrderedCache<K, T> {
     pub(crate) fn new() -> Self {
         Self {
             entries: Vec::new(),
@@ -113,28 +113,28 @@ impl<K, T> Roster<K, T> {
 mod tests {
     use super::*;
 
-    fn names(roster: &mut Roster<&'static str, u32>) -> Vec<&'static str> {
-        roster.values_mut().map(|(key, _)| *key).collect()
+    fn names(cache: &mut OrderedCache<&'static str, u32>) -> Vec<&'static str> {
+        cache.values_mut().map(|(key, _)| *key).collect()
     }
 
     #[test]
     fn order_changes_and_departures_keep_values() {
-        let mut roster = Roster::new();
-        roster.begin();
+        let mut cache = OrderedCache::new();
+        cache.begin();
         for (key, value) in [("a", 1), ("b", 2), ("c", 3)] {
-            assert!(roster.find(|k, _| *k == key).is_none());
-            roster.insert(key, value);
+            assert!(cache.find(|k, _| *k == key).is_none());
+            cache.insert(key, value);
         }
-        roster.sweep(|_, _| panic!("all seen"));
+        cache.sweep(|_, _| panic!("all seen"));
 
-        roster.begin();
-        assert_eq!(roster.find(|k, _| *k == "c"), Some(&mut 3));
-        assert_eq!(roster.find(|k, _| *k == "a"), Some(&mut 1));
-        assert!(roster.find(|k, _| *k == "d").is_none());
-        roster.insert("d", 4);
+        cache.begin();
+        assert_eq!(cache.find(|k, _| *k == "c"), Some(&mut 3));
+        assert_eq!(cache.find(|k, _| *k == "a"), Some(&mut 1));
+        assert!(cache.find(|k, _| *k == "d").is_none());
+        cache.insert("d", 4);
         let mut gone = Vec::new();
-        roster.sweep(|k, v| gone.push((k, v)));
+        cache.sweep(|k, v| gone.push((k, v)));
         assert_eq!(gone, [("b", 2)]);
-        assert_eq!(names(&mut roster), ["a", "d", "c"]);
+        assert_eq!(names(&mut cache), ["a", "d", "c"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Lanes that hang, come back, and change what they report.
+//! Collectors that hang, come back, and change what they report.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -45,8 +45,8 @@ impl Collector for Told {
 
 struct Rig {
     orders: Sender<Vec<(&'static str, f64)>>,
-    lane: LaneEnd,
-    pool: Pool<Lane>,
+    handle: BackgroundHandle,
+    pool: Pool<Background>,
     out: Sink,
     round: u64,
 }
@@ -62,8 +62,8 @@ impl Rig {
         };
         Self {
             orders,
-            lane: LaneEnd::new(Box::new(collector)),
-            pool: Pool::new("lane", 1),
+            handle: BackgroundHandle::new(Box::new(collector)),
+            pool: Pool::new("background", 1),
             out: Sink::new(LabelSet::empty()),
             round: 0,
         }
@@ -73,17 +73,20 @@ impl Rig {
         self.orders.send(values.to_vec()).expect("it listens");
     }
 
-    /// Runs a round that waits for the lane until it answers, or does not wait at all.
+    /// Runs a round that waits for the collector until it answers, or does not wait at all.
     fn round(&mut self, waits: bool, refresh: bool, max_age: Duration) -> Result<Vec<f64>, String> {
         self.round += 1;
         self.out.begin();
-        let asked = self.lane.begin(self.round, refresh, &mut self.out).cloned();
+        let asked = self
+            .handle
+            .begin(self.round, refresh, &mut self.out)
+            .cloned();
         self.pool.ask(asked.iter()).expect("threads start");
         let patience = if waits { LONG } else { Duration::ZERO };
-        let tasks = [self.lane.task().clone()];
+        let tasks = [self.handle.task().clone()];
         let until = Until(Instant::now() + patience);
         self.pool.wait(tasks.iter(), until).expect("threads start");
-        let outcome = self.lane.end(max_age, &mut self.out);
+        let outcome = self.handle.end(max_age, &mut self.out);
         let frame = self.out.finish(0);
         let values = frame.present().iter().map(|at| frame.values()[at]);
         match outcome {
@@ -95,14 +98,14 @@ impl Rig {
 
     /// Waits until the current run has ended.
     fn ended(&self) {
-        while self.lane.task().waiting().is_some() {
+        while self.handle.task().waiting().is_some() {
             std::thread::yield_now();
         }
     }
 }
 
 #[test]
-fn a_lane_that_hangs_serves_its_last_good_round_for_a_while() {
+fn a_collector_that_hangs_serves_its_last_good_round_for_a_while() {
     let mut rig = Rig::new();
     rig.order(&[("a", 1.0), ("b", 2.0)]);
     assert_eq!(rig.round(true, true, LONG), Ok(vec![1.0, 2.0]));
@@ -121,7 +124,7 @@ fn a_lane_that_hangs_serves_its_last_good_round_for_a_while() {
 }
 
 #[test]
-fn a_lane_that_never_answered_has_failed() {
+fn a_collector_that_never_answered_has_failed() {
     let mut rig = Rig::new();
     let late = rig.round(false, true, LONG);
     assert!(late.is_err_and(|text| text.starts_with("no answer for")));

@@ -49,13 +49,13 @@ pub(crate) enum End {
 
 /// A file that is opened at first use and stays open.
 #[derive(Debug)]
-pub(crate) struct KeptFile {
+pub(crate) struct OpenFile {
     path: PathBuf,
     fd: Option<OwnedFd>,
     is_missing: bool,
 }
 
-impl KeptFile {
+impl OpenFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -196,7 +196,7 @@ impl KeptFile {
 
 /// Reads a small file once, without keeping it open; `None` when it does not exist or can't be read.
 pub(crate) fn read_once<'b>(path: &Path, buf: &'b mut ReadBuf) -> Option<&'b [u8]> {
-    KeptFile::new(path.to_path_buf()).read(buf, End::Empty).ok()
+    OpenFile::new(path.to_path_buf()).read(buf, End::Empty).ok()
 }
 
 /// Returns the length read, or `None` if the file exceeds the limit.

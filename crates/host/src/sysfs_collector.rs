@@ -11,9 +11,9 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kept::{End, KeptFile, ReadBuf, read_once};
 use crate::kind::CollectorKind;
-use crate::roster::Roster;
+use crate::open_file::{End, OpenFile, ReadBuf, read_once};
+use crate::ordered_cache::OrderedCache;
 use crate::scan::{float, label_text, next_field, next_line, trim};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
@@ -53,13 +53,13 @@ impl Decode {
     }
 }
 
-/// A collector that consists of a board only.
-pub(crate) struct OnBoard<D> {
+/// A collector all of whose values are small files.
+pub(crate) struct SysfsCollector<D> {
     describer: D,
-    board: Board,
+    files: SysfsFiles,
 }
 
-/// Describes the series of a board.
+/// Describes the series of a [`SysfsCollector`].
 pub(crate) trait Describe: Send {
     const KIND: CollectorKind;
 
@@ -71,29 +71,29 @@ pub(crate) trait Describe: Send {
     fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError>;
 }
 
-impl<D: Describe> OnBoard<D> {
+impl<D: Describe> SysfsCollector<D> {
     pub(crate) fn new(describer: D) -> Self {
         Self {
             describer,
-            board: Board::new(),
+            files: SysfsFiles::new(),
         }
     }
 }
 
-impl<D: Describe> Collector for OnBoard<D> {
+impl<D: Describe> Collector for SysfsCollector<D> {
     fn kind(&self) -> CollectorKind {
         D::KIND
     }
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        let Self { describer, board } = self;
-        board.run(ctx, out, |plan| describer.describe(plan))
+        let Self { describer, files } = self;
+        files.run(ctx, out, |plan| describer.describe(plan))
     }
 }
 
 /// A description in progress.
 pub(crate) struct Plan<'a> {
-    board: &'a mut Board,
+    files: &'a mut SysfsFiles,
     buf: &'a mut ReadBuf,
     out: &'a mut Sink,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Describes a series whose value does not change before the next description.
     pub(crate) fn fixed(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)], value: f64) {
-        self.board.fixed(desc, labels, value, self.out);
+        self.files.fixed(desc, labels, value, self.out);
     }
 
     /// Describes a series whose value is in the file at `path`. Does nothing if the file has no value.
@@ -112,13 +112,13 @@ impl Plan<'_> {
         path: &Path,
         decode: Decode,
     ) {
-        self.board
+        self.files
             .file(path, decode, (desc, labels), self.buf, self.out);
     }
 
     /// Returns a file's text as a label value, and compares it in every round. `None` if it can't be read.
     pub(crate) fn label(&mut self, path: &Path) -> Option<String> {
-        self.board.label(path, self.buf)
+        self.files.label(path, self.buf)
     }
 
     /// Returns the text of a file that does not change before the next description. `None` if it can't be read.
@@ -151,10 +151,10 @@ fn cell(mut text: &[u8], word: &[u8], place: usize) -> Option<f64> {
 }
 
 /// The files and series of one collector.
-pub(crate) struct Board {
+pub(crate) struct SysfsFiles {
     /// By path.
-    files: Roster<Box<[u8]>, Lines>,
-    fixed: Roster<Box<str>, (Slot, f64)>,
+    files: OrderedCache<Box<[u8]>, Lines>,
+    fixed: OrderedCache<Box<str>, (Slot, f64)>,
     described: bool,
     /// Whether the text of a label has changed.
     relabelled: bool,
@@ -162,8 +162,8 @@ pub(crate) struct Board {
 
 /// A file and the values read from it.
 struct Lines {
-    file: KeptFile,
-    outputs: Roster<Box<str>, Output>,
+    file: OpenFile,
+    outputs: OrderedCache<Box<str>, Output>,
     /// Text used in labels: a change requests a new description.
     label: Option<Box<[u8]>>,
 }
@@ -175,11 +175,11 @@ struct Output {
     failed: bool,
 }
 
-impl Board {
+impl SysfsFiles {
     pub(crate) fn new() -> Self {
         Self {
-            files: Roster::new(),
-            fixed: Roster::new(),
+            files: OrderedCache::new(),
+            fixed: OrderedCache::new(),
             described: false,
             relabelled: false,
         }
@@ -223,8 +223,8 @@ impl Board {
         describe: &mut impl FnMut(&mut Plan<'_>) -> Result<(), HostError>,
     ) -> Result<(), HostError> {
         self.begin();
-        let board = &mut *self;
-        describe(&mut Plan { board, buf, out })?;
+        let files = &mut *self;
+        describe(&mut Plan { files, buf, out })?;
         self.end(out);
         Ok(())
     }
@@ -348,10 +348,10 @@ impl Board {
                 lines
             }
             None => {
-                let mut outputs = Roster::new();
+                let mut outputs = OrderedCache::new();
                 outputs.begin();
                 let lines = Lines {
-                    file: KeptFile::new(path.to_path_buf()),
+                    file: OpenFile::new(path.to_path_buf()),
                     outputs,
                     label: None,
                 };

@@ -1,9 +1,9 @@
-//! A lane runs a collector whose devices may hang: on a thread of the pool, into a frame of its own, whose values the
+//! Collectors whose devices may hang: each runs on a thread of the pool, into a frame of its own, whose values the
 //! round copies once it is complete.
 //!
-//! A lane is an origin within the origin: its schema is bound to the host's once, and again only when it changes.
+//! Such a frame is an origin within the origin: its schema is bound to the host's once, and again only when it changes.
 //!
-//! Invariant: the round never waits for a lane's lock. It is taken only while no run is in progress, and the pool
+//! Invariant: the round never waits for such a lock. It is taken only while no run is in progress, and the pool
 //! starts none before the round requests it.
 
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ use narthex_model::{ColumnId, LabelSet, Schema};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kept::ReadBuf;
+use crate::open_file::ReadBuf;
 use crate::pool::{Job, Task, lock};
 use crate::sink::{Desc, Sink, Slot};
 
-/// State of a lane, which runs on the pool's threads.
-pub(crate) struct Lane(Mutex<Core>);
+/// A collector's state, used by the pool's threads.
+pub(crate) struct Background(Mutex<Core>);
 
 struct Core {
     collector: Box<dyn Collector>,
@@ -34,7 +34,7 @@ struct Core {
     is_new: bool,
 }
 
-impl Job for Lane {
+impl Job for Background {
     fn run(&self) {
         lock(&self.0).run();
     }
@@ -62,11 +62,11 @@ impl Core {
     }
 }
 
-/// The round's side of a lane.
-pub(crate) struct LaneEnd {
-    task: Arc<Task<Lane>>,
+/// The round's side of a background collector.
+pub(crate) struct BackgroundHandle {
+    task: Arc<Task<Background>>,
     bound: Schema,
-    /// Series by the lane's columns.
+    /// Series by the collector's own columns.
     slots: Vec<Option<Slot>>,
     /// Values of the last good round.
     values: Vec<(Slot, f64)>,
@@ -77,18 +77,18 @@ pub(crate) struct LaneEnd {
     was_asked: bool,
 }
 
-/// Result of a lane in a round.
+/// What a background collector contributes to a round.
 pub(crate) struct Outcome {
     pub(crate) error: Option<HostError>,
     pub(crate) took: Duration,
 }
 
-impl LaneEnd {
+impl BackgroundHandle {
     pub(crate) fn new(collector: Box<dyn Collector>) -> Self {
         let sink = Sink::new(LabelSet::empty());
         Self {
             bound: sink.schema().clone(),
-            task: Task::new(Lane(Mutex::new(Core {
+            task: Task::new(Background(Mutex::new(Core {
                 collector,
                 sink,
                 buf: ReadBuf::small(),
@@ -115,7 +115,7 @@ impl LaneEnd {
         round: u64,
         refresh: bool,
         out: &mut Sink,
-    ) -> Option<&Arc<Task<Lane>>> {
+    ) -> Option<&Arc<Task<Background>>> {
         self.refresh |= refresh;
         self.was_asked = false;
         if self.task.waiting().is_some() || (self.is_empty && !self.refresh) {
@@ -123,7 +123,7 @@ impl LaneEnd {
         }
         let is_new = lock(&self.task.0).is_new;
         if is_new {
-            self.take(out);
+            self.copy_run(out);
         }
         let mut core = lock(&self.task.0);
         core.round = round;
@@ -133,7 +133,7 @@ impl LaneEnd {
         Some(&self.task)
     }
 
-    pub(crate) fn task(&self) -> &Arc<Task<Lane>> {
+    pub(crate) fn task(&self) -> &Arc<Task<Background>> {
         &self.task
     }
 
@@ -145,7 +145,7 @@ impl LaneEnd {
             return None;
         }
         let outcome = match waiting {
-            None => self.take(out),
+            None => self.copy_run(out),
             Some(took) => Outcome { error: None, took },
         };
         if outcome.error.is_some() {
@@ -167,7 +167,7 @@ impl LaneEnd {
         Some(outcome)
     }
 
-    fn take(&mut self, out: &mut Sink) -> Outcome {
+    fn copy_run(&mut self, out: &mut Sink) -> Outcome {
         let task = self.task.clone();
         let mut core = lock(&task.0);
         core.is_new = false;
@@ -192,7 +192,7 @@ impl LaneEnd {
         Outcome { error, took }
     }
 
-    /// Assigns a series of the host to every column of the lane, and retires those that are gone.
+    /// Assigns a series of the host to every column of the collector's frame, and retires those that are gone.
     fn bind(&mut self, schema: &Schema, out: &mut Sink) {
         let mut known = HashMap::new();
         for (at, slot) in self.slots.drain(..).enumerate() {

@@ -10,7 +10,7 @@ const B: Desc<'static> = Desc::counter("b", "B.");
 
 struct Rig {
     dir: TempDir,
-    board: Board,
+    files: SysfsFiles,
     buf: ReadBuf,
     out: Sink,
     described: u32,
@@ -19,8 +19,8 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         Self {
-            dir: TempDir::new("board"),
-            board: Board::new(),
+            dir: TempDir::new("files"),
+            files: SysfsFiles::new(),
             buf: ReadBuf::new(),
             out: Sink::new(LabelSet::empty()),
             described: 0,
@@ -31,7 +31,7 @@ impl Rig {
     fn round(&mut self, devices: &[&str], refresh: bool) -> Vec<(String, f64)> {
         let Self {
             dir,
-            board,
+            files,
             buf,
             out,
             described,
@@ -42,7 +42,7 @@ impl Rig {
             round: 1,
             refresh,
         };
-        let ran = board.run(&mut ctx, out, |plan| {
+        let ran = files.run(&mut ctx, out, |plan| {
             *described += 1;
             let state = plan.label(&dir.join("state"));
             for device in devices {

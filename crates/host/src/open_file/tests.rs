@@ -30,7 +30,7 @@ impl Drop for Sleeper {
 
 #[test]
 fn a_descriptor_whose_file_died_is_opened_again_once() {
-    let dir = TempDir::new("host-kept");
+    let dir = TempDir::new("host-open-file");
     let link = dir.join("stat");
     let point_to = |sleeper: &Sleeper| {
         let _ = fs::remove_file(&link);
@@ -38,8 +38,8 @@ fn a_descriptor_whose_file_died_is_opened_again_once() {
     };
     let (first, second) = (Sleeper::start(), Sleeper::start());
     let mut buf = ReadBuf::new();
-    let mut file = KeptFile::new(link.clone());
-    let mut starts_with = |file: &mut KeptFile, id: u32| {
+    let mut file = OpenFile::new(link.clone());
+    let mut starts_with = |file: &mut OpenFile, id: u32| {
         let text = file.read(&mut buf, End::Short).expect("it is there");
         text.starts_with(format!("{id} ").as_bytes())
     };
@@ -82,7 +82,7 @@ fn files_of_any_size_are_read_whole() {
         let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
         let path = dir.write(format!("{size}"), &content);
         for end in [End::Short, End::Below(2048), End::Empty] {
-            let read = KeptFile::new(path.clone())
+            let read = OpenFile::new(path.clone())
                 .read(&mut buf, end)
                 .map(<[u8]>::to_vec);
             assert!(read.is_ok_and(|read| read == content), "{size} {end:?}");
@@ -91,7 +91,7 @@ fn files_of_any_size_are_read_whole() {
     // Shorter than the previous contents of the buffer.
     let path = dir.write("short", "abc");
     assert_eq!(
-        KeptFile::new(path)
+        OpenFile::new(path)
             .read(&mut buf, End::Short)
             .expect("it is there"),
         b"abc"
@@ -101,6 +101,6 @@ fn files_of_any_size_are_read_whole() {
 #[test]
 fn an_endless_file_is_refused() {
     let mut buf = ReadBuf::new();
-    let read = KeptFile::new("/dev/zero".into()).read(&mut buf, End::Short);
+    let read = OpenFile::new("/dev/zero".into()).read(&mut buf, End::Short);
     assert!(matches!(read, Err(HostError::TooLarge { .. })));
 }
