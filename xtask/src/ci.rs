@@ -658,7 +658,7 @@ mod tests {
     #[test]
     fn a_step_that_cannot_run_or_counts_nothing_fails() {
         let run = |command, count| {
-            let tally = run_step(&step("x", ".", command, count));
+            let tally = run_step(&step("x", ".", command, count), false);
             (tally.passed, tally.failed)
         };
         assert_eq!(run("no-such-program", Count::Check), (0, 1));
@@ -673,7 +673,7 @@ mod tests {
     #[test]
     fn only_an_optional_step_may_lack_what_it_needs() {
         let run = |step: &Step| {
-            let tally = run_step(step);
+            let tally = run_step(step, false);
             (tally.passed, tally.failed, tally.not_run)
         };
         let lacking = "echo 'not run: no compiler'; exit 77";
