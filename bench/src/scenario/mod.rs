@@ -19,6 +19,20 @@ use crate::{
     record::Record,
 };
 
+/// What scenarios declare themselves with.
+mod prelude {
+    pub(super) use super::Scenario;
+    pub(super) use crate::frame::{
+        ServerKind,
+        cli::Values,
+        error::BenchError,
+        flag_table::flags,
+        run_loop::for_each_turn,
+        server::{SERVER, ServerSpec},
+    };
+    pub(super) use crate::record::Record;
+}
+
 /// One scenario.
 #[derive(Debug)]
 pub(crate) struct Scenario {

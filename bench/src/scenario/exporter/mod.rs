@@ -9,34 +9,22 @@ mod measure;
 mod page;
 mod syscalls;
 
-use super::Scenario;
-use crate::{
-    frame::{
-        ServerKind,
-        cli::{Flag, Values},
-        error::BenchError,
-        flag_table::flags,
-        run_loop::for_each_turn,
-        server::{SERVER, ServerSpec, without_command},
-    },
-    record::Record,
-};
+use super::prelude::*;
+use crate::frame::server::without_command;
 use measure::{Exporter, Plan};
 use std::time::Duration;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "exporter",
     about: "Exporters of this host are scraped in turn, and their pages compared.",
-    flags: FLAGS,
+    flags: flags! {
+        [= SERVER]
+        ["scrapes": "N" = "100", "Scrapes of each exporter, for each encoding."]
+        ["interval": "TIME" = "100ms", "Time between two of them."]
+        ["path": "PATH" = "/metrics", "What is scraped."]
+        [switch "syscalls", "Count system calls with strace, apart from what is timed."]
+    },
     run,
-};
-
-static FLAGS: &[Flag] = flags! {
-    [= SERVER]
-    ["scrapes": "N" = "100", "Scrapes of each exporter, for each encoding."]
-    ["interval": "TIME" = "100ms", "Time between two of them."]
-    ["path": "PATH" = "/metrics", "What is scraped."]
-    [switch "syscalls", "Count system calls with strace, apart from what is timed."]
 };
 
 /// Returns the built-in exporters, ours first, each with its default collectors.

@@ -146,11 +146,10 @@ fn modes(values: &Values) -> Result<Vec<PushMode>, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::cli::COMMON;
 
     fn plan(arguments: &[&str]) -> Result<Plan, String> {
         let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-        let values = Values::parse("push", [super::super::FLAGS, COMMON], &arguments).unwrap();
+        let values = super::super::SCENARIO.values(&arguments).unwrap();
         Plan::from_values(&values).map_err(|error| error.to_string())
     }
 

@@ -8,22 +8,13 @@ mod figures;
 mod measure;
 mod questions;
 
-use super::Scenario;
+use super::prelude::*;
 use crate::{
-    frame::{
-        ServerKind, VICTORIA_METRICS,
-        cli::{Flag, Values, usage},
-        error::BenchError,
-        flag_table::flags,
-        run_loop::for_each_turn,
-        server::{SERVER, ServerSpec},
-        yaml,
-    },
+    frame::{VICTORIA_METRICS, cli::usage, yaml},
     load::{
         dataset::{DatasetConfig, POD_SERIES},
         fleet::clock::now_ms,
     },
-    record::Record,
 };
 use measure::Plan;
 use std::{path::Path, time::Duration};
@@ -31,18 +22,16 @@ use std::{path::Path, time::Duration};
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "query",
     about: "The same samples in each server, and the same questions: latencies, memory, and whether answers agree.",
-    flags: FLAGS,
+    flags: flags! {
+        [= SERVER]
+        ["series": "N" = "100000", "Series, a multiple of 50."]
+        ["duration": "TIME" = "1h", "Time the data covers."]
+        ["interval": "TIME" = "30s", "Time between two samples of a series."]
+        ["queries": "FILE" = "", "List of queries. Default: bench/scenarios/queries-20.yml, which is built in."]
+        ["rounds": "N" = "10", "How often each query is asked of a warm server."]
+        ["restarts": "N" = "1", "How often servers are killed, started again and asked once, cold."]
+    },
     run,
-};
-
-static FLAGS: &[Flag] = flags! {
-    [= SERVER]
-    ["series": "N" = "100000", "Series, a multiple of 50."]
-    ["duration": "TIME" = "1h", "Time the data covers."]
-    ["interval": "TIME" = "30s", "Time between two samples of a series."]
-    ["queries": "FILE" = "", "List of queries. Default: bench/scenarios/queries-20.yml, which is built in."]
-    ["rounds": "N" = "10", "How often each query is asked of a warm server."]
-    ["restarts": "N" = "1", "How often servers are killed, started again and asked once, cold."]
 };
 
 /// The data ends at a full hour, so that every run has the same boundaries of blocks and steps.

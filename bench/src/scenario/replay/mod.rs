@@ -11,18 +11,9 @@ mod recorder;
 mod run;
 mod scrub;
 
-use super::Scenario;
+use super::prelude::*;
 use crate::{
-    frame::{
-        ServerKind,
-        cli::{Flag, Values},
-        error::BenchError,
-        flag_table::flags,
-        progress::Progress,
-        run_loop::for_each_turn,
-        server::{SERVER, ServerSpec},
-    },
-    record::Record,
+    frame::{cli::Flag, progress::Progress},
     report::say,
 };
 use plan::{Plan, damaged};
@@ -32,20 +23,18 @@ use std::path::PathBuf;
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "replay",
     about: "Servers scrape what exporters answered when they were recorded.",
-    flags: FLAGS,
+    flags: flags! {
+        [= SERVER]
+        ["corpus": "DIR" = "bench/corpus", "Directory that record-scrapes wrote."]
+        [list "target": "NAME", "Recorded target to serve. Default: all."]
+        ["rounds": "N" = "0", "Serve only so many rounds; 0 is all."]
+        ["compress-time": "N" = "1",
+            "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps."]
+        [switch "own-times", "Without those timestamps: a round is of the time it is scraped, however fast they come."]
+        ["compare": "N" = "50", "Series of each target that are read back and compared bit by bit."]
+        ["settle": "TIME" = "5s", "Time after the last round before anything is read."]
+    },
     run,
-};
-
-static FLAGS: &[Flag] = flags! {
-    [= SERVER]
-    ["corpus": "DIR" = "bench/corpus", "Directory that record-scrapes wrote."]
-    [list "target": "NAME", "Recorded target to serve. Default: all."]
-    ["rounds": "N" = "0", "Serve only so many rounds; 0 is all."]
-    ["compress-time": "N" = "1",
-        "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps."]
-    [switch "own-times", "Without those timestamps: a round is of the time it is scraped, however fast they come."]
-    ["compare": "N" = "50", "Series of each target that are read back and compared bit by bit."]
-    ["settle": "TIME" = "5s", "Time after the last round before anything is read."]
 };
 
 /// Returns the built-in servers, ours first. Prometheus gets the flag that allows snapshots.

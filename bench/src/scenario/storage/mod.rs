@@ -10,18 +10,13 @@ mod plan;
 mod queries;
 mod run;
 
-use super::Scenario;
+use super::prelude::*;
 use crate::{
     frame::{
-        ServerKind,
-        cli::{Flag, Values},
-        error::BenchError,
-        flag_table::flags,
         progress::Progress,
-        server::{SERVER, ServerSpec},
         turns::{Turn, turns},
     },
-    record::{Record, Run},
+    record::Run,
 };
 use plan::Plan;
 use run::Measured;
@@ -30,37 +25,35 @@ use std::{io, thread};
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "storage",
     about: "Servers scrape the same fleet, store it and answer queries.",
-    flags: FLAGS,
+    flags: flags! {
+        [= SERVER]
+        ["shape": "SHAPE" = "fleet",
+            "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), \
+             native (the same and native histograms, in protobuf), objects (one target, all labels its own, most \
+             values constant), stamped (a timestamp on every line), shuffled (another order every time), tiny (5 \
+             series a target), flapping (a tenth absent every third round)."]
+        ["targets": "N" = "", "Targets. Default: the shape's, 850 for the fleet."]
+        ["series": "N" = "", "Series of each target. Default: the shape's, 588 for the fleet."]
+        ["interval": "TIME" = "5s", "Time between scrapes of a target."]
+        ["warmup": "TIME" = "30s", "Time before measuring starts."]
+        ["duration": "TIME" = "120s", "Time measured, for each server."]
+        ["queries": "WHICH" = "both",
+            "Whether servers are queried while they are measured: with, without, or both, one after the other."]
+        ["instant-rate": "N" = "5", "Instant queries of one service, a second."]
+        ["range-rate": "N" = "2", "Range queries of one family over all targets, a second."]
+        ["heavy-rate": "N" = "0.2", "Queries that read a large part of all series, a second."]
+        ["range": "TIME" = "5m", "How far back range queries go, in 60 steps."]
+        ["churn-share": "SHARE" = "0", "Part of the targets replaced by others each time, 0 to 1."]
+        ["churn-every": "TIME" = "60s", "Time between replacements."]
+        ["compress-time": "N" = "1",
+            "Write timestamps that begin in the past and run N times as fast, for hours of data in minutes."]
+        [switch "parallel", "Measure all servers at once instead of one after another."]
+        [switch "gzip", "Compress the bodies."]
+        [switch "line-labels",
+            "Write cluster, namespace, service, pod and node into every line, instead of giving them as target \
+             labels."]
+    },
     run,
-};
-
-static FLAGS: &[Flag] = flags! {
-    [= SERVER]
-    ["shape": "SHAPE" = "fleet",
-        "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), \
-         native (the same and native histograms, in protobuf), objects (one target, all labels its own, most \
-         values constant), stamped (a timestamp on every line), shuffled (another order every time), tiny (5 \
-         series a target), flapping (a tenth absent every third round)."]
-    ["targets": "N" = "", "Targets. Default: the shape's, 850 for the fleet."]
-    ["series": "N" = "", "Series of each target. Default: the shape's, 588 for the fleet."]
-    ["interval": "TIME" = "5s", "Time between scrapes of a target."]
-    ["warmup": "TIME" = "30s", "Time before measuring starts."]
-    ["duration": "TIME" = "120s", "Time measured, for each server."]
-    ["queries": "WHICH" = "both",
-        "Whether servers are queried while they are measured: with, without, or both, one after the other."]
-    ["instant-rate": "N" = "5", "Instant queries of one service, a second."]
-    ["range-rate": "N" = "2", "Range queries of one family over all targets, a second."]
-    ["heavy-rate": "N" = "0.2", "Queries that read a large part of all series, a second."]
-    ["range": "TIME" = "5m", "How far back range queries go, in 60 steps."]
-    ["churn-share": "SHARE" = "0", "Part of the targets replaced by others each time, 0 to 1."]
-    ["churn-every": "TIME" = "60s", "Time between replacements."]
-    ["compress-time": "N" = "1",
-        "Write timestamps that begin in the past and run N times as fast, for hours of data in minutes."]
-    [switch "parallel", "Measure all servers at once instead of one after another."]
-    [switch "gzip", "Compress the bodies."]
-    [switch "line-labels",
-        "Write cluster, namespace, service, pod and node into every line, instead of giving them as target \
-         labels."]
 };
 
 /// Returns the built-in servers, ours first.

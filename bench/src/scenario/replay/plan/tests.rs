@@ -1,7 +1,6 @@
 //! Tests of `plan`.
 
 use super::{super::corpus::tests::recording, *};
-use crate::frame::cli::COMMON;
 use narthex_testkit::TempDir;
 
 const MINUTE_MS: i64 = 60_000;
@@ -14,7 +13,7 @@ fn plan(minutes: i64, arguments: &[&str]) -> Result<Plan, String> {
     dir.write("README.md", "no recording");
     let mut all = vec![format!("--corpus={}", dir.path().display())];
     all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-    let values = Values::parse("replay", [super::super::FLAGS, COMMON], &all).unwrap();
+    let values = super::super::SCENARIO.values(&all).unwrap();
     Plan::from_values(&values).map_err(|error| error.to_string())
 }
 

@@ -1,11 +1,10 @@
 //! Tests of `config`.
 
 use super::*;
-use crate::frame::cli::COMMON;
 
 fn plan(arguments: &[&str]) -> Plan {
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-    let values = Values::parse("storage", [super::super::FLAGS, COMMON], &arguments).unwrap();
+    let values = super::super::SCENARIO.values(&arguments).unwrap();
     Plan::from_values(&values).unwrap()
 }
 
