@@ -154,7 +154,7 @@ fn newest(
                 for (series, cell) in some.iter().zip(cells.drain(..)) {
                     pace.spend(64)?;
                     let Some(last) = cell else { continue };
-                    if matches!(Cell::of(last.cell), Cell::Stale | Cell::Absent) {
+                    if matches!(Cell::decode(last.cell), Cell::Stale | Cell::Absent) {
                         continue;
                     }
                     let labels = batch.labels(*series as usize);

@@ -222,7 +222,7 @@ pub(crate) async fn run(
     let task = api.spawn(move || {
         let mut answer = work(&of_work, &ctx)?;
         answer.holds.add(pass);
-        answer.warnings.extend(ctx.warnings.take());
+        answer.warnings.extend(ctx.warnings.drain());
         Ok(answer)
     });
     let outcome = task

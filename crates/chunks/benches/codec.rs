@@ -30,18 +30,18 @@ impl Rng {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum FleetColumn {
     Counter,
     Bucket { first: bool },
     Gauge,
 }
 
 /// Lays columns out as an application's page: 24 counters, 12 buckets, 12 gauges, repeated; narrow strips mix them.
-fn fleet_kind(c: usize, columns: usize) -> Kind {
+fn fleet_column(c: usize, columns: usize) -> FleetColumn {
     match if columns < 48 { c * 13 % 48 } else { c % 48 } {
-        0..24 => Kind::Counter,
-        k @ 24..36 => Kind::Bucket { first: k == 24 },
-        _ => Kind::Gauge,
+        0..24 => FleetColumn::Counter,
+        k @ 24..36 => FleetColumn::Bucket { first: k == 24 },
+        _ => FleetColumn::Gauge,
     }
 }
 
@@ -53,18 +53,18 @@ fn fleet(seed: u64, columns: usize, rows: usize) -> Vec<f64> {
     for _ in 0..rows {
         let mut sum = 0;
         for (c, level) in level.iter_mut().enumerate() {
-            out.push(match fleet_kind(c, columns) {
-                Kind::Counter => {
+            out.push(match fleet_column(c, columns) {
+                FleetColumn::Counter => {
                     *level += rng.below(16);
                     *level as f64
                 }
-                Kind::Bucket { first } => {
+                FleetColumn::Bucket { first } => {
                     sum = if first { 0 } else { sum };
                     *level += rng.below(4);
                     sum += *level;
                     sum as f64
                 }
-                Kind::Gauge => rng.below(100_000) as f64 / 1000.0,
+                FleetColumn::Gauge => rng.below(100_000) as f64 / 1000.0,
             });
         }
     }

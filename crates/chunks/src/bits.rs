@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], ChunkError> {
+    pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], ChunkError> {
         let left = self.bytes.len() - self.at;
         if len > left {
             return Err(ChunkError::Truncated {
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn u64_le(&mut self) -> Result<u64, ChunkError> {
-        let b = self.take(8)?;
+        let b = self.slice(8)?;
         Ok(u64::from_le_bytes(
             b.try_into().expect("eight bytes were taken"),
         ))
@@ -142,22 +142,22 @@ pub(crate) fn pack_into(values: &[u64], width: u32, dst: &mut [u8]) {
             for q in quads {
                 let low = q[0] | q[1] << width;
                 let high = q[2] | q[3] << width;
-                sink.put(low | high << (2 * width), 4 * width);
+                sink.push(low | high << (2 * width), 4 * width);
             }
-            rest.iter().for_each(|&v| sink.put(v, width));
+            rest.iter().for_each(|&v| sink.push(v, width));
         }
         15..=28 => {
             let (pairs, rest) = values.as_chunks::<2>();
             for p in pairs {
-                sink.put(p[0] | p[1] << width, 2 * width);
+                sink.push(p[0] | p[1] << width, 2 * width);
             }
-            rest.iter().for_each(|&v| sink.put(v, width));
+            rest.iter().for_each(|&v| sink.push(v, width));
         }
-        29..=56 => values.iter().for_each(|&v| sink.put(v, width)),
+        29..=56 => values.iter().for_each(|&v| sink.push(v, width)),
         _ => {
             for &v in values {
-                sink.put(v & 0xffff_ffff, 32);
-                sink.put(v >> 32, width - 32);
+                sink.push(v & 0xffff_ffff, 32);
+                sink.push(v >> 32, width - 32);
             }
         }
     }
@@ -174,7 +174,7 @@ struct BitSink<'a> {
 
 impl BitSink<'_> {
     #[inline(always)]
-    fn put(&mut self, v: u64, bits: u32) {
+    fn push(&mut self, v: u64, bits: u32) {
         self.acc |= v << self.fill;
         self.flush();
         let total = self.fill + bits;

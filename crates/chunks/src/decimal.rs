@@ -6,10 +6,10 @@
 /// The highest exponent: twelve decimals (nanosecond sums need nine to twelve).
 pub(crate) const MAX_EXP: u8 = 12;
 
-/// The lane of columns stored as raw bits.
+/// The exponent of columns stored as raw bits.
 pub(crate) const RAW: u8 = 15;
 
-/// Powers of ten by exponent; NaN where no integer lane exists, so that no value fits it.
+/// Powers of ten by exponent; NaN where no integer exists, so that no value fits it.
 pub(crate) const POW10: [f64; 16] = [
     1.0,
     1e1,
@@ -83,9 +83,9 @@ pub(crate) fn from_int(m: i64, exp: u8) -> f64 {
     }
 }
 
-/// Returns the float of a column's state: bits in the raw lane, an integer otherwise.
+/// Returns the float of a column's state: raw bits, or an integer otherwise.
 #[inline]
-pub(crate) fn from_lane(last: i64, exp: u8) -> f64 {
+pub(crate) fn to_float(last: i64, exp: u8) -> f64 {
     if exp == RAW {
         f64::from_bits(last as u64)
     } else {

@@ -40,12 +40,12 @@ pub fn encode_histogram(histogram: &Histogram, out: &mut Vec<u8>) {
     out.push(flags);
     put_signed(out, i64::from(h.histogram_schema));
     put_float(h.sum, out);
-    let mut put = CountWriter { varints, before: 0 };
-    put.put(h.count, out);
+    let mut counts = CountWriter { varints, before: 0 };
+    counts.write(h.count, out);
     if zero {
         put_float(h.zero_threshold, out);
-        put.before = 0;
-        put.put(h.zero_count, out);
+        counts.before = 0;
+        counts.write(h.zero_count, out);
     }
     put_side(&h.positive_spans, &h.positive_buckets, varints, out);
     if flags & NEGATIVE != 0 {
@@ -138,7 +138,7 @@ struct CountWriter {
 }
 
 impl CountWriter {
-    fn put(&mut self, count: f64, out: &mut Vec<u8>) {
+    fn write(&mut self, count: f64, out: &mut Vec<u8>) {
         match to_int(count, 0).filter(|_| self.varints) {
             Some(int) => {
                 put_signed(out, int - self.before);
@@ -155,8 +155,8 @@ fn put_side(spans: &[Span], buckets: &[f64], varints: bool, out: &mut Vec<u8>) {
         put_signed(out, i64::from(span.offset));
         put_varint(out, u64::from(span.length));
     }
-    let mut put = CountWriter { varints, before: 0 };
-    buckets.iter().for_each(|b| put.put(*b, out));
+    let mut counts = CountWriter { varints, before: 0 };
+    buckets.iter().for_each(|b| counts.write(*b, out));
 }
 
 fn get_side(r: &mut Reader<'_>, varints: bool) -> Result<(Vec<Span>, Vec<f64>), ChunkError> {

@@ -399,7 +399,7 @@ fn moved_frame(frame: &Frame, schema: &Schema, pairs: &[(ColumnId, ColumnId)]) -
     for (old, new) in pairs {
         if frame.present().contains(old.index()) {
             let value = frame.values()[old.index()];
-            match cell::Cell::of(value) {
+            match cell::Cell::decode(value) {
                 cell::Cell::Histogram(at) => {
                     moved.set_histogram(*new, frame.histograms()[at as usize].clone());
                 }

@@ -43,7 +43,7 @@ impl Cell {
     /// Decodes `cell`.
     #[must_use]
     #[inline]
-    pub fn of(cell: f64) -> Self {
+    pub fn decode(cell: f64) -> Self {
         let bits = cell.to_bits();
         if bits >> 48 == RESERVED_PREFIX {
             #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn markers_are_told_apart_from_floats() {
-        assert_eq!(Cell::of(ABSENT), Cell::Absent);
-        assert_eq!(Cell::of(STALE), Cell::Stale);
-        assert_eq!(Cell::of(histogram(0)), Cell::Histogram(0));
-        assert_eq!(Cell::of(histogram(u32::MAX)), Cell::Histogram(u32::MAX));
+        assert_eq!(Cell::decode(ABSENT), Cell::Absent);
+        assert_eq!(Cell::decode(STALE), Cell::Stale);
+        assert_eq!(Cell::decode(histogram(0)), Cell::Histogram(0));
+        assert_eq!(Cell::decode(histogram(u32::MAX)), Cell::Histogram(u32::MAX));
         for value in [
             0.0,
             -0.0,
@@ -120,11 +120,11 @@ mod tests {
             f64::NEG_INFINITY,
             f64::MIN_POSITIVE,
         ] {
-            assert_eq!(Cell::of(value), Cell::Float(value));
+            assert_eq!(Cell::decode(value), Cell::Float(value));
             assert!(is_float(value));
         }
-        assert!(matches!(Cell::of(NAN), Cell::Float(value) if value.to_bits() == NAN_BITS));
-        assert!(matches!(Cell::of(f64::NAN), Cell::Float(_)));
+        assert!(matches!(Cell::decode(NAN), Cell::Float(value) if value.to_bits() == NAN_BITS));
+        assert!(matches!(Cell::decode(f64::NAN), Cell::Float(_)));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Binding for MemBinding {
             labels: self.labels[column.index()].clone(),
             time_ms: frame.time_of(column),
             cell,
-            histogram: match cell::Cell::of(cell) {
+            histogram: match cell::Cell::decode(cell) {
                 cell::Cell::Histogram(index) => {
                     Some(Arc::clone(&frame.histograms()[index as usize]))
                 }

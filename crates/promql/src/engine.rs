@@ -248,7 +248,7 @@ impl Engine {
         };
         let eval = Eval::new(plan, rules, view, ctx, limits)?;
         let (value, hold) = eval.answer(plan, range)?;
-        for warning in ctx.warnings.take() {
+        for warning in ctx.warnings.drain() {
             eval.notes().add(Note::storage(warning));
         }
         let (warnings, infos) = eval.notes().texts(query);

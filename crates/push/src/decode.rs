@@ -183,7 +183,7 @@ impl Plan {
         let mut natives = Vec::new();
         let cells = self.columns.iter().map(|column| {
             let value = values.get(*column as usize).copied().unwrap_or_default();
-            match Cell::of(value) {
+            match Cell::decode(value) {
                 Cell::Histogram(at) => {
                     natives.push(Arc::clone(&frame.histograms()[at as usize]));
                     native_cell(natives.len() - 1)
@@ -423,7 +423,7 @@ impl Builder {
             .map_or(LabelHash::EMPTY, |label| label.hash());
         let hash = set.hash() - name - bound.map_or(LabelHash::EMPTY, |label| label.hash());
         let suffix = set.metric_name().strip_prefix(&*self.shape.name);
-        let is_native = matches!(Cell::of(frame.values()[id.index()]), Cell::Histogram(_));
+        let is_native = matches!(Cell::decode(frame.values()[id.index()]), Cell::Histogram(_));
         let bound = bound.and_then(|label| label.value().parse().ok());
         let part = match (suffix, bound) {
             _ if is_native => Part::Native,

@@ -57,7 +57,7 @@ impl Shape {
 
     /// Returns a hash that identifies a metric among all groups', the group's labels included.
     pub(crate) fn identity(&self, metric: &Metric, common: LabelHash) -> u128 {
-        (LabelHash::of(METRIC_NAME, &self.name) + metric.labels.hash() + common).bits()
+        (LabelHash::of_label(METRIC_NAME, &self.name) + metric.labels.hash() + common).bits()
     }
 
     fn has_natives(&self) -> bool {
@@ -167,7 +167,7 @@ impl Content {
 
     /// Returns the native histogram that a cell refers to.
     pub(crate) fn native(&self, at: usize) -> Option<&Histogram> {
-        match Cell::of(*self.cells.get(at)?) {
+        match Cell::decode(*self.cells.get(at)?) {
             Cell::Histogram(native) => self.natives.get(native as usize).map(|native| &**native),
             _ => None,
         }

@@ -431,7 +431,7 @@ impl<'a> Reader<'a> {
     fn numbers(&mut self, shape: &Shape) -> Result<Numbers, &'static str> {
         let numbers = self.any_numbers()?;
         let natives = numbers.natives.len();
-        let is_native = |value: &f64| match Cell::of(*value) {
+        let is_native = |value: &f64| match Cell::decode(*value) {
             Cell::Histogram(at) if (at as usize) < natives => Some(true),
             Cell::Float(_) => Some(false),
             _ => None,
@@ -457,7 +457,7 @@ impl<'a> Reader<'a> {
         let mut numbers = Numbers::default();
         for _ in 0..self.len(8)? {
             let value = self.double()?;
-            numbers.cells.push(match Cell::of(value) {
+            numbers.cells.push(match Cell::decode(value) {
                 Cell::Histogram(at) => native_cell(at as usize),
                 _ => cell::canonical(value),
             });

@@ -1,7 +1,7 @@
 //! Cost of storing samples: append with one WAL fsync a second, flushes, memory, bytes, replay.
 //!
-//! `cargo bench -p narthex-tsdb --bench append [-- shape…]`; shapes: fleet, tiny, wide, flapping, loose, late. Values
-//! are made outside the measured calls. NARTHEX_BENCH_DIR says where the data goes.
+//! `cargo bench -p narthex-tsdb --bench append [-- shape…]`; shapes: fleet, tiny, wide, flapping, out-of-order, late.
+//! Values are made outside the measured calls. NARTHEX_BENCH_DIR says where the data goes.
 
 use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
@@ -45,7 +45,7 @@ struct Shape {
     rounds: usize,
     flapping: bool,
     /// Samples go through `append_samples`, shuffled.
-    loose: bool,
+    out_of_order: bool,
 }
 
 const SHAPES: [(&str, Shape); 6] = [
@@ -56,7 +56,7 @@ const SHAPES: [(&str, Shape); 6] = [
             columns: 588,
             rounds: 300,
             flapping: false,
-            loose: false,
+            out_of_order: false,
         },
     ),
     (
@@ -66,7 +66,7 @@ const SHAPES: [(&str, Shape); 6] = [
             columns: 5,
             rounds: 300,
             flapping: false,
-            loose: false,
+            out_of_order: false,
         },
     ),
     (
@@ -76,7 +76,7 @@ const SHAPES: [(&str, Shape); 6] = [
             columns: 500_000,
             rounds: 60,
             flapping: false,
-            loose: false,
+            out_of_order: false,
         },
     ),
     (
@@ -86,17 +86,17 @@ const SHAPES: [(&str, Shape); 6] = [
             columns: 588,
             rounds: 300,
             flapping: true,
-            loose: false,
+            out_of_order: false,
         },
     ),
     (
-        "loose",
+        "out-of-order",
         Shape {
             strips: 100,
             columns: 588,
             rounds: 60,
             flapping: false,
-            loose: true,
+            out_of_order: true,
         },
     ),
     (
@@ -106,7 +106,7 @@ const SHAPES: [(&str, Shape); 6] = [
             columns: 100,
             rounds: 300,
             flapping: false,
-            loose: false,
+            out_of_order: false,
         },
     ),
 ];
@@ -140,8 +140,8 @@ fn run(name: &str, shape: &Shape) -> String {
         for origin in &mut origins {
             next_values(origin, &mut random);
         }
-        if shape.loose {
-            append_loose(&db, &origins, time_ms, &mut random, &mut took);
+        if shape.out_of_order {
+            append_out_of_order(&db, &origins, time_ms, &mut random, &mut took);
         } else {
             let started = cpu();
             for (at, origin) in origins.iter_mut().enumerate() {
@@ -279,7 +279,7 @@ fn origin(at: usize, shape: &Shape) -> Origin {
         edit.push(&set, family);
     }
     let schema = edit.finish();
-    let labels = if shape.loose {
+    let labels = if shape.out_of_order {
         schema.columns().map(|(id, _)| schema.labels(id)).collect()
     } else {
         Vec::new()
@@ -342,7 +342,7 @@ fn cpu() -> Duration {
     Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec as u32)
 }
 
-fn append_loose(
+fn append_out_of_order(
     db: &Db,
     origins: &[Origin],
     time_ms: i64,

@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let end = self
             .at
             .checked_add(len)
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        Ok(self.take(N)?.try_into().expect("as many bytes were taken"))
+        Ok(self.slice(N)?.try_into().expect("as many bytes were taken"))
     }
 
     #[inline]
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.varint()?;
         let len = usize::try_from(len).map_err(|_| self.malformed("length"))?;
-        self.take(len)
+        self.slice(len)
     }
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {

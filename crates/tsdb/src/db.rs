@@ -14,12 +14,12 @@ mod late;
 mod maintain;
 mod manifest;
 mod merge;
+mod merge_aligned;
 mod open;
-mod owed;
-mod pins;
-mod relief;
+mod pending_stale;
+mod replay_flush;
 mod retention;
-mod stack;
+mod snapshots;
 mod steps;
 mod view;
 
@@ -30,7 +30,7 @@ use crate::{
     head::{Head, append::Limits, strip::Strip},
     io::Lock,
     metrics::Metrics,
-    options::{Bounds, Ground, Tuning},
+    options::{Bounds, DbContext, Tuning},
     wal::{StripMark, Wal},
 };
 pub use adopt::Notice;
@@ -50,8 +50,8 @@ use narthex_model::{
     },
 };
 pub use open::Opening;
-use owed::Owed;
-use pins::Moments;
+use pending_stale::PendingStale;
+use snapshots::Snapshots;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -67,7 +67,7 @@ use std::{
 pub struct Db(Arc<Inner>);
 
 pub(crate) struct Inner {
-    ground: Ground,
+    context: DbContext,
     bounds: Bounds,
     pub(crate) head: Head,
     pub(crate) wal: Wal,
@@ -79,12 +79,12 @@ pub(crate) struct Inner {
     notices: Vec<Notice>,
     /// How far each strip is in blocks, from the manifest.
     marks: Mutex<BTreeMap<u32, StripMark>>,
-    moments: Moments,
+    snapshots: Snapshots,
     upkeep: Mutex<Upkeep>,
     /// How far the wall clock may be ahead of the time that has passed, as upkeep found.
     doubt_ms: AtomicI64,
     damage: Arc<DamageLog>,
-    owed: Owed,
+    pending_stale: PendingStale,
     torn: Option<Damage>,
     accounts: Accounts,
     lock: Mutex<Option<Box<dyn Lock>>>,
@@ -116,7 +116,7 @@ impl Db {
     /// Returns the data directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0.ground.options.path
+        &self.0.context.options.path
     }
 
     /// Lists the damage found since the start.
@@ -198,7 +198,7 @@ impl Db {
     /// # Errors
     /// Fails when a block cannot be written; nothing is then lost.
     pub fn flush(&self) -> Result<(), TsdbError> {
-        self.0.flush_all(self.0.ground.clock.now_ms())
+        self.0.flush_all(self.0.context.clock.now_ms())
     }
 
     /// Makes everything durable and releases the directory; bindings and views may outlive it, but writes fail.
@@ -215,10 +215,10 @@ impl Db {
 impl Inner {
     /// Returns the bounds for samples written now.
     fn limits(&self) -> Limits {
-        let options = &self.ground.options;
-        let now_ms = self.ground.clock.now_ms();
+        let options = &self.context.options;
+        let now_ms = self.context.clock.now_ms();
         Limits {
-            segment_rows: options.flush_rows,
+            chunk_rows: options.flush_rows,
             window_ms: options.block_window_ms,
             out_of_order_window_ms: self.bounds.out_of_order_window_ms(),
             min_valid_ms: self.bounds.retention_ms().map_or(i64::MIN, |retention_ms| {
@@ -233,8 +233,8 @@ impl Inner {
         }
     }
 
-    /// Stores scattered samples.
-    fn scatter(&self, samples: &[SeriesSample]) -> Result<Outcome, TsdbError> {
+    /// Stores individual samples.
+    fn append_out_of_order(&self, samples: &[SeriesSample]) -> Result<Outcome, TsdbError> {
         let in_blocks = |strip: &Strip, samples: &[(u32, &SeriesSample)]| {
             let newest_ms = samples.iter().map(|(_, sample)| sample.time_ms).max();
             let until_ms = self.flushed_until_ms(strip, newest_ms.unwrap_or(i64::MIN));
@@ -247,7 +247,9 @@ impl Inner {
         };
         let limits = self.limits();
         let _guard = self.wal.guard("storing samples");
-        let outcome = self.head.scatter(&self.wal, samples, limits, &in_blocks)?;
+        let outcome = self
+            .head
+            .append_out_of_order(&self.wal, samples, limits, &in_blocks)?;
         self.count(outcome);
         Ok(outcome)
     }
@@ -283,7 +285,7 @@ impl Sink for Db {
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
-        Ok(self.0.scatter(samples)?)
+        Ok(self.0.append_out_of_order(samples)?)
     }
 
     fn sync(&self, token: SyncToken) -> Result<(), StorageError> {

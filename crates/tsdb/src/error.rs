@@ -137,7 +137,7 @@ impl From<TsdbError> for StorageError {
 
 impl Damage {
     /// Converts an error that allows the rest to be served into its damage; returns any other error.
-    pub(crate) fn of(error: StorageError) -> Result<Self, StorageError> {
+    pub(crate) fn from_error(error: StorageError) -> Result<Self, StorageError> {
         match error {
             StorageError::Corrupt {
                 path,
@@ -153,7 +153,7 @@ impl Damage {
     }
 
     /// Converts an error that allows the rest to be served for now: damage, and failed reads.
-    pub(crate) fn of_unreadable(error: StorageError) -> Result<Self, StorageError> {
+    pub(crate) fn from_unreadable(error: StorageError) -> Result<Self, StorageError> {
         match error {
             StorageError::Io {
                 path,
@@ -164,7 +164,7 @@ impl Damage {
                 offset: 0,
                 detail: format!("{operation}: {source}"),
             }),
-            other => Self::of(other),
+            other => Self::from_error(other),
         }
     }
 }

@@ -31,7 +31,7 @@ fn replay(data: &[u8], mend: bool) {
         batch::mend(&mut bytes);
     }
     let disk = FaultyIo::new();
-    disk.put(&path_of(&root.join(DIR), 1), bytes);
+    disk.put_file(&path_of(&root.join(DIR), 1), bytes);
     let Ok(db) = Db::open(
         Arc::new(disk),
         DbOptions::new(root),

@@ -4,7 +4,7 @@
 //! and no async code. Everything on disk goes through [`Io`], so that tests can make it fail at will.
 //!
 //! An origin's series form a *strip*; one round of values is a *row*, encoded once, kept in the head and copied into
-//! the WAL. Samples that do not fit a row go to the *loose lane*. Limits: 2^32 columns per strip, 2^32 strips.
+//! the WAL. Samples that do not fit a row go to the *out-of-order buffer*. Limits: 2^32 columns per strip, 2^32 strips.
 //!
 //! ```no_run
 //! use narthex_tsdb::{Db, DbOptions, RealIo, SystemClock};

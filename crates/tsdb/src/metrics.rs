@@ -47,7 +47,7 @@ metrics! {
     series_removed: Counter, "prometheus_tsdb_head_series_removed_total", "Total number of series removed from the head.";
     samples_appended: Counter, "prometheus_tsdb_head_samples_appended_total", "Total number of appended samples.";
     rows_appended: Counter, "narthex_tsdb_head_rows_appended_total", "Total number of rows appended to strips.";
-    loose_appended: Counter, "narthex_tsdb_head_loose_samples_appended_total", "Appended samples that fitted in no row.";
+    out_of_order_appended: Counter, "narthex_tsdb_head_out_of_order_samples_appended_total", "Appended samples that fitted in no row.";
     duplicates: Counter, "narthex_tsdb_duplicate_samples_total", "Samples refused because another value was stored for their time.";
     refused_series: CountByJob, "narthex_tsdb_refused_series_total", "Times that a new series was refused because memory was short, by job.", &["job"];
     out_of_order: Counter, "prometheus_tsdb_out_of_order_samples_total", "Samples refused because newer ones of their series exist.";

@@ -138,7 +138,7 @@ impl Bounds {
 
 /// Foundations of a database.
 #[derive(Clone, Debug)]
-pub(crate) struct Ground {
+pub(crate) struct DbContext {
     pub(crate) io: Arc<dyn Io>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: DbOptions,

@@ -46,7 +46,7 @@ struct Frame {
 impl IntEncoder {
     /// Appends `values` (at least one) in the smallest form; `exp` goes into the first byte.
     pub(crate) fn encode(&mut self, values: &[i64], exp: u8, out: &mut Vec<u8>) {
-        let survey = Survey::of(values);
+        let survey = Survey::new(values);
         let first = values[0];
         if survey.changes == 0 {
             out.push(kind::CONST_INT | exp << 4);
@@ -191,7 +191,7 @@ impl IntEncoder {
 }
 
 impl Survey {
-    fn of(values: &[i64]) -> Self {
+    fn new(values: &[i64]) -> Self {
         let mut s = Self {
             min: values[0],
             max: values[0],
@@ -323,7 +323,7 @@ fn decode_frame(
     };
     let mut patches = Patches::read(head, width, r, n)?;
     let count = n - usize::from(delta);
-    let packed = r.take(packed_len(count, width))?;
+    let packed = r.slice(packed_len(count, width))?;
     if delta {
         put(&[value]);
     }

@@ -23,7 +23,7 @@ pub(crate) fn encode(cells: &[f64], floats: bool, histograms: &[&[u8]], out: &mu
     let with_histogram: Vec<(usize, u32)> = cells
         .iter()
         .enumerate()
-        .filter_map(|(r, c)| match Cell::of(*c) {
+        .filter_map(|(r, c)| match Cell::decode(*c) {
             Cell::Histogram(index) => Some((r, index)),
             _ => None,
         })
@@ -125,7 +125,7 @@ pub(crate) fn decode<'a>(
         let count = read_rows(r, out, |k| cell::histogram((first + k) as u32))?;
         for _ in 0..count {
             let len = r.count(usize::MAX, "histogram length")?;
-            histograms.push(r.take(len)?);
+            histograms.push(r.slice(len)?);
         }
     }
     Ok(floats)
@@ -155,7 +155,7 @@ fn read_runs(r: &mut Reader<'_>, out: &mut [f64]) -> Result<usize, ChunkError> {
 }
 
 fn read_bitmap(r: &mut Reader<'_>, out: &mut [f64]) -> Result<usize, ChunkError> {
-    let bitmap = r.take(out.len().div_ceil(8))?;
+    let bitmap = r.slice(out.len().div_ceil(8))?;
     let mut floats = 0;
     for (k, cell) in out.iter_mut().enumerate() {
         if bitmap[k / 8] >> (k % 8) & 1 == 1 {

@@ -86,7 +86,7 @@ pub(crate) fn decode(r: &mut Reader<'_>, out: &mut [f64]) -> Result<(), ChunkErr
         if control & SPARSE != 0 {
             let mut b = [0u8; 4];
             let len = block.len().div_ceil(8);
-            b[..len].copy_from_slice(r.take(len)?);
+            b[..len].copy_from_slice(r.slice(len)?);
             mask = u32::from_le_bytes(b);
             if mask & !every != 0 {
                 return Err(r.malformed("mask"));
@@ -94,7 +94,7 @@ pub(crate) fn decode(r: &mut Reader<'_>, out: &mut [f64]) -> Result<(), ChunkErr
         }
         let count = mask.count_ones() as usize;
         let mut z = [0u64; BLOCK];
-        unpack(r.take(packed_len(count, width))?, width, &mut z[..count])?;
+        unpack(r.slice(packed_len(count, width))?, width, &mut z[..count])?;
         let mut slot = 0;
         for (k, v) in block.iter_mut().enumerate() {
             if mask >> k & 1 == 1 {

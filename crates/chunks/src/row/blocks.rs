@@ -1,12 +1,12 @@
 //! Blocks of up to 32 differences: their control bytes, masks and packed payload.
 //!
 //! Control byte: the low six bits hold the width − 1, the high two bits the mode. The plain modes never use width
-//! 64; that code means two widths instead: all lanes' low bits, then the high bits of a few. All control bytes come
+//! 64; that code means two widths instead: all columns' low bits, then the high bits of a few. All control bytes come
 //! first, then the masks, then the payloads, so a reader of one column adds up lengths without touching payloads.
 //!
 //! Invariant: a control byte never describes an all-zero block; the bitmap leaves those out.
 
-use super::LANES;
+use super::BLOCK_COLUMNS;
 use crate::bits::{get_bits, pack_into, packed_len, unpack8, width_of, zigzag};
 use crate::error::ChunkError;
 
@@ -17,7 +17,7 @@ const PATCHED: u8 = 0xbf;
 
 /// Most bytes a block takes in front (control, mask) and behind (payload), for reserving space.
 const FRONT_MAX: usize = 7;
-const PAYLOAD_MAX: usize = 8 * LANES + 16;
+const PAYLOAD_MAX: usize = 8 * BLOCK_COLUMNS + 16;
 
 /// Writes the blocks of one row: payloads straight to the output, fronts to a small gap ahead of them.
 pub(crate) struct BlockWriter<'o> {
@@ -25,7 +25,7 @@ pub(crate) struct BlockWriter<'o> {
     start: usize,
     total: usize,
     nonzero: u32,
-    fronts: [Front; LANES],
+    fronts: [Front; BLOCK_COLUMNS],
     coded: usize,
     payload: usize,
     end: usize,
@@ -52,23 +52,23 @@ impl<'o> BlockWriter<'o> {
             start,
             total,
             nonzero: 0,
-            fronts: [Front::default(); LANES],
+            fronts: [Front::default(); BLOCK_COLUMNS],
             coded: 0,
             payload,
             end: payload,
         }
     }
 
-    /// Appends block `index` with differences `d`; `raw` marks lanes that hold XORed bits.
+    /// Appends block `index` with differences `d`; `raw` marks columns that hold XORed bits.
     #[inline(always)]
     #[expect(
         clippy::too_many_lines,
         reason = "one pass over a row, whose state stays in registers"
     )]
-    pub(crate) fn put<const N: usize>(
+    pub(crate) fn put_block<const N: usize>(
         &mut self,
         index: usize,
-        lanes: usize,
+        block_columns: usize,
         d: &[i64; N],
         raw: u32,
     ) {
@@ -114,11 +114,11 @@ impl<'o> BlockWriter<'o> {
             control: mode | (width - 1) as u8,
             ..Front::default()
         };
-        let mask_len = lanes.div_ceil(8);
-        let dense_len = packed_len(lanes, width);
+        let mask_len = block_columns.div_ceil(8);
+        let dense_len = packed_len(block_columns, width);
         let sparse_len = packed_len(changed, width) + mask_len;
         let patched = if width > 5 {
-            patch_width(&z, lanes, width)
+            patch_width(&z, block_columns, width)
         } else {
             None
         };
@@ -130,8 +130,8 @@ impl<'o> BlockWriter<'o> {
                 let count = high.iter().filter(|h| **h != 0).count();
                 front.mask = compact(&mut high);
                 z.iter_mut().for_each(|z| *z &= (1 << low) - 1);
-                let low_len = packed_len(lanes, low);
-                pack_into(&z[..lanes], low, dst);
+                let low_len = packed_len(block_columns, low);
+                pack_into(&z[..block_columns], low, dst);
                 pack_into(&high[..count], width - low, &mut dst[low_len..]);
                 low_len + packed_len(count, width - low)
             }
@@ -142,11 +142,11 @@ impl<'o> BlockWriter<'o> {
                 sparse_len - mask_len
             }
             _ => {
-                pack_into(&z[..lanes], width, dst);
+                pack_into(&z[..block_columns], width, dst);
                 dense_len
             }
         };
-        front.mask_len = front_len(front.control, lanes).min(mask_len) as u8;
+        front.mask_len = front_len(front.control, block_columns).min(mask_len) as u8;
         self.end = end + len;
         self.nonzero |= 1 << index;
         self.fronts[self.coded] = front;
@@ -183,22 +183,26 @@ impl<'o> BlockWriter<'o> {
 }
 
 /// Finds the low width that makes a patched block smallest; returns it and the block's length including its front.
-fn patch_width<const N: usize>(z: &[u64; N], lanes: usize, width: u32) -> Option<(u32, usize)> {
-    // Two widths can only win when few lanes need more than half the bits.
+fn patch_width<const N: usize>(
+    z: &[u64; N],
+    block_columns: usize,
+    width: u32,
+) -> Option<(u32, usize)> {
+    // Two widths can only win when few columns need more than half the bits.
     let wide: usize = z.iter().map(|z| usize::from(z >> (width / 2) != 0)).sum();
-    if wide * 2 > lanes {
+    if wide * 2 > block_columns {
         return None;
     }
     let mut counts = [0u8; 65];
-    for z in &z[..lanes] {
+    for z in &z[..block_columns] {
         counts[width_of(*z) as usize] += 1;
     }
-    let front = 2 + lanes.div_ceil(8);
+    let front = 2 + block_columns.div_ceil(8);
     let mut above = 0;
     let mut best = None;
     for low in (0..width).rev() {
         above += usize::from(counts[low as usize + 1]);
-        let len = front + packed_len(lanes, low) + packed_len(above, width - low);
+        let len = front + packed_len(block_columns, low) + packed_len(above, width - low);
         if best.is_none_or(|(_, least)| len < least) {
             best = Some((low, len));
         }
@@ -206,7 +210,7 @@ fn patch_width<const N: usize>(z: &[u64; N], lanes: usize, width: u32) -> Option
     best
 }
 
-/// Moves the non-zero values to the front; returns a mask of their lanes.
+/// Moves the non-zero values to the front; returns a mask of their places.
 fn compact<const N: usize>(z: &mut [u64; N]) -> u32 {
     let mut mask = 0;
     let mut at = 0;
@@ -235,13 +239,13 @@ pub(crate) struct Blocks<'a> {
 pub(crate) struct Block<'a> {
     /// Index among all blocks of the row.
     pub(crate) index: usize,
-    pub(crate) lanes: usize,
+    pub(crate) block_columns: usize,
     pub(crate) width: u32,
     /// Whether differences are stored without zigzag coding.
     pub(crate) plain: bool,
-    /// Lanes with a value in the payload, or with high bits in a patched block.
+    /// Columns with a value in the payload, or with high bits in a patched block.
     pub(crate) mask: u32,
-    /// Set bits of the mask, or all lanes of a dense block.
+    /// Set bits of the mask, or all columns of a dense block.
     count: usize,
     pub(crate) sparse: bool,
     /// Width of the high bits of a patched block, else zero.
@@ -256,7 +260,7 @@ impl<'a> Blocks<'a> {
         bitmap: bool,
         columns: usize,
     ) -> Result<(Self, usize), ChunkError> {
-        let total = columns.div_ceil(LANES);
+        let total = columns.div_ceil(BLOCK_COLUMNS);
         let every = if total == 32 {
             u32::MAX
         } else {
@@ -290,14 +294,17 @@ impl<'a> Blocks<'a> {
             return Ok((blocks, at));
         };
         // Only the last block of a row can be narrower than 32 columns.
-        let lanes = lanes_of(columns, LANES - 1 - nonzero.leading_zeros() as usize);
-        let masks_len: usize = full.iter().map(|c| front_len(*c, LANES)).sum();
-        let masks_len = masks_len + front_len(control, lanes);
+        let block_columns = block_columns_of(
+            columns,
+            BLOCK_COLUMNS - 1 - nonzero.leading_zeros() as usize,
+        );
+        let masks_len: usize = full.iter().map(|c| front_len(*c, BLOCK_COLUMNS)).sum();
+        let masks_len = masks_len + front_len(control, block_columns);
         slice(base, coded, masks_len)?;
         blocks.payloads += masks_len;
         let (mask_at, before) = blocks.extent(full.len());
-        let block = blocks.block(0, lanes, control, mask_at, before);
-        if block.mask & !all_lanes(lanes) != 0 {
+        let block = blocks.block(0, block_columns, control, mask_at, before);
+        if block.mask & !full_mask(block_columns) != 0 {
             let offset = at + mask_at;
             return Err(ChunkError::Malformed {
                 what: "block mask",
@@ -315,11 +322,13 @@ impl<'a> Blocks<'a> {
     fn extent(&self, coded: usize) -> (usize, usize) {
         let (mut mask_at, mut len) = (self.masks, 0);
         for &control in &self.bytes[..coded] {
-            let front = front_len(control, LANES);
+            let front = front_len(control, BLOCK_COLUMNS);
             if front == 0 {
                 len += 4 * (usize::from(control & 0x3f) + 1);
             } else {
-                len += self.block(0, LANES, control, mask_at, 0).payload_len();
+                len += self
+                    .block(0, BLOCK_COLUMNS, control, mask_at, 0)
+                    .payload_len();
                 mask_at += front;
             }
         }
@@ -330,15 +339,15 @@ impl<'a> Blocks<'a> {
     fn block(
         &self,
         index: usize,
-        lanes: usize,
+        block_columns: usize,
         control: u8,
         mask_at: usize,
         before: usize,
     ) -> Block<'a> {
-        let mask_len = lanes.div_ceil(8);
+        let mask_len = block_columns.div_ceil(8);
         let (mut sparse, mut plain) = (control & SPARSE != 0, control & PLAIN != 0);
         let (mut width, mut high_width) = (u32::from(control & 0x3f) + 1, 0);
-        let (mut mask, mut count) = (all_lanes(lanes), lanes);
+        let (mut mask, mut count) = (full_mask(block_columns), block_columns);
         if control & PATCHED == PATCHED {
             plain = sparse;
             sparse = false;
@@ -354,7 +363,7 @@ impl<'a> Blocks<'a> {
         let payload = self.bytes.get(self.payloads + before..).unwrap_or_default();
         Block {
             index,
-            lanes,
+            block_columns,
             width,
             plain,
             mask,
@@ -373,8 +382,8 @@ impl<'a> Blocks<'a> {
         }
         let coded = (self.nonzero & ((1 << index) - 1)).count_ones() as usize;
         let (mask_at, before) = self.extent(coded);
-        let lanes = lanes_of(self.columns, index);
-        Some(self.block(index, lanes, self.bytes[coded], mask_at, before))
+        let block_columns = block_columns_of(self.columns, index);
+        Some(self.block(index, block_columns, self.bytes[coded], mask_at, before))
     }
 
     /// Iterates over the coded blocks in ascending order.
@@ -390,9 +399,9 @@ impl<'a> Blocks<'a> {
             nonzero &= nonzero - 1;
             let control = blocks.bytes[at];
             at += 1;
-            let lanes = lanes_of(blocks.columns, index);
-            let block = blocks.block(index, lanes, control, mask_at, before);
-            mask_at += front_len(control, lanes);
+            let block_columns = block_columns_of(blocks.columns, index);
+            let block = blocks.block(index, block_columns, control, mask_at, before);
+            mask_at += front_len(control, block_columns);
             before += block.payload_len();
             Some(block)
         })
@@ -400,20 +409,20 @@ impl<'a> Blocks<'a> {
 }
 
 impl Block<'_> {
-    /// Reads the payload: dense lanes in order, sparse ones at the front.
+    /// Reads the payload: dense columns in order, sparse ones at the front.
     #[inline(always)]
-    pub(crate) fn unpack(&self, z: &mut [u64; LANES]) {
+    pub(crate) fn unpack(&self, z: &mut [u64; BLOCK_COLUMNS]) {
         if self.high_width == 0 {
-            return unpack_lanes(self.payload, self.width, self.count, z);
+            return unpack_values(self.payload, self.width, self.count, z);
         }
         self.unpack_patched(z);
     }
 
-    fn unpack_patched(&self, z: &mut [u64; LANES]) {
+    fn unpack_patched(&self, z: &mut [u64; BLOCK_COLUMNS]) {
         z.fill(0);
-        unpack_lanes(self.payload, self.width, self.lanes, z);
-        let mut high = [0u64; LANES];
-        unpack_lanes(self.high_payload(), self.high_width, self.count, &mut high);
+        unpack_values(self.payload, self.width, self.block_columns, z);
+        let mut high = [0u64; BLOCK_COLUMNS];
+        unpack_values(self.high_payload(), self.high_width, self.count, &mut high);
         let mut mask = self.mask;
         let mut slot = 0;
         while mask != 0 {
@@ -426,19 +435,19 @@ impl Block<'_> {
 
     fn high_payload(&self) -> &[u8] {
         self.payload
-            .get(packed_len(self.lanes, self.width)..)
+            .get(packed_len(self.block_columns, self.width)..)
             .unwrap_or_default()
     }
 
-    /// Reads the value of one lane, or `None` when it did not change.
+    /// Reads the value of one column, or `None` when it did not change.
     #[inline]
-    pub(crate) fn lane(&self, lane: usize) -> Option<u64> {
+    pub(crate) fn value(&self, at: usize) -> Option<u64> {
         let width = self.width;
-        let set = self.mask >> lane & 1 == 1;
-        let before = || (self.mask & ((1 << lane) - 1)).count_ones() as usize;
+        let set = self.mask >> at & 1 == 1;
+        let before = || (self.mask & ((1 << at) - 1)).count_ones() as usize;
         if self.high_width > 0 {
             let low = if width > 0 {
-                get_bits(self.payload, lane * width as usize, width)
+                get_bits(self.payload, at * width as usize, width)
             } else {
                 0
             };
@@ -451,7 +460,7 @@ impl Block<'_> {
         if !set {
             return None;
         }
-        let slot = if self.sparse { before() } else { lane };
+        let slot = if self.sparse { before() } else { at };
         Some(get_bits(self.payload, slot * width as usize, width))
     }
 
@@ -460,13 +469,13 @@ impl Block<'_> {
         if self.high_width == 0 {
             return packed_len(self.count, self.width);
         }
-        packed_len(self.lanes, self.width) + packed_len(self.count, self.high_width)
+        packed_len(self.block_columns, self.width) + packed_len(self.count, self.high_width)
     }
 }
 
-/// Reads `count` values of `width` (0..=64) bits; the lanes up to the next multiple of eight are undefined.
+/// Reads `count` values of `width` (0..=64) bits; those up to the next multiple of eight are undefined.
 #[inline(always)]
-fn unpack_lanes(src: &[u8], width: u32, count: usize, z: &mut [u64; LANES]) {
+fn unpack_values(src: &[u8], width: u32, count: usize, z: &mut [u64; BLOCK_COLUMNS]) {
     if width == 0 {
         return;
     }
@@ -487,23 +496,23 @@ fn unpack_lanes(src: &[u8], width: u32, count: usize, z: &mut [u64; LANES]) {
     }
 }
 
-fn lanes_of(columns: usize, index: usize) -> usize {
-    (columns - index * LANES).min(LANES)
+fn block_columns_of(columns: usize, index: usize) -> usize {
+    (columns - index * BLOCK_COLUMNS).min(BLOCK_COLUMNS)
 }
 
-fn all_lanes(lanes: usize) -> u32 {
-    u32::MAX >> (LANES - lanes)
+fn full_mask(block_columns: usize) -> u32 {
+    u32::MAX >> (BLOCK_COLUMNS - block_columns)
 }
 
 /// Returns the number of bytes of a block between the control bytes and the payloads.
 #[inline]
-fn front_len(control: u8, lanes: usize) -> usize {
+fn front_len(control: u8, block_columns: usize) -> usize {
     if control & PATCHED == PATCHED {
-        2 + lanes.div_ceil(8)
+        2 + block_columns.div_ceil(8)
     } else if control & SPARSE == 0 {
         0
     } else {
-        lanes.div_ceil(8)
+        block_columns.div_ceil(8)
     }
 }
 

@@ -7,7 +7,7 @@ use narthex_model::cell::{self, ABSENT, STALE};
 use super::MAX_COLUMNS;
 use super::state::{Cells, RowState};
 use super::wire::{Known, RowView, set_bits};
-use crate::decimal::from_lane;
+use crate::decimal::to_float;
 use crate::error::ChunkError;
 
 /// Decodes rows forwards.
@@ -153,7 +153,7 @@ impl<'r> RowBack<'r> {
 fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut [f64]) {
     if refresh {
         for ((&column, &last), &exp) in state.order.iter().zip(&state.last).zip(&state.exp) {
-            cells.set(column, from_lane(last, exp));
+            cells.set(column, to_float(last, exp));
         }
     }
     if state.absent > 0 {

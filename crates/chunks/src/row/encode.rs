@@ -3,11 +3,11 @@
 //! Invariant: after `encode` the state equals that of a decoder that read the bytes; an error leaves it unchanged.
 
 use super::blocks::BlockWriter;
-use super::lane::Switch;
 use super::order::{Watch, put_order};
-use super::state::{RowState, raw_lanes};
+use super::state::{RowState, raw_mask};
+use super::switch::Switch;
 use super::wire::{Events, Known, RowView, Toggles};
-use super::{LANES, MAX_COLUMNS, flag};
+use super::{BLOCK_COLUMNS, MAX_COLUMNS, flag};
 use crate::bits::{put_signed, put_varint};
 use crate::decimal::{FAST_LIMIT, MAGIC, POW10, RAW, find_exp, to_int};
 use crate::error::ChunkError;
@@ -39,7 +39,7 @@ pub struct RowEncoder {
     watch: Option<Box<Watch>>,
     /// Order that the next row adopts.
     order: Option<Vec<u16>>,
-    /// Lane switches of the current row; empty between rows.
+    /// Exponent switches of the current row; empty between rows.
     switches: Vec<Switch>,
 }
 
@@ -241,9 +241,9 @@ impl RowEncoder {
         if any != 0 {
             flags |= flag::PRESENCE;
             self.state.count_absent();
-            Toggles::put(&toggles[..words], n, out);
+            Toggles::put_words(&toggles[..words], n, out);
         }
-        if Events::put(
+        if Events::put_events(
             gone_are_stale && gone_any != 0,
             row.stale,
             row.histograms,
@@ -256,13 +256,13 @@ impl RowEncoder {
 
     fn put_blocks(&mut self, row: &Row<'_>, relax: bool, out: &mut Vec<u8>) -> bool {
         let n = self.state.columns();
-        let total = n.div_ceil(LANES);
+        let total = n.div_ceil(BLOCK_COLUMNS);
         let mut writer = BlockWriter::new(out, total);
         for index in 0..total {
-            if n - index * LANES <= 8 {
+            if n - index * BLOCK_COLUMNS <= 8 {
                 self.put_block::<8>(index, row.values, relax, &mut writer);
             } else {
-                self.put_block::<LANES>(index, row.values, relax, &mut writer);
+                self.put_block::<BLOCK_COLUMNS>(index, row.values, relax, &mut writer);
             }
         }
         writer.finish()
@@ -277,9 +277,9 @@ impl RowEncoder {
         writer: &mut BlockWriter<'_>,
     ) {
         let state = &mut self.state;
-        let from = index * LANES;
-        let to = (from + N.min(LANES)).min(state.order.len());
-        let lanes = to - from;
+        let from = index * BLOCK_COLUMNS;
+        let to = (from + N.min(BLOCK_COLUMNS)).min(state.order.len());
+        let block_columns = to - from;
         let (order, last, exp) = (
             &state.order[from..to],
             &mut state.last[from..to],
@@ -290,7 +290,7 @@ impl RowEncoder {
             x[k] = values[usize::from(column)];
             p[k] = POW10[usize::from(e & 15)];
         }
-        old[..lanes].copy_from_slice(last);
+        old[..block_columns].copy_from_slice(last);
         let mut m = [0i64; N];
         let mut d = [0i64; N];
         let missed = differences(&x, &p, &old, &mut m, &mut d);
@@ -302,21 +302,21 @@ impl RowEncoder {
                 relax,
                 switches: &mut self.switches,
             };
-            for k in 0..lanes {
+            for k in 0..block_columns {
                 let column = usize::from(order[k]);
                 if present[column / 64] >> (column % 64) & 1 == 0 {
                     (m[k], d[k]) = (old[k], 0);
                 } else {
-                    (m[k], d[k]) = slow.lane(k, x[k], old[k], &mut exp[k]);
+                    (m[k], d[k]) = slow.encode(k, x[k], old[k], &mut exp[k]);
                 }
             }
-            raw = raw_lanes(exp);
+            raw = raw_mask(exp);
         }
-        last.copy_from_slice(&m[..lanes]);
+        last.copy_from_slice(&m[..block_columns]);
         if let Some(watch) = &mut self.watch {
-            watch.note(from, &d[..lanes], exp);
+            watch.note(from, &d[..block_columns], exp);
         }
-        writer.put(index, lanes, &d, raw);
+        writer.put_block(index, block_columns, &d, raw);
     }
 
     fn put_switches(&mut self, at: usize, out: &mut Vec<u8>) {
@@ -324,7 +324,7 @@ impl RowEncoder {
         put_varint(&mut bytes, self.switches.len() as u64);
         let mut after = 0;
         for switch in &self.switches {
-            switch.put(after, &mut bytes);
+            switch.encode_into(after, &mut bytes);
             after = switch.position + 1;
         }
         out.splice(at..at, bytes);
@@ -335,17 +335,17 @@ impl RowEncoder {
     fn end_watch(&mut self) {
         let n = self.state.columns();
         if let Some(watch) = &mut self.watch {
-            if n > LANES {
+            if n > BLOCK_COLUMNS {
                 self.order = watch.end_row(n);
             }
-            if n <= LANES || watch.is_done() {
+            if n <= BLOCK_COLUMNS || watch.is_done() {
                 self.watch = None;
             }
         }
     }
 }
 
-/// Computes each lane's integer and its difference to the previous one; returns whether a lane needs the slow path.
+/// Computes each column's integer and its difference to the previous one; returns whether a column needs the slow path.
 #[inline(always)]
 fn differences<const N: usize>(
     x: &[f64; N],
@@ -367,7 +367,7 @@ fn differences<const N: usize>(
     missed != 0
 }
 
-/// The slow path of one lane.
+/// The slow path of one column.
 struct Slow<'a> {
     from: usize,
     relax: bool,
@@ -375,8 +375,8 @@ struct Slow<'a> {
 }
 
 impl Slow<'_> {
-    /// Returns the lane's value and difference, switching its exponent when necessary.
-    fn lane(&mut self, k: usize, v: f64, old: i64, exp: &mut u8) -> (i64, i64) {
+    /// Returns the column's value and difference, switching its exponent when necessary.
+    fn encode(&mut self, k: usize, v: f64, old: i64, exp: &mut u8) -> (i64, i64) {
         let wanted = self.wanted_exp(v, *exp);
         let mut base = old;
         if wanted != *exp {

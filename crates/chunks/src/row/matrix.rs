@@ -149,7 +149,7 @@ impl<'r> RowMatrix<'r> {
 /// Turns histogram indexes within a row into indexes within the matrix.
 fn shift_histograms(cells: &mut [f64], first: usize) {
     for c in cells {
-        if let Cell::Histogram(index) = Cell::of(*c) {
+        if let Cell::Histogram(index) = Cell::decode(*c) {
             *c = cell::histogram(index + first as u32);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Each column is an integer with 0..=12 decimals, or raw bits. A row stores, in blocks of 32 columns, the
 //! change of each integer (or the XOR of the bits), with columns permuted so that neighbours need similar widths.
-//! Absence, stale events and lane switches are short lists beside the numbers, so they never disturb a column.
+//! Absence, stale events and exponent switches are short lists beside the numbers, so they never disturb a column.
 //! Bytes: docs/format/chunk.md.
 //!
 //! Invariant: encoder and decoder hold equal [`RowState`]s after the same rows, and every row can be undone,
@@ -11,11 +11,11 @@
 mod blocks;
 mod decode;
 mod encode;
-mod lane;
 mod matrix;
 mod order;
 mod pick;
 mod state;
+mod switch;
 #[cfg(test)]
 pub(crate) mod tests;
 mod wire;
@@ -30,7 +30,7 @@ pub use state::RowState;
 pub const MAX_COLUMNS: usize = 1024;
 
 /// Columns that share one control byte.
-pub(crate) const LANES: usize = 32;
+pub(crate) const BLOCK_COLUMNS: usize = 32;
 
 /// Header flags, one bit each.
 pub(crate) mod flag {

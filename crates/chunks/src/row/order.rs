@@ -2,7 +2,7 @@
 //!
 //! Invariant: an order is a permutation of `0..n`; the bytes carry it, so readers need not know how it was chosen.
 
-use super::LANES;
+use super::BLOCK_COLUMNS;
 use crate::bits::{get_bits, pack, packed_len, unzigzag, width_of};
 use crate::decimal::RAW;
 use crate::error::ChunkError;
@@ -109,7 +109,7 @@ impl Watch {
             let sparse = (width * changes).div_ceil(rows) + block.len();
             dense.min(sparse) + if changes == 0 { 0 } else { 8 }
         };
-        order.chunks(LANES).map(block_cost).sum()
+        order.chunks(BLOCK_COLUMNS).map(block_cost).sum()
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn unpermute<T: Copy>(items: &mut [T], order: &[u16]) {
     }
 }
 
-/// Decodes a zigzag difference; raw lanes and plain blocks pass through.
+/// Decodes a zigzag difference; raw columns and plain blocks pass through.
 #[inline(always)]
 pub(crate) fn difference(z: u64, plain: bool, exp: u8) -> i64 {
     if plain || exp == RAW {
@@ -207,8 +207,8 @@ mod tests {
         let mut watch = Watch::default();
         for _ in 0..WATCH_ROWS {
             let d: Vec<i64> = (0..96).map(|c| [0, 5, -90_000][c % 3]).collect();
-            for (b, d) in d.chunks(LANES).enumerate() {
-                watch.note(b * LANES, d, &[0; LANES]);
+            for (b, d) in d.chunks(BLOCK_COLUMNS).enumerate() {
+                watch.note(b * BLOCK_COLUMNS, d, &[0; BLOCK_COLUMNS]);
             }
             watch.end_row(96);
         }

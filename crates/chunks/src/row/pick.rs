@@ -7,8 +7,8 @@ use narthex_model::cell::{self, ABSENT, STALE};
 use super::order::difference;
 use super::state::RowState;
 use super::wire::{Known, RowView};
-use super::{LANES, MAX_COLUMNS};
-use crate::decimal::{RAW, from_lane};
+use super::{BLOCK_COLUMNS, MAX_COLUMNS};
+use crate::decimal::{RAW, to_float};
 use crate::error::ChunkError;
 
 /// Decodes chosen columns forwards from a key row.
@@ -264,9 +264,9 @@ impl Picks {
 
     fn shift(&mut self, view: &RowView<'_>, add: impl Fn(i64, i64) -> i64) {
         for pick in &mut self.picks {
-            let block = view.blocks.find(pick.position / LANES);
-            let lane = pick.position % LANES;
-            if let Some((block, z)) = block.and_then(|b| b.lane(lane).map(|z| (b, z))) {
+            let block = view.blocks.find(pick.position / BLOCK_COLUMNS);
+            let at = pick.position % BLOCK_COLUMNS;
+            if let Some((block, z)) = block.and_then(|b| b.value(at).map(|z| (b, z))) {
                 let d = difference(z, block.plain, pick.exp);
                 pick.last = if pick.exp == RAW {
                     pick.last ^ d
@@ -287,7 +287,7 @@ impl Picks {
         self.cells.fill(ABSENT);
         for pick in &self.picks {
             if self.is_present(self.wanted[pick.index] as usize) {
-                self.cells[pick.index] = from_lane(pick.last, pick.exp);
+                self.cells[pick.index] = to_float(pick.last, pick.exp);
             }
         }
         let Some(events) = view.events() else { return };
@@ -315,6 +315,6 @@ impl Picks {
 }
 
 const BAD_SWITCH: ChunkError = ChunkError::Malformed {
-    what: "lane switch",
+    what: "exponent switch",
     offset: 0,
 };

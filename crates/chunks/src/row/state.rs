@@ -6,17 +6,17 @@ use super::blocks::BlockWriter;
 use super::blocks::Blocks;
 use super::order::{difference, order_len, permute, put_order, read_order, unpermute};
 use super::wire::RowView;
-use super::{LANES, MAX_COLUMNS, snap};
+use super::{BLOCK_COLUMNS, MAX_COLUMNS, snap};
 use crate::bits::{Reader, put_signed, put_varint};
-use crate::decimal::{RAW, from_lane};
+use crate::decimal::{RAW, to_float};
 use crate::error::ChunkError;
 
-/// The last row of a strip and its columns' lanes and order; 11 bytes a column.
+/// The last row of a strip and its columns' exponents and order; 11 bytes a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowState {
     /// Integer or bits of each column's last value, by position.
     pub(crate) last: Vec<i64>,
-    /// Lane of each column, by position.
+    /// Exponent of each column, by position.
     pub(crate) exp: Vec<u8>,
     /// Column at each position.
     pub(crate) order: Vec<u16>,
@@ -78,7 +78,7 @@ impl RowState {
             return None;
         }
         let position = self.order.iter().position(|&c| usize::from(c) == column)?;
-        Some(from_lane(self.last[position], self.exp[position]))
+        Some(to_float(self.last[position], self.exp[position]))
     }
 
     /// Returns the heap bytes held.
@@ -132,7 +132,7 @@ impl RowState {
         self.absent = self.columns() - present as usize;
     }
 
-    /// Advances from the previous row to the row `view`; writes changed lanes to `cells`.
+    /// Advances from the previous row to the row `view`; writes changed columns to `cells`.
     /// Returns whether all cells must be rewritten, because an absent column returned or columns were added.
     pub(crate) fn apply<C: Cells + ?Sized>(
         &mut self,
@@ -159,7 +159,7 @@ impl RowState {
                 .apply(self.last[at])
                 .filter(|_| self.exp[at] == switch.old);
             self.last[at] = base.ok_or(ChunkError::Malformed {
-                what: "lane switch",
+                what: "exponent switch",
                 offset: 0,
             })?;
             self.exp[at] = switch.new;
@@ -168,7 +168,7 @@ impl RowState {
         // A restarted column can reach its new value without any difference.
         for switch in view.switches() {
             let at = switch.position;
-            cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
+            cells.set(self.order[at], to_float(self.last[at], self.exp[at]));
         }
         Ok(refresh)
     }
@@ -181,7 +181,7 @@ impl RowState {
     ) -> Result<bool, ChunkError> {
         self.walk::<C, true>(&view.blocks, cells);
         let malformed = ChunkError::Malformed {
-            what: "lane switch",
+            what: "exponent switch",
             offset: 0,
         };
         for switch in view.switches() {
@@ -191,7 +191,7 @@ impl RowState {
                 .filter(|_| self.exp[at] == switch.new);
             self.last[at] = last.ok_or(malformed.clone())?;
             self.exp[at] = switch.old;
-            cells.set(self.order[at], from_lane(self.last[at], self.exp[at]));
+            cells.set(self.order[at], to_float(self.last[at], self.exp[at]));
         }
         let mut refresh = false;
         if let Some(toggles) = view.toggles() {
@@ -220,20 +220,20 @@ impl RowState {
     }
 
     fn walk<C: Cells + ?Sized, const BACK: bool>(&mut self, blocks: &Blocks<'_>, cells: &mut C) {
-        let mut z = [0u64; LANES];
+        let mut z = [0u64; BLOCK_COLUMNS];
         for block in blocks.iter() {
             block.unpack(&mut z);
-            let from = block.index * LANES;
-            let to = from + block.lanes;
-            let lanes = Lanes {
+            let from = block.index * BLOCK_COLUMNS;
+            let to = from + block.block_columns;
+            let block_state = BlockState {
                 last: &mut self.last[from..to],
                 exp: &self.exp[from..to],
                 order: &self.order[from..to],
             };
             if block.sparse {
-                lanes.move_some::<C, BACK>(block.mask, block.plain, &z, cells);
+                block_state.move_some::<C, BACK>(block.mask, block.plain, &z, cells);
             } else {
-                lanes.move_all::<C, BACK>(block.plain, &z, cells);
+                block_state.move_all::<C, BACK>(block.plain, &z, cells);
             }
         }
     }
@@ -278,16 +278,16 @@ impl RowState {
         if flags & snap::VALUES != 0 {
             let at = out.len();
             out.push(0);
-            let mut writer = BlockWriter::new(out, n.div_ceil(LANES));
+            let mut writer = BlockWriter::new(out, n.div_ceil(BLOCK_COLUMNS));
             for (index, (last, exp)) in self
                 .last
-                .chunks(LANES)
-                .zip(self.exp.chunks(LANES))
+                .chunks(BLOCK_COLUMNS)
+                .zip(self.exp.chunks(BLOCK_COLUMNS))
                 .enumerate()
             {
-                let mut d = [0i64; LANES];
+                let mut d = [0i64; BLOCK_COLUMNS];
                 d[..last.len()].copy_from_slice(last);
-                writer.put(index, last.len(), &d, raw_lanes(exp));
+                writer.put_block(index, last.len(), &d, raw_mask(exp));
             }
             let bitmap = writer.finish();
             out[at] = u8::from(bitmap);
@@ -307,17 +307,17 @@ impl RowState {
         let flags = r.byte()?;
         if flags & snap::ORDER != 0 {
             let offset = r.offset();
-            state.order = read_order(r.take(order_len(n))?, n, offset)?;
+            state.order = read_order(r.slice(order_len(n))?, n, offset)?;
         }
         if flags & snap::EXPS != 0 {
             let mut at = 0;
             while at < n {
                 let offset = r.offset();
-                let run = r.count(n << 4 | 15, "lane run")?;
+                let run = r.count(n << 4 | 15, "exponent run")?;
                 let (len, exp) = (run >> 4, (run & 15) as u8);
-                if len == 0 || len > n - at || !super::lane::is_lane(exp) {
+                if len == 0 || len > n - at || !super::switch::is_exponent(exp) {
                     return Err(ChunkError::Malformed {
-                        what: "lane run",
+                        what: "exponent run",
                         offset,
                     });
                 }
@@ -326,7 +326,7 @@ impl RowState {
             }
         }
         if flags & snap::PRESENCE != 0 {
-            let bitmap = r.take(n.div_ceil(8))?;
+            let bitmap = r.slice(n.div_ceil(8))?;
             let mut words = vec![0u64; n.div_ceil(64)];
             for (k, &b) in bitmap.iter().enumerate() {
                 words[k / 8] |= u64::from(b) << (k % 8 * 8);
@@ -345,7 +345,7 @@ impl RowState {
             let bitmap = r.byte()? != 0;
             let (blocks, len) = Blocks::parse(r.rest(), bitmap, n)?;
             state.walk::<(), false>(&blocks, &mut ());
-            r.take(len)?;
+            r.slice(len)?;
         }
         if r.rest().is_empty() {
             Ok(state)
@@ -355,33 +355,33 @@ impl RowState {
     }
 }
 
-/// Returns a mask of the raw lanes of a block.
-pub(crate) fn raw_lanes(exp: &[u8]) -> u32 {
+/// Returns a mask of the raw columns of a block.
+pub(crate) fn raw_mask(exp: &[u8]) -> u32 {
     exp.iter()
         .enumerate()
         .fold(0, |mask, (k, &e)| mask | u32::from(e == RAW) << k)
 }
 
 /// The columns of one block.
-struct Lanes<'a> {
+struct BlockState<'a> {
     last: &'a mut [i64],
     exp: &'a [u8],
     order: &'a [u16],
 }
 
-impl Lanes<'_> {
+impl BlockState<'_> {
     #[inline]
     fn move_all<C: Cells + ?Sized, const BACK: bool>(
         self,
         plain: bool,
-        z: &[u64; LANES],
+        z: &[u64; BLOCK_COLUMNS],
         cells: &mut C,
     ) {
         let Self { last, exp, order } = self;
         for (((last, &exp), &column), &z) in last.iter_mut().zip(exp).zip(order).zip(z) {
             step::<BACK>(last, exp, difference(z, plain, exp));
             if C::WANTED {
-                cells.set(column, from_lane(*last, exp));
+                cells.set(column, to_float(*last, exp));
             }
         }
     }
@@ -391,7 +391,7 @@ impl Lanes<'_> {
         self,
         mut mask: u32,
         plain: bool,
-        z: &[u64; LANES],
+        z: &[u64; BLOCK_COLUMNS],
         cells: &mut C,
     ) {
         let mut slot = 0;
@@ -405,7 +405,7 @@ impl Lanes<'_> {
             );
             slot += 1;
             if C::WANTED {
-                cells.set(self.order[k], from_lane(self.last[k], self.exp[k]));
+                cells.set(self.order[k], to_float(self.last[k], self.exp[k]));
             }
         }
     }

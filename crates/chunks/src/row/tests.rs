@@ -42,7 +42,7 @@ fn encode(rows: &[Plain], key_every: usize) -> (RowEncoder, Vec<Vec<u8>>) {
         let mut present = vec![0u64; row.cells.len().div_ceil(64)];
         let (mut stale, mut histograms) = (vec![], vec![]);
         for (c, v) in row.cells.iter().enumerate() {
-            match cell::Cell::of(*v) {
+            match cell::Cell::decode(*v) {
                 cell::Cell::Float(_) => present[c / 64] |= 1 << (c % 64),
                 cell::Cell::Stale => stale.push(c as u32),
                 cell::Cell::Histogram(i) => {
@@ -143,7 +143,7 @@ fn check_picked(cells: &[f64], row: &Plain, wanted: &[u32], r: usize) {
     for (&got, &c) in cells.iter().zip(wanted) {
         let want = row.cells.get(c as usize).copied().unwrap_or(ABSENT);
         let both_histograms = matches!(
-            (cell::Cell::of(got), cell::Cell::of(want)),
+            (cell::Cell::decode(got), cell::Cell::decode(want)),
             (cell::Cell::Histogram(_), cell::Cell::Histogram(_))
         );
         let same = both_histograms || got.to_bits() == want.to_bits();
@@ -266,7 +266,7 @@ proptest! {
 /// Found by `every_shape_comes_back`: at a key row a raw column returned to integers with the value 0, which needs
 /// no difference, so decoders kept the previous row's cell.
 #[test]
-fn a_column_that_leaves_the_raw_lane_for_zero_shows_zero() {
+fn a_column_that_leaves_raw_bits_for_zero_shows_zero() {
     let row = |r: i64, v: f64| Plain {
         time_ms: r,
         cells: vec![v],
@@ -316,7 +316,7 @@ fn whole_targets_come_and_go() {
 }
 
 #[test]
-fn one_missing_series_costs_little_and_leaves_its_lane_alone() {
+fn one_missing_series_costs_little_and_leaves_its_column_alone() {
     let mut rows: Vec<Plain> = vec![];
     for r in 0..40i64 {
         let cells = (0..588).map(|c| (c * 1000 + r * 3) as f64).collect();
@@ -421,7 +421,7 @@ fn matrices_hold_the_rows_in_either_direction_and_layout() {
         .decode_backward(encoder.state().clone(), newest_first, 10)
         .expect("valid");
     assert_eq!(forward.times_ms()[10..], *backward.times_ms());
-    let histogram = |m: &RowMatrix<'_>, v: f64| match cell::Cell::of(v) {
+    let histogram = |m: &RowMatrix<'_>, v: f64| match cell::Cell::decode(v) {
         cell::Cell::Histogram(i) => Some(m.histograms()[i as usize].to_vec()),
         _ => None,
     };

@@ -3,8 +3,8 @@
 //! Invariant: a parsed [`RowView`] can be applied or undone without reading beyond its bytes.
 
 use super::blocks::Blocks;
-use super::lane::Switch;
 use super::order::{order_len, read_order};
+use super::switch::Switch;
 use super::{MAX_COLUMNS, event, flag};
 use crate::bits::{Reader, put_varint};
 use crate::error::ChunkError;
@@ -133,12 +133,12 @@ impl<'a> Rare<'a> {
         let mut rare = Self::default();
         if flags & flag::KEY != 0 {
             let len = r.count(r.rest().len(), "snapshot length")?;
-            rare.snapshot = Some(r.take(len)?);
+            rare.snapshot = Some(r.slice(len)?);
         }
         let (before, columns) = rare.columns(flags, r, known)?;
         if flags & flag::ORDER != 0 {
             let offset = r.offset();
-            rare.order = Some(read_order(r.take(order_len(columns))?, columns, offset)?);
+            rare.order = Some(read_order(r.slice(order_len(columns))?, columns, offset)?);
         }
         if flags & flag::PRESENCE != 0 {
             rare.toggles = Some(Toggles::read(r, columns)?);
@@ -147,7 +147,7 @@ impl<'a> Rare<'a> {
             rare.events = Some(Events::read(r, columns)?);
         }
         if flags & flag::SWITCHES != 0 {
-            let count = r.count(columns, "lane switch count")?;
+            let count = r.count(columns, "exponent switch count")?;
             let mut after = 0;
             for _ in 0..count {
                 let switch = Switch::read(r, after, columns)?;
@@ -183,7 +183,7 @@ impl<'a> Rare<'a> {
 
 impl<'a> Toggles<'a> {
     /// Appends the set bits of `words` (`columns` bits) in the shorter form.
-    pub(crate) fn put(words: &[u64], columns: usize, out: &mut Vec<u8>) {
+    pub(crate) fn put_words(words: &[u64], columns: usize, out: &mut Vec<u8>) {
         let start = out.len();
         let list: Vec<u32> = set_bits(words).collect();
         put_varint(out, (list.len() as u64) << 1);
@@ -205,7 +205,7 @@ impl<'a> Toggles<'a> {
                 bitmap: &[],
             });
         }
-        let bitmap = r.take(columns.div_ceil(8))?;
+        let bitmap = r.slice(columns.div_ceil(8))?;
         let spare = bitmap.len() * 8 - columns;
         if bitmap
             .last()
@@ -260,7 +260,7 @@ impl<'a> ColumnList<'a> {
 
 impl<'a> Events<'a> {
     /// Appends the events of a row, if any. Returns whether anything was written.
-    pub(crate) fn put(
+    pub(crate) fn put_events(
         gone_are_stale: bool,
         stale: &[u32],
         histograms: &[(u32, &[u8])],
@@ -319,7 +319,7 @@ impl<'a> Events<'a> {
             for _ in 0..count {
                 next = next_column(r, next, columns)? + 1;
                 let len = r.count(bytes.len(), "histogram length")?;
-                r.take(len)?;
+                r.slice(len)?;
             }
             histograms = Histograms {
                 count,
@@ -343,7 +343,7 @@ impl<'a> Histograms<'a> {
             let c = next_column(&mut r, next, MAX_COLUMNS).ok()?;
             next = c + 1;
             let len = r.count(usize::MAX, "histogram length").ok()?;
-            Some((c, r.take(len).ok()?))
+            Some((c, r.slice(len).ok()?))
         })
     }
 }

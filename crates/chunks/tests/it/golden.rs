@@ -79,7 +79,7 @@ fn committed_rows_decode() {
 }
 
 fn shift(cell: f64, first: u32) -> f64 {
-    match narthex_model::cell::Cell::of(cell) {
+    match narthex_model::cell::Cell::decode(cell) {
         narthex_model::cell::Cell::Histogram(i) => narthex_model::cell::histogram(i + first),
         _ => cell,
     }

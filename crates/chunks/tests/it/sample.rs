@@ -109,7 +109,7 @@ pub(crate) fn encode_rows(sample: &Sample) -> Vec<Vec<u8>> {
         let mut present = vec![0u64; cells.len().div_ceil(64)];
         let (mut stale, mut histograms) = (vec![], vec![]);
         for (c, v) in cells.iter().enumerate() {
-            match cell::Cell::of(*v) {
+            match cell::Cell::decode(*v) {
                 cell::Cell::Float(_) => present[c / 64] |= 1 << (c % 64),
                 cell::Cell::Stale => stale.push(c as u32),
                 cell::Cell::Absent => {}
@@ -140,7 +140,7 @@ pub(crate) fn column(sample: &Sample, c: usize) -> (Vec<f64>, Vec<&[u8]>) {
     let mut histograms = vec![];
     let cells = sample.rows.iter().map(|row| {
         let cell = row.get(c).copied().unwrap_or(ABSENT);
-        match cell::Cell::of(cell) {
+        match cell::Cell::decode(cell) {
             cell::Cell::Histogram(i) => {
                 histograms.push(sample.histograms[i as usize].as_slice());
                 cell::histogram(histograms.len() as u32 - 1)

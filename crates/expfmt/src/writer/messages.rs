@@ -237,7 +237,7 @@ impl MetricPlan {
     fn write_histogram(&self, frame: &Frame, out: &mut Vec<u8>) -> Option<ColumnId> {
         let native = self.value.and_then(|column| {
             let value = *frame.values().get(column.index())?;
-            match Cell::of(value) {
+            match Cell::decode(value) {
                 Cell::Histogram(at) if frame.present().contains(column.index()) => {
                     Some((column, frame.histograms().get(at as usize)?))
                 }

@@ -196,7 +196,7 @@ fn messages_read_back_as_they_were() {
             .map(|at| {
                 let id = ColumnId(at as u32);
                 let family = frame.schema().family(id);
-                let value = match narthex_model::cell::Cell::of(frame.values()[at]) {
+                let value = match narthex_model::cell::Cell::decode(frame.values()[at]) {
                     narthex_model::cell::Cell::Histogram(h) => {
                         format!("{:?}", frame.histograms()[h as usize])
                     }

@@ -13,7 +13,7 @@ fn parser(options: impl FnOnce(&mut ParseOptions)) -> Parser {
 fn shown(frame: &Frame) -> Vec<String> {
     let line = |at: usize| {
         let column = ColumnId(at as u32);
-        let value = match Cell::of(frame.values()[at]) {
+        let value = match Cell::decode(frame.values()[at]) {
             Cell::Histogram(h) => frame.histograms()[h as usize].test_notation(),
             _ => frame.values()[at].to_string(),
         };

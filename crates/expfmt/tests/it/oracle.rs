@@ -177,7 +177,7 @@ fn sample(frame: &Frame, column: ColumnId) -> String {
         .map(|(_, ms)| *ms)
         .next();
     let time_ms = Some(frame.time_of(column)).filter(|time| *time != frame.time_ms());
-    let value = match Cell::of(frame.values()[column.index()]) {
+    let value = match Cell::decode(frame.values()[column.index()]) {
         Cell::Histogram(at) => json!({ "histogram": histogram(&frame.histograms()[at as usize]) }),
         _ => json!({ "value": bits(frame.values()[column.index()]) }),
     };

@@ -18,7 +18,7 @@ fn native(options: &mut ParseOptions) {
 fn shown(frame: &Frame) -> Vec<String> {
     let line = |at: usize| {
         let column = narthex_model::ColumnId(at as u32);
-        let value = match Cell::of(frame.values()[at]) {
+        let value = match Cell::decode(frame.values()[at]) {
             Cell::Histogram(h) => frame.histograms()[h as usize].test_notation(),
             _ => frame.values()[at].to_string(),
         };

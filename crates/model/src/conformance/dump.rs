@@ -153,7 +153,7 @@ fn read_both_ways(batch: &dyn Batch, range: TimeRange, ctx: &Context) -> Tile {
                 !tile
                     .cells
                     .iter()
-                    .any(|cell| matches!(Cell::of(*cell), Cell::Histogram(_))),
+                    .any(|cell| matches!(Cell::decode(*cell), Cell::Histogram(_))),
                 "facts are true"
             );
         }
@@ -187,7 +187,7 @@ fn check_last(batch: &dyn Batch, tile: &Tile, range: TimeRange, ctx: &Context) {
             let samples = samples_of(tile, at);
             let expected = samples.iter().rfind(|(time_ms, ..)| *time_ms <= max_ms);
             let shown = found.as_ref().map(|last| {
-                let sampled = match (&last.histogram, Cell::of(last.cell)) {
+                let sampled = match (&last.histogram, Cell::decode(last.cell)) {
                     (Some(histogram), _) => Sampled::Histogram(Arc::clone(histogram)),
                     (None, Cell::Stale) => Sampled::Stale,
                     (None, _) => Sampled::Float(last.cell.to_bits()),
@@ -208,7 +208,7 @@ fn samples_of(tile: &Tile, series: usize) -> Vec<(i64, Sampled, i64)> {
     let mut samples = Vec::new();
     for (row, time_ms) in tile.times_ms.iter().enumerate() {
         let at = tile.at(row, series);
-        let sampled = match Cell::of(tile.cells[at]) {
+        let sampled = match Cell::decode(tile.cells[at]) {
             Cell::Absent => continue,
             Cell::Stale => Sampled::Stale,
             Cell::Histogram(index) => {

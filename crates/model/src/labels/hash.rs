@@ -20,7 +20,7 @@ impl LabelHash {
 
     /// Returns the hash of one label.
     #[must_use]
-    pub fn of(name: &str, value: &str) -> Self {
+    pub fn of_label(name: &str, value: &str) -> Self {
         let (low, high) = seeds();
         let half = |seed: &foldhash::quality::RandomState| {
             let mut hasher = seed.build_hasher();

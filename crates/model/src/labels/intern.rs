@@ -89,7 +89,7 @@ pub fn sweep() {
 }
 
 pub(crate) fn label(name_text: &str, value: &str) -> Label {
-    let hash = LabelHash::of(name_text, value);
+    let hash = LabelHash::of_label(name_text, value);
     let shard = shard_of(&tables().labels, hash);
     let mut entries = shard.lock();
     let same =

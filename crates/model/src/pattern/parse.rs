@@ -51,13 +51,13 @@ struct Atom {
     text: String,
     /// Product of the repetition counts of the innermost part.
     repeats: u32,
-    kind: Kind,
+    kind: AtomKind,
     exact: Option<Vec<String>>,
     cost_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum AtomKind {
     Plain,
     /// Already repeated: needs a group around it to be repeated again.
     Repeated,
@@ -150,7 +150,7 @@ impl Atom {
         Self {
             text: text.into(),
             repeats: 1,
-            kind: Kind::Plain,
+            kind: AtomKind::Plain,
             exact: None,
             cost_bytes,
         }
@@ -167,7 +167,7 @@ impl Atom {
         }
     }
 
-    fn assertion(text: &str, kind: Kind) -> Self {
+    fn assertion(text: &str, kind: AtomKind) -> Self {
         Self {
             kind,
             ..Self::new(text, cost::ASSERTION)
@@ -197,11 +197,15 @@ impl Branch {
     /// Joins an atom; `outermost` means that the branch begins and ends where the whole pattern does.
     fn join(&mut self, atom: Atom, outermost: bool, copied: &mut usize) {
         // Anchors at the ends of a whole match are redundant; elsewhere they rule out a list of texts.
-        let kind = if outermost { atom.kind } else { Kind::Plain };
-        self.begins.get_or_insert(kind == Kind::Begin);
+        let kind = if outermost {
+            atom.kind
+        } else {
+            AtomKind::Plain
+        };
+        self.begins.get_or_insert(kind == AtomKind::Begin);
         self.exact = match kind {
-            Kind::Begin if !self.has_text && !self.ends => self.exact.take(),
-            Kind::End => self.exact.take(),
+            AtomKind::Begin if !self.has_text && !self.ends => self.exact.take(),
+            AtomKind::End => self.exact.take(),
             _ if self.ends => None,
             _ => {
                 self.has_text = true;
@@ -209,7 +213,7 @@ impl Branch {
                 exact.and_then(|(left, right)| product(left, right, copied))
             }
         };
-        self.ends = kind == Kind::End;
+        self.ends = kind == AtomKind::End;
         self.repeats = self.repeats.max(atom.repeats);
         self.cost_bytes = self.cost_bytes.saturating_add(atom.cost_bytes);
         self.text.push_str(&atom.text);
@@ -253,7 +257,7 @@ impl Group {
             self.ended = Some(Atom {
                 text,
                 repeats: branch.repeats,
-                kind: Kind::Plain,
+                kind: AtomKind::Plain,
                 exact: branch.exact,
                 cost_bytes: branch.cost_bytes,
             });
@@ -313,8 +317,8 @@ impl<'a> Parser<'a> {
                         repeated = Some(before);
                     }
                 },
-                '^' => self.anchor(1, r"\A", "(?m:^)", Kind::Begin),
-                '$' => self.anchor(1, r"\z", "(?m:$)", Kind::End),
+                '^' => self.anchor(1, r"\A", "(?m:^)", AtomKind::Begin),
+                '$' => self.anchor(1, r"\z", "(?m:$)", AtomKind::End),
                 '.' => {
                     self.skip(1);
                     let any = if self.flags.dot_newline {
@@ -353,10 +357,10 @@ impl<'a> Parser<'a> {
         self.push(Atom::literal(c, self.flags.fold));
     }
 
-    fn anchor(&mut self, bytes: usize, text: &str, line: &str, kind: Kind) {
+    fn anchor(&mut self, bytes: usize, text: &str, line: &str, kind: AtomKind) {
         self.skip(bytes);
         self.push(if self.flags.multiline {
-            Atom::assertion(line, Kind::Plain)
+            Atom::assertion(line, AtomKind::Plain)
         } else {
             Atom::assertion(text, kind)
         });
@@ -422,14 +426,14 @@ impl<'a> Parser<'a> {
             atom.cost_bytes = atom.cost_bytes.saturating_mul(copies);
         }
         atom.cost_bytes = atom.cost_bytes.saturating_add(cost::REPETITION);
-        if atom.kind == Kind::Repeated {
+        if atom.kind == AtomKind::Repeated {
             atom.text = format!("(?:{})", atom.text);
         }
         atom.text.push_str(&operator);
         if lazy {
             atom.text.push('?');
         }
-        atom.kind = Kind::Repeated;
+        atom.kind = AtomKind::Repeated;
         if operator == "?" {
             if let Some(exact) = &mut atom.exact {
                 exact.push(String::new());
@@ -521,11 +525,11 @@ impl<'a> Parser<'a> {
         match start.as_bytes().get(1) {
             Some(b'A') => {
                 self.skip(2);
-                self.push(Atom::assertion(r"\A", Kind::Begin));
+                self.push(Atom::assertion(r"\A", AtomKind::Begin));
             }
             Some(b'z') => {
                 self.skip(2);
-                self.push(Atom::assertion(r"\z", Kind::End));
+                self.push(Atom::assertion(r"\z", AtomKind::End));
             }
             Some(b'b') => {
                 self.skip(2);

@@ -217,7 +217,7 @@ impl Budget {
     /// # Errors
     /// Fails, taking nothing, when a level would exceed its limit.
     pub fn lease(&self, bytes: u64) -> Result<Lease, OverBudget> {
-        self.take(bytes)?;
+        self.charge(bytes)?;
         Ok(Lease {
             budget: self.clone(),
             bytes,
@@ -257,8 +257,8 @@ impl Budget {
         &self.0.name
     }
 
-    fn take(&self, bytes: u64) -> Result<(), OverBudget> {
-        let taken = self.take_below(bytes, u64::MAX);
+    fn charge(&self, bytes: u64) -> Result<(), OverBudget> {
+        let taken = self.charge_below(bytes, u64::MAX);
         if taken.is_err() {
             self.count_refusal();
         }
@@ -266,7 +266,7 @@ impl Budget {
     }
 
     /// Takes `bytes` unless that fills this level beyond `reach_bytes`.
-    fn take_below(&self, bytes: u64, reach_bytes: u64) -> Result<(), OverBudget> {
+    fn charge_below(&self, bytes: u64, reach_bytes: u64) -> Result<(), OverBudget> {
         let level = &*self.0;
         let limit_bytes = level.limit_bytes.min(reach_bytes);
         let update = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
@@ -284,7 +284,7 @@ impl Budget {
             false => level.reach_bytes,
         };
         if let Some(parent) = &level.parent
-            && let Err(error) = parent.take_below(bytes, reach_bytes)
+            && let Err(error) = parent.charge_below(bytes, reach_bytes)
         {
             level.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(error);
@@ -339,7 +339,7 @@ impl Lease {
     /// # Errors
     /// Fails, keeping what it has, when a level would exceed its limit.
     pub fn grow(&mut self, bytes: u64) -> Result<(), OverBudget> {
-        self.budget.take(bytes)?;
+        self.budget.charge(bytes)?;
         self.bytes += bytes;
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::{
     Batch, Stop, StopReason,
-    overlay::{Layer, Overlay},
+    merged_batch::{Layer, MergedBatch},
 };
 use crate::labels::LabelHash;
 use std::{collections::HashMap, sync::Arc};
@@ -99,6 +99,6 @@ impl Merged {
         }
         let layers = self.sources.into_iter();
         let layers = layers.map(|(batch, series)| Layer::chosen(batch, series));
-        Arc::new(Overlay::new(layers.collect(), 0))
+        Arc::new(MergedBatch::new(layers.collect(), 0))
     }
 }

@@ -1,6 +1,6 @@
 //! The contract between what stores samples and what queries them.
 //!
-//! Reading: [`Store::view`] pins a consistent state; [`View::prepare`] resolves selectors and can estimate their
+//! Reading: [`Store::view`] takes a snapshot; [`View::prepare`] resolves selectors and can estimate their
 //! cost; [`Prepared::batches`] returns, for one selector, batches of series that share a time axis; [`Batch::read`]
 //! decodes cells of a batch into a caller-owned [`Tile`]. There is no iterator per series.
 //!
@@ -15,7 +15,7 @@ mod error;
 mod hash;
 mod listing;
 mod merge;
-mod overlay;
+mod merged_batch;
 mod read;
 mod selector;
 mod stop;
@@ -30,7 +30,7 @@ pub use listing::{
     Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
 };
 pub use merge::unify;
-pub use overlay::{Layer, Overlay};
+pub use merged_batch::{Layer, MergedBatch};
 pub use read::{Batch, Estimate, LastCell, Prepared, Store, View};
 pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
 pub use stop::{Pace, Stop, StopReason};

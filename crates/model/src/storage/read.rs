@@ -14,7 +14,7 @@ use std::{borrow::Cow, sync::Arc};
 
 /// A store of samples.
 pub trait Store: Send + Sync {
-    /// Pins the current state of everything that may overlap `range`; the view does not see later writes.
+    /// Takes a snapshot of everything that may overlap `range`; the view does not see later writes.
     ///
     /// Cheap: reads lists and counts, no samples.
     ///
@@ -213,7 +213,7 @@ pub trait Batch: Send + Sync {
                 .find(|&row| !cell::is_absent(tile.get(row, at)));
             out.push(newest.map(|row| {
                 let value = tile.get(row, at);
-                let histogram = match cell::Cell::of(value) {
+                let histogram = match cell::Cell::decode(value) {
                     cell::Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
                     _ => None,
                 };

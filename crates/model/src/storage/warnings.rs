@@ -36,7 +36,7 @@ impl Warnings {
 
     /// Returns the texts in the order they were added, and clears them.
     #[must_use]
-    pub fn take(&self) -> Vec<String> {
+    pub fn drain(&self) -> Vec<String> {
         let Noted { mut texts, more } = std::mem::take(&mut *self.lock());
         if more {
             texts.push(format!("there are more than these {MOST} warnings"));
@@ -60,10 +60,10 @@ mod tests {
         for text in ["b", "a", "b"] {
             warnings.clone().note(text);
         }
-        assert_eq!(warnings.take(), ["b", "a"]);
-        assert!(warnings.take().is_empty());
+        assert_eq!(warnings.drain(), ["b", "a"]);
+        assert!(warnings.drain().is_empty());
         (0..100).for_each(|n| warnings.note(n.to_string()));
-        let texts = warnings.take();
+        let texts = warnings.drain();
         assert_eq!(texts.len(), MOST + 1);
         assert_eq!(texts[MOST], "there are more than these 20 warnings");
     }

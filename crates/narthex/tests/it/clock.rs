@@ -143,8 +143,12 @@ fn a_clock_that_is_set_while_the_server_runs_loses_nothing() {
     fixture.wait_round(-DAY_MS);
     fixture.set_clock(0);
     fixture.wait_round(0);
-    let loose = "narthex_tsdb_head_loose_samples_appended_total ";
-    assert_eq!(fixture.server.metric(loose), Some(0.0), "rows stayed rows");
+    let out_of_order = "narthex_tsdb_head_out_of_order_samples_appended_total ";
+    assert_eq!(
+        fixture.server.metric(out_of_order),
+        Some(0.0),
+        "rows stayed rows"
+    );
     let pages: Vec<i64> = (1..).map_while(|n| fixture.target.asked_ms(n)).collect();
     let gap_ms = pages.windows(2).map(|pair| pair[1] - pair[0]).max();
     assert!(

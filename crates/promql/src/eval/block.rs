@@ -177,7 +177,7 @@ impl Block {
     }
 
     pub(crate) fn resolve(&self, value: f64) -> Sample<'_> {
-        match Cell::of(value) {
+        match Cell::decode(value) {
             Cell::Histogram(index) => match self.histograms.get(index as usize) {
                 Some(histogram) => Sample::Histogram(histogram),
                 None => Sample::Absent,
@@ -247,7 +247,7 @@ impl Block {
             .expect("fewer than 2^32 histograms fit into memory");
         if !other.histograms.is_empty() {
             for value in &mut other.cells {
-                if let Cell::Histogram(index) = Cell::of(*value) {
+                if let Cell::Histogram(index) = Cell::decode(*value) {
                     *value = cell::histogram(base + index);
                 }
             }

@@ -136,7 +136,7 @@ impl Eval<'_> {
                 .map(|h| cell::canonical(f(h)))
                 .collect();
             for x in &mut block.cells {
-                *x = match cell::Cell::of(*x) {
+                *x = match cell::Cell::decode(*x) {
                     cell::Cell::Histogram(index) => {
                         of.get(index as usize).copied().unwrap_or(ABSENT)
                     }

@@ -196,7 +196,7 @@ fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
         histograms: Vec::new(),
     };
     for (time, x) in tile.times_ms.iter().zip(tile.series_cells(series)) {
-        match Cell::of(*x) {
+        match Cell::decode(*x) {
             Cell::Absent | Cell::Stale => {}
             Cell::Float(x) => raw.floats.push((*time, x)),
             Cell::Histogram(index) => {

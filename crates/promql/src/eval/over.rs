@@ -395,7 +395,7 @@ fn gather(input: &Input<'_>, cells: &[f64], starts: &[i64], samples: &mut Sample
     let mut previous: Option<Arc<Histogram>> = None;
     for (row, value) in cells.iter().enumerate() {
         let start = starts.get(row).copied();
-        match Cell::of(*value) {
+        match Cell::decode(*value) {
             Cell::Absent | Cell::Stale => {}
             Cell::Float(x) => samples.floats.push(row, input.times_ms[row], x, start),
             Cell::Histogram(index) => {

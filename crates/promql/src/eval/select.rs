@@ -193,7 +193,7 @@ fn newest(
             continue;
         };
         #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-        let value = match (wanted, Cell::of(cells[row])) {
+        let value = match (wanted, Cell::decode(cells[row])) {
             (Wanted::Value | Wanted::TimeMs, Cell::Histogram(index)) => {
                 block.dense = false;
                 // Most steps have the same histogram as the one before.
@@ -237,7 +237,7 @@ fn histogram_at(
     let previous = cells[..row]
         .iter()
         .rev()
-        .find_map(|value| match Cell::of(*value) {
+        .find_map(|value| match Cell::decode(*value) {
             Cell::Histogram(index) => tile.histograms.get(index as usize),
             _ => None,
         });

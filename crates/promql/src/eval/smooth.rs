@@ -87,7 +87,7 @@ impl Eval<'_> {
 fn gather(tile: &Tile, series: usize) -> Samples {
     let mut samples = Samples::default();
     for (row, value) in tile.series_cells(series).iter().enumerate() {
-        match Cell::of(*value) {
+        match Cell::decode(*value) {
             Cell::Absent | Cell::Stale => {}
             Cell::Float(x) => samples.floats.push(row, tile.times_ms[row], x, None),
             Cell::Histogram(index) => {

@@ -82,7 +82,7 @@ pub(crate) fn samples_of(store: &dyn Store, metric: &str) -> BTreeMap<String, Ve
                 .iter()
                 .enumerate()
                 .filter_map(|(row, time_ms)| {
-                    let shown = match Cell::of(tile.get(row, series)) {
+                    let shown = match Cell::decode(tile.get(row, series)) {
                         Cell::Absent => return None,
                         Cell::Stale => "stale".to_owned(),
                         Cell::Float(value) => value.to_string(),

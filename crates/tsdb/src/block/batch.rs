@@ -276,7 +276,7 @@ impl<'b> ColumnReader<'b> {
             return Ok(true);
         }
         for value in &mut cells[rows.clone()] {
-            if let Cell::Histogram(index) = Cell::of(*value) {
+            if let Cell::Histogram(index) = Cell::decode(*value) {
                 let histogram = decode_histogram(histograms[index as usize]).map_err(corrupt)?;
                 *value = cell::histogram(
                     u32::try_from(tile.histograms.len())

@@ -92,7 +92,7 @@ impl Footer {
     /// Returns the bytes that end a file: the footer and its tail.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.meta.put(&mut out);
+        self.meta.encode_into(&mut out);
         put_varint(&mut out, self.sections.len() as u64);
         for section in &self.sections {
             out.push(section.kind);

@@ -51,7 +51,7 @@ fn mend(bytes: &mut Vec<u8>) {
 fn read(bytes: Vec<u8>) {
     let io = FaultyIo::new();
     let path = Path::new("/blocks/fuzzed.block");
-    io.put(path, bytes);
+    io.put_file(path, bytes);
     let cache = Arc::new(BlockCache::new(1 << 20));
     let Ok(block) = Block::open(&io, path, &cache) else {
         return;

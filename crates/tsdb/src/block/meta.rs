@@ -80,7 +80,7 @@ impl BlockMeta {
     }
 
     /// Appends everything but `bytes`, which is the file's own length.
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.id.0.to_le_bytes());
         put_signed(out, self.min_time_ms);
         put_signed(out, self.max_time_ms);

@@ -134,7 +134,7 @@ impl Page {
             }
             let mut group = [0u64; GROUP];
             unpack(
-                r.take(packed_len(count, width))?,
+                r.slice(packed_len(count, width))?,
                 width,
                 &mut group[..count],
             )

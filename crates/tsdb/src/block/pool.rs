@@ -195,7 +195,7 @@ mod tests {
         ));
         let files = (0..10).map(|at| {
             let path = path(at);
-            disk.put(&path, vec![at; 3]);
+            disk.put_file(&path, vec![at; 3]);
             pool.open(&path).unwrap()
         });
         let files = files.collect();
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(first_byte(&files[0]).unwrap(), 0);
         disk.rename(&path(1), &with_suffix(&path(1), GONE)).unwrap();
         assert_eq!(first_byte(&files[1]).unwrap(), 1);
-        disk.put(&path(2), vec![77; 3]);
+        disk.put_file(&path(2), vec![77; 3]);
         let error = first_byte(&files[2]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         disk.remove(&path(3)).unwrap();

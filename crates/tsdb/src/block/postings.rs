@@ -158,7 +158,7 @@ fn add_gaps(
         if width > 32 {
             return Err(r.malformed("width"));
         }
-        let packed = r.take(packed_len(gaps.len(), width))?;
+        let packed = r.slice(packed_len(gaps.len(), width))?;
         unpack(packed, width, gaps).map_err(|_| r.malformed("gaps"))?;
         for gap in &*gaps {
             next += gap;

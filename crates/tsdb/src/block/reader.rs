@@ -103,7 +103,7 @@ impl Block {
         damage: &Arc<DamageLog>,
     ) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        if let Some(Ok(bad)) = bad_header.map(|error| Damage::of(error.into())) {
+        if let Some(Ok(bad)) = bad_header.map(|error| Damage::from_error(error.into())) {
             damage.note(&bad);
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Block {
     /// # Errors
     /// Returns errors other than damage.
     pub(crate) fn leave_out(&self, error: StorageError, ctx: &Context) -> Result<(), StorageError> {
-        let damage = Damage::of_unreadable(error)?;
+        let damage = Damage::from_unreadable(error)?;
         ctx.warnings
             .note(format!("{damage}; what was there is left out"));
         self.damage.note(&damage);
@@ -140,7 +140,7 @@ impl Block {
     /// # Errors
     /// Returns errors other than damage.
     pub(crate) fn note(&self, error: StorageError) -> Result<(), StorageError> {
-        self.damage.note(&Damage::of(error)?);
+        self.damage.note(&Damage::from_error(error)?);
         Ok(())
     }
 

@@ -334,7 +334,7 @@ impl<'b> Resolver<'b> {
         let dictionary = block.dictionary(index)?;
         dictionary
             .each(&used, &mut |id, name, value| {
-                of_pair.insert(id, LabelHash::of(name, value));
+                of_pair.insert(id, LabelHash::of_label(name, value));
             })
             .map_err(|bad| block.malformed(&index.dictionary, &bad))?;
         let mut hashes = Vec::with_capacity(sets.len());

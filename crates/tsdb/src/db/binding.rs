@@ -8,7 +8,7 @@ use crate::head::{
     Bound,
     append::{FrameAppend, NOWHERE, Scratch, SlotMap},
     exemplars::Entry,
-    loose::Value,
+    out_of_order::Value,
 };
 use narthex_model::{
     ColumnId, Frame, Schema,
@@ -26,7 +26,7 @@ pub(super) struct DbBinding {
 
 impl DbBinding {
     pub(super) fn new(inner: Arc<Inner>, schema: &Schema) -> Self {
-        let now_ms = inner.ground.clock.now_ms();
+        let now_ms = inner.context.clock.now_ms();
         let guard = inner.wal.guard("binding a schema");
         let bound = Some(inner.head.bind(schema, now_ms));
         drop(guard);
@@ -59,7 +59,7 @@ impl Binding for DbBinding {
         self.ask_again();
         let appended = self.try_append(frame);
         if appended.is_err() && !frame.stale().is_empty() {
-            self.inner.owed.keep(frame);
+            self.inner.pending_stale.keep(frame);
         }
         Ok(appended?)
     }
@@ -92,7 +92,7 @@ impl DbBinding {
         let inner = &*self.inner;
         let _guard = inner.wal.guard("storing a row");
         if bound.strip.is_ahead(frame.time_ms(), limits.now_ms) {
-            // Rows only go forward: in the old strip, all samples would be loose until its times are reached.
+            // Rows only go forward: in the old strip, all samples would be out of order until its times are reached.
             bound = inner.head.replace(bound, &self.schema);
         }
         let bound = self.bound.insert(bound);
@@ -126,7 +126,10 @@ impl DbBinding {
         bound.new_families.clear();
         keep_exemplars(inner, &self.schema, &bound.map, frame);
         inner.metrics.rows_appended.inc();
-        inner.metrics.loose_appended.inc_by(self.scratch.loose());
+        inner
+            .metrics
+            .out_of_order_appended
+            .inc_by(self.scratch.out_of_order());
         inner.count(outcome);
         Ok(outcome)
     }

@@ -76,7 +76,7 @@ pub(super) struct Opened {
 }
 
 /// Directory of the blocks, with everything needed to read them.
-pub(super) struct Shelf<'a> {
+pub(super) struct BlockDir<'a> {
     pub(super) io: &'a dyn Io,
     pub(super) root: &'a Path,
     pub(super) pool: &'a Arc<FilePool>,
@@ -93,8 +93,11 @@ impl BlockSet {
     /// # Errors
     /// Fails when the directory cannot be read or changed, a block is of a newer version, or descriptors run out:
     /// their lack does not make a block unreadable.
-    pub(super) fn open(shelf: &Shelf<'_>, listed: Option<&[Listed]>) -> Result<Opened, TsdbError> {
-        let Shelf { io, root, .. } = *shelf;
+    pub(super) fn open(
+        block_dir: &BlockDir<'_>,
+        listed: Option<&[Listed]>,
+    ) -> Result<Opened, TsdbError> {
+        let BlockDir { io, root, .. } = *block_dir;
         let dir = dir_of(root);
         io.create_dir_all(&dir).map_err(io_error(&dir, "create"))?;
         let names = io.list(&dir).map_err(io_error(&dir, "list"))?;
@@ -118,7 +121,7 @@ impl BlockSet {
                 io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
             }
             found.blocks.remove(name);
-            set.open_one(shelf, listed, path)?;
+            set.open_one(block_dir, listed, path)?;
         }
         let leftover = |names: &BTreeSet<String>, suffix: &str| {
             let paths = names
@@ -134,10 +137,10 @@ impl BlockSet {
             io,
             root,
             dir: &dir,
-            pool: shelf.pool,
-            cache: shelf.cache,
-            damage: shelf.damage,
-            metrics: shelf.metrics,
+            pool: block_dir.pool,
+            cache: block_dir.cache,
+            damage: block_dir.damage,
+            metrics: block_dir.metrics,
             notices: Vec::new(),
         };
         if listed.is_none() {
@@ -153,7 +156,7 @@ impl BlockSet {
             adoption.quarantine(name, "its name is no block's")?;
         }
         let quarantined = super::adopt::quarantined(io, root);
-        shelf.metrics.quarantined.set(quarantined as f64);
+        block_dir.metrics.quarantined.set(quarantined as f64);
         Ok(Opened {
             set,
             is_changed,
@@ -164,11 +167,11 @@ impl BlockSet {
 
     fn open_one(
         &mut self,
-        shelf: &Shelf<'_>,
+        block_dir: &BlockDir<'_>,
         listed: Listed,
         path: PathBuf,
     ) -> Result<(), TsdbError> {
-        let error = match Block::open_in(shelf.pool, &path, shelf.cache, shelf.damage) {
+        let error = match Block::open_in(block_dir.pool, &path, block_dir.cache, block_dir.damage) {
             Ok(block) => {
                 self.push(Arc::new(block));
                 return Ok(());
@@ -183,8 +186,8 @@ impl BlockSet {
             }
             Err(error) => error,
         };
-        let bytes = shelf.io.open(&path).and_then(|file| file.len_bytes());
-        let damage = Damage::of(error.into()).unwrap_or_else(|error| Damage {
+        let bytes = block_dir.io.open(&path).and_then(|file| file.len_bytes());
+        let damage = Damage::from_error(error.into()).unwrap_or_else(|error| Damage {
             path,
             offset: 0,
             detail: error.to_string(),
@@ -269,7 +272,7 @@ impl BlockSet {
         let mut listed = self.listed();
         let is_source = |listed: &Listed| names.contains(&listed.name);
         let at = listed.iter().position(is_source).unwrap_or(listed.len());
-        listed.insert(at, Listed::of(merged));
+        listed.insert(at, Listed::new(merged));
         listed.retain(|listed| !is_source(listed));
         listed
     }
@@ -306,7 +309,7 @@ impl BlockSet {
 
     /// Returns the list for a manifest whose marks do not rely on the unreadable blocks.
     pub(super) fn listed(&self) -> Vec<Listed> {
-        let open = self.blocks.iter().map(|block| Listed::of(block.meta()));
+        let open = self.blocks.iter().map(|block| Listed::new(block.meta()));
         let lost = self.unreadable.iter().map(|block| Listed {
             given_up: true,
             ..block.listed.clone()

@@ -32,7 +32,7 @@ struct State {
     unnamed: Vec<PathBuf>,
     doomed: Vec<Doomed>,
     /// Whether the manifest on disk may still list doomed files, because it could not be written.
-    manifest_owed: bool,
+    manifest_pending: bool,
 }
 
 /// A file of a block that no longer counts.
@@ -57,10 +57,10 @@ impl Doomed {
 
 impl Files {
     /// Returns the state for a start whose manifest lists blocks marked as gone.
-    pub(super) fn of_gone(paths: Vec<PathBuf>) -> Self {
+    pub(super) fn with_gone(paths: Vec<PathBuf>) -> Self {
         let files = Self::default();
         if !paths.is_empty() {
-            files.owe_manifest();
+            files.set_manifest_pending();
             files.doom_paths(paths);
         }
         for doomed in &mut files.lock().doomed {
@@ -103,8 +103,8 @@ impl Files {
     }
 
     /// Records that the manifest on disk may list doomed files.
-    pub(super) fn owe_manifest(&self) {
-        self.lock().manifest_owed = true;
+    pub(super) fn set_manifest_pending(&self) {
+        self.lock().manifest_pending = true;
     }
 
     /// Reports whether a temporary file belongs to a block that counts or may count.
@@ -116,12 +116,12 @@ impl Files {
 }
 
 impl Inner {
-    /// Publishes the staged manifest, and with it the blocks that it lists under their temporary names.
+    /// Publishes the written manifest, and with it the blocks that it lists under their temporary names.
     ///
     /// # Errors
     /// Fails when it is uncertain which manifest counts: until another is published, neither side's files are removed.
     pub(super) fn publish(&self, metas: &[BlockMeta]) -> Result<(), TsdbError> {
-        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let (io, root) = (&*self.context.io, &self.context.options.path);
         let dir = dir_of(root);
         let paths = metas.iter().map(|meta| dir.join(meta.file_name()));
         let paths: Vec<PathBuf> = paths.collect();
@@ -143,7 +143,7 @@ impl Inner {
     /// # Errors
     /// Fails when a file cannot be renamed or removed; the next call retries.
     pub(super) fn settle_files(&self) -> Result<(), TsdbError> {
-        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let (io, root) = (&*self.context.io, &self.context.options.path);
         let dir = dir_of(root);
         let mut state = self.files.lock();
         let mut named = false;
@@ -160,7 +160,7 @@ impl Inner {
             rename(io, &doomed.path, &with_suffix(&doomed.path, GONE))?;
             (doomed.renamed, renamed) = (true, true);
         }
-        if state.manifest_owed {
+        if state.manifest_pending {
             if renamed {
                 // Before the bytes go, so that a start can see why they are gone.
                 io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
@@ -178,7 +178,7 @@ impl Inner {
             drop(state);
             self.manifest_with(&[], &[]).write(io, root)?;
             state = self.files.lock();
-            state.manifest_owed = false;
+            state.manifest_pending = false;
         }
         let mut failed = None;
         state.doomed.retain(|doomed| {

@@ -1,7 +1,7 @@
 //! Writing strips into blocks, a little at a time.
 //!
-//! A job takes the sealed segments and loose samples of the strips that are due, encodes them within a time budget per
-//! call, and becomes visible at once at its end: blocks and marks in one manifest.
+//! A job takes the sealed row chunks and out-of-order samples of the strips that are due, encodes them within a time
+//! budget per call, and becomes visible at once at its end: blocks and marks in one manifest.
 //!
 //! **Invariant:** blocks always hold a prefix of a strip; memory is released only after the manifest that names
 //! the blocks is durable and no view needs the memory.
@@ -10,7 +10,10 @@ use super::blocks::dir_of;
 use crate::{
     block::{BlockId, BlockMeta, BlockWriter, ColumnInput, MAX_ROWS, SeriesExemplar},
     error::TsdbError,
-    head::{exemplars::Entry, loose::Value, read::decode_segment, segment::Segment, strip::Strip},
+    head::{
+        exemplars::Entry, out_of_order::Value, read::decode_row_chunk, row_chunk::RowChunk,
+        strip::Strip,
+    },
     io::Io,
     wal::StripMark,
 };
@@ -63,18 +66,18 @@ pub(super) struct FlushJob {
 /// Part of a strip that goes into blocks.
 struct Surveyed {
     strip: Arc<Strip>,
-    segments: Vec<Arc<Segment>>,
-    /// Number of loose samples already in blocks.
-    loose_from: u64,
+    row_chunks: Vec<Arc<RowChunk>>,
+    /// Number of out-of-order samples already in blocks.
+    out_of_order_from: u64,
     mark: StripMark,
     max_ms: i64,
 }
 
-/// One segment being written in steps, so that a wide strip does not prolong a call.
+/// One row chunk being written in steps, so that a wide strip does not prolong a call.
 struct Current {
     strip: Arc<Strip>,
     schema: Schema,
-    segments: VecDeque<Arc<Segment>>,
+    row_chunks: VecDeque<Arc<RowChunk>>,
     page: usize,
     begun: bool,
 }
@@ -122,7 +125,7 @@ impl From<FlushError> for TsdbError {
 }
 
 impl FlushJob {
-    /// Starts a job for `strips`, whose open segments the caller has sealed as far as they are due.
+    /// Starts a job for `strips`, whose open row chunks the caller has sealed as far as they are due.
     pub(super) fn new(
         io: Arc<dyn Io>,
         root: &std::path::Path,
@@ -251,28 +254,32 @@ impl FlushJob {
     fn survey(&mut self, strip: Arc<Strip>) {
         let flushed = strip.flushed();
         let state = strip.lock();
-        let segments: Vec<Arc<Segment>> = state
+        let row_chunks: Vec<Arc<RowChunk>> = state
             .sealed
             .iter()
-            .filter(|segment| segment.first_row >= flushed.rows)
+            .filter(|row_chunk| row_chunk.first_row >= flushed.rows)
             .cloned()
             .collect();
         let mark = StripMark {
-            rows: segments.last().map_or(flushed.rows, |last| last.end_row()),
-            loose: state.loose.arrived(),
+            rows: row_chunks
+                .last()
+                .map_or(flushed.rows, |last| last.end_row()),
+            out_of_order: state.out_of_order.arrived(),
         };
         let window_ms = self.window_ms;
         let window = |time_ms: i64| time_ms.div_euclid(window_ms);
-        let windows = segments.iter().map(|segment| window(segment.time_ms(0)));
+        let windows = row_chunks
+            .iter()
+            .map(|row_chunk| window(row_chunk.time_ms(0)));
         self.windows.extend(windows);
-        let loose_range = state.loose.time_range();
-        match loose_range {
+        let out_of_order_range = state.out_of_order.time_range();
+        match out_of_order_range {
             None => {}
             Some((min_ms, max_ms)) if window(min_ms) == window(max_ms) => {
                 self.windows.insert(window(min_ms));
             }
             Some(_) => {
-                for column in state.loose.columns() {
+                for column in state.out_of_order.columns() {
                     let mut known = None;
                     let note = |time_ms: i64, _, _| {
                         if known != Some(window(time_ms)) {
@@ -280,48 +287,59 @@ impl FlushJob {
                             self.windows.insert(window(time_ms));
                         }
                     };
-                    state.loose.visit(column, flushed.loose, mark.loose, note);
+                    state
+                        .out_of_order
+                        .visit(column, flushed.out_of_order, mark.out_of_order, note);
                 }
             }
         }
         drop(state);
-        let of_rows = segments
+        let of_rows = row_chunks
             .iter()
-            .filter_map(|segment| segment.time_range())
+            .filter_map(|row_chunk| row_chunk.time_range())
             .map(|(_, max_ms)| max_ms);
-        let max_ms = of_rows.chain(loose_range.map(|range| range.1)).max();
+        let max_ms = of_rows.chain(out_of_order_range.map(|range| range.1)).max();
         self.surveyed.push(Surveyed {
             strip,
-            segments,
-            loose_from: flushed.loose,
+            row_chunks,
+            out_of_order_from: flushed.out_of_order,
             mark,
             max_ms: max_ms.unwrap_or(i64::MIN),
         });
     }
 
-    /// Starts writing a strip's part in some windows: loose samples at once, segments page by page.
+    /// Starts writing a strip's part in some windows: out-of-order samples at once, row chunks page by page.
     fn begin(&mut self, at: usize, windows: RangeInclusive<i64>) -> Result<(), FlushError> {
         let surveyed = &self.surveyed[at];
         let (strip, window_ms) = (Arc::clone(&surveyed.strip), self.window_ms);
-        let of_pass =
-            |segment: &&Arc<Segment>| windows.contains(&segment.time_ms(0).div_euclid(window_ms));
-        let segments = surveyed.segments.iter().filter(of_pass).cloned().collect();
-        let (loose_from, loose_to) = (surveyed.loose_from, surveyed.mark.loose);
+        let of_pass = |row_chunk: &&Arc<RowChunk>| {
+            windows.contains(&row_chunk.time_ms(0).div_euclid(window_ms))
+        };
+        let row_chunks = surveyed
+            .row_chunks
+            .iter()
+            .filter(of_pass)
+            .cloned()
+            .collect();
+        let (out_of_order_from, out_of_order_to) =
+            (surveyed.out_of_order_from, surveyed.mark.out_of_order);
         let state = strip.lock();
         let schema = state.schema.clone();
-        let mut axes: HashMap<Axis, Vec<LooseColumn>> = HashMap::new();
-        for column in state.loose.columns() {
-            let mut by_window: BTreeMap<i64, LooseColumn> = BTreeMap::new();
+        let mut axes: HashMap<Axis, Vec<OutOfOrderColumn>> = HashMap::new();
+        for column in state.out_of_order.columns() {
+            let mut by_window: BTreeMap<i64, OutOfOrderColumn> = BTreeMap::new();
             let take = |time_ms: i64, value, start_ms| {
                 let window = time_ms.div_euclid(window_ms);
                 if windows.contains(&window) {
                     by_window
                         .entry(window)
-                        .or_insert_with(|| LooseColumn::new(column))
+                        .or_insert_with(|| OutOfOrderColumn::new(column))
                         .push(time_ms, value, start_ms);
                 }
             };
-            state.loose.visit(column, loose_from, loose_to, take);
+            state
+                .out_of_order
+                .visit(column, out_of_order_from, out_of_order_to, take);
             for (window, mut column) in by_window {
                 let times_ms = std::mem::take(&mut column.times_ms);
                 axes.entry(Axis { window, times_ms })
@@ -330,28 +348,28 @@ impl FlushJob {
             }
         }
         drop(state);
-        let mut axes: Vec<(Axis, Vec<LooseColumn>)> = axes.into_iter().collect();
+        let mut axes: Vec<(Axis, Vec<OutOfOrderColumn>)> = axes.into_iter().collect();
         axes.sort_by_key(|(_, columns)| columns.iter().map(|column| column.column).min());
         for (axis, columns) in &mut axes {
             columns.sort_by_key(|column| column.column);
-            self.put_loose(&strip, &schema, axis, columns)?;
+            self.write_out_of_order(&strip, &schema, axis, columns)?;
         }
         self.current = Some(Current {
             strip,
             schema,
-            segments,
+            row_chunks,
             page: 0,
             begun: false,
         });
         Ok(())
     }
 
-    fn put_loose(
+    fn write_out_of_order(
         &mut self,
         strip: &Strip,
         schema: &Schema,
         axis: &Axis,
-        columns: &[LooseColumn],
+        columns: &[OutOfOrderColumn],
     ) -> Result<(), FlushError> {
         let writer = self.writer(axis.window)?;
         // The rows of a strip are bounded. A series with more is split over several strips, as after a merge.
@@ -374,38 +392,39 @@ impl FlushJob {
         Ok(())
     }
 
-    /// Writes one page of the current segment.
+    /// Writes one page of the current row chunk.
     fn step(&mut self, mut current: Current) -> Result<Option<Current>, FlushError> {
-        let Some(segment) = current.segments.front().cloned() else {
+        let Some(row_chunk) = current.row_chunks.front().cloned() else {
             return Ok(None);
         };
-        let window = segment.time_ms(0).div_euclid(self.window_ms);
+        let window = row_chunk.time_ms(0).div_euclid(self.window_ms);
         let starts = current.strip.lock().starts.clone();
         let writer = self.writer(window)?;
         if !current.begun {
-            let times_ms: Vec<i64> = (0..segment.rows())
-                .map(|row| segment.time_ms(row))
+            let times_ms: Vec<i64> = (0..row_chunk.rows())
+                .map(|row| row_chunk.time_ms(row))
                 .collect();
             writer.begin_strip(&current.strip.common, &times_ms);
             current.begun = true;
         }
-        if current.page < segment.pages.len() {
+        if current.page < row_chunk.pages.len() {
             let mut tile = Tile::default();
-            let columns = decode_segment(&segment, current.page, &mut tile, &Context::unlimited())
-                .map_err(FlushError::Decode)?;
+            let columns =
+                decode_row_chunk(&row_chunk, current.page, &mut tile, &Context::unlimited())
+                    .map_err(FlushError::Decode)?;
             let encoded = encode_all(&tile.histograms);
             let histograms: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
             let mut transposed = Transposed::default();
             for (at, column) in columns.enumerate() {
-                let own = starts.entries(column, segment.first_row, segment.rows());
+                let own = starts.entries(column, row_chunk.first_row, row_chunk.rows());
                 let cells = transposed.column(&tile, at);
                 writer.add_column(input(&current.schema, column, &own), cells, &histograms)?;
             }
             current.page += 1;
         }
-        if current.page >= segment.pages.len() {
+        if current.page >= row_chunk.pages.len() {
             writer.end_strip()?;
-            current.segments.pop_front();
+            current.row_chunks.pop_front();
             current.page = 0;
             current.begun = false;
         }
@@ -485,15 +504,15 @@ impl Transposed {
     }
 }
 
-/// Times that several loose series may share.
+/// Times that several out-of-order series may share.
 #[derive(Eq, Hash, PartialEq)]
 struct Axis {
     window: i64,
     times_ms: Vec<i64>,
 }
 
-/// The loose samples of one series within one window.
-struct LooseColumn {
+/// The out-of-order samples of one series within one window.
+struct OutOfOrderColumn {
     column: u32,
     times_ms: Vec<i64>,
     cells: Vec<f64>,
@@ -501,7 +520,7 @@ struct LooseColumn {
     starts: Vec<(u32, i64)>,
 }
 
-impl LooseColumn {
+impl OutOfOrderColumn {
     fn new(column: u32) -> Self {
         Self {
             column,
@@ -513,7 +532,7 @@ impl LooseColumn {
     }
 
     fn push(&mut self, time_ms: i64, value: Value, start_ms: i64) {
-        let row = u32::try_from(self.times_ms.len()).expect("fewer than 2^32 loose samples");
+        let row = u32::try_from(self.times_ms.len()).expect("fewer than 2^32 out-of-order samples");
         if self.starts.last().map_or(0, |last| last.1) != start_ms {
             self.starts.push((row, start_ms));
         }

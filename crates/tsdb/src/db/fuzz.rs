@@ -33,7 +33,7 @@ pub fn fuzz_manifest(data: &[u8]) {
 fn read(bytes: Vec<u8>) {
     let root = Path::new("/fuzz");
     let disk = FaultyIo::new();
-    disk.put(&root.join("MANIFEST"), bytes);
+    disk.put_file(&root.join("MANIFEST"), bytes);
     let Ok(Ok(Some(manifest))) = Manifest::read(&disk, root) else {
         return;
     };

@@ -4,7 +4,7 @@
 //! the block's value, because it came first.
 
 use super::{Inner, blocks::range_of};
-use crate::head::{loose::Value, strip::Strip};
+use crate::head::{out_of_order::Value, strip::Strip};
 use crate::sync::Guarded as _;
 use narthex_model::{
     LabelSet, Matcher,
@@ -70,14 +70,17 @@ impl Inner {
                     continue;
                 };
                 batch.read(&[at as u32], instant, Layout::SeriesMajor, &mut tile, &ctx)?;
-                let value = tile.cells.first().and_then(|bits| match Cell::of(*bits) {
-                    Cell::Absent => None,
-                    Cell::Histogram(at) => tile
-                        .histograms
-                        .get(at as usize)
-                        .map(|h| Value::Histogram(Arc::clone(h))),
-                    Cell::Stale | Cell::Float(_) => Some(Value::Cell(*bits)),
-                });
+                let value = tile
+                    .cells
+                    .first()
+                    .and_then(|bits| match Cell::decode(*bits) {
+                        Cell::Absent => None,
+                        Cell::Histogram(at) => tile
+                            .histograms
+                            .get(at as usize)
+                            .map(|h| Value::Histogram(Arc::clone(h))),
+                        Cell::Stale | Cell::Float(_) => Some(Value::Cell(*bits)),
+                    });
                 if value.is_some() {
                     return Ok(value);
                 }

@@ -43,12 +43,12 @@ const FLUSHES_PER_AGE: i64 = 12;
 const DUE_BYTES: usize = 64 << 20;
 /// Work per call; a backlog gets more.
 const WORK: Duration = Duration::from_millis(100);
-/// Loose samples of a strip that are due at any age.
-const LOOSE_DUE: usize = 1 << 20;
-/// Loose samples of the whole head are due when they take more than this fraction of the memory: at sixteen bytes
-/// each, an hour of a fleet that timestamps every line is twenty times its rows.
-const LOOSE_SHARE: u64 = 16;
-const LOOSE_BYTES: u64 = 16;
+/// Out-of-order samples of a strip that are due at any age.
+const OUT_OF_ORDER_DUE: usize = 1 << 20;
+/// Out-of-order samples of the whole head are due when they take more than this fraction of the memory: at sixteen
+/// bytes each, an hour of a fleet that timestamps every line is twenty times its rows.
+const OUT_OF_ORDER_SHARE: u64 = 16;
+const OUT_OF_ORDER_BYTES: u64 = 16;
 
 /// Bytes the head takes for a series beside its samples: an index entry, a column.
 const SERIES_BYTES: usize = 48;
@@ -119,7 +119,7 @@ impl Inner {
         // Removing files frees a full disk, so it comes first.
         let settled = self.settle_files();
         // Writers report a full disk; upkeep may be what makes room.
-        let _ = self.pay_owed();
+        let _ = self.write_pending_stale();
         // A clock that was set back must not stop the scans.
         let looked = upkeep
             .last_scan_ms
@@ -127,10 +127,10 @@ impl Inner {
         let early = self.is_flushed_early(&upkeep, now_ms);
         if !looked || early {
             upkeep.last_scan_ms = Some(now_ms);
-            let loose = self.is_loose_large();
-            let due = self.scan(&mut upkeep, now_ms, early, loose);
+            let out_of_order = self.is_out_of_order_large();
+            let due = self.scan(&mut upkeep, now_ms, early, out_of_order);
             if upkeep.job.is_none() {
-                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, early || loose);
+                upkeep.job = self.begin_job(&mut upkeep, now_ms, due, early || out_of_order);
             }
             self.retire_idle(&mut upkeep, now_ms);
             self.keep_retention(&mut upkeep, now_ms)?;
@@ -148,7 +148,7 @@ impl Inner {
     }
 
     fn memory(&self) -> &Budget {
-        &self.ground.options.memory
+        &self.context.options.memory
     }
 
     /// Reports whether to flush the head early: when memory is short or the head takes a third of it.
@@ -159,14 +159,15 @@ impl Inner {
         upkeep.job.is_none() && rested && (short || held >= limit / 3)
     }
 
-    /// Reports whether loose samples outside blocks take more than their share of the memory.
-    fn is_loose_large(&self) -> bool {
+    /// Reports whether out-of-order samples outside blocks take more than their share of the memory.
+    fn is_out_of_order_large(&self) -> bool {
         let strips = self.head.index().strips();
         let held = strips.iter().map(|strip| {
-            let (flushed, arrived) = strip.pin().loose;
+            let (flushed, arrived) = strip.snapshot().out_of_order;
             arrived.saturating_sub(flushed)
         });
-        held.sum::<u64>().saturating_mul(LOOSE_BYTES) > self.memory().limit_bytes() / LOOSE_SHARE
+        held.sum::<u64>().saturating_mul(OUT_OF_ORDER_BYTES)
+            > self.memory().limit_bytes() / OUT_OF_ORDER_SHARE
     }
 
     fn forget_families(&self, upkeep: &mut Upkeep, now_ms: i64) {
@@ -209,7 +210,7 @@ impl Inner {
         upkeep: &mut Upkeep,
         now_ms: i64,
         everything: bool,
-        all_loose: bool,
+        all_out_of_order: bool,
     ) -> Vec<Arc<Strip>> {
         let _guard = self.wal.guard("sealing rows");
         let index = self.head.index();
@@ -222,7 +223,7 @@ impl Inner {
         let mut range: Option<TimeRange> = None;
         for strip in strips.iter() {
             let mut state = strip.lock();
-            let bytes = self.seal_due(strip, &mut state, now_ms, everything, all_loose);
+            let bytes = self.seal_due(strip, &mut state, now_ms, everything, all_out_of_order);
             held += state.heap_bytes();
             range = super::hull(range, state.time_range());
             if bytes > 0 {
@@ -271,7 +272,7 @@ impl Inner {
         mut due: Vec<Arc<Strip>>,
         at_once: bool,
     ) -> Option<FlushJob> {
-        let options = &self.ground.options;
+        let options = &self.context.options;
         let waited =
             passed_ms(upkeep.last_flush_ms, now_ms) >= options.flush_age_ms / FLUSHES_PER_AGE;
         let all = at_once || waited || upkeep.due_bytes >= DUE_BYTES;
@@ -286,7 +287,7 @@ impl Inner {
             upkeep.last_flush_ms = now_ms;
         }
         let unique = upkeep.unique.next();
-        let io = Arc::clone(&self.ground.io);
+        let io = Arc::clone(&self.context.io);
         let exemplars = self.head.exemplars().unflushed();
         let job = FlushJob::new(
             io,
@@ -307,9 +308,9 @@ impl Inner {
         state: &mut StripState,
         now_ms: i64,
         everything: bool,
-        all_loose: bool,
+        all_out_of_order: bool,
     ) -> usize {
-        let options = &self.ground.options;
+        let options = &self.context.options;
         let all = everything || is_idle(strip, now_ms);
         let flushed = strip.flushed();
         let window = |time_ms: i64| time_ms.div_euclid(options.block_window_ms);
@@ -324,12 +325,12 @@ impl Inner {
         let unflushed: Vec<_> = state
             .sealed
             .iter()
-            .filter(|segment| segment.first_row >= flushed.rows)
+            .filter(|row_chunk| row_chunk.first_row >= flushed.rows)
             .collect();
-        let rows: usize = unflushed.iter().map(|segment| segment.rows()).sum();
+        let rows: usize = unflushed.iter().map(|row_chunk| row_chunk.rows()).sum();
         let bytes: usize = unflushed
             .iter()
-            .map(|segment| segment.encoded_bytes())
+            .map(|row_chunk| row_chunk.encoded_bytes())
             .sum();
         let old = unflushed
             .first()
@@ -337,18 +338,18 @@ impl Inner {
             .is_some_and(|(first_ms, last_ms)| {
                 is_old(first_ms) || window(last_ms) < window(now_ms)
             });
-        let held = if strip.pin().loose.0 < strip.pin().loose.1 {
-            state.loose.held()
+        let held = if strip.snapshot().out_of_order.0 < strip.snapshot().out_of_order.1 {
+            state.out_of_order.held()
         } else {
             0
         };
-        let loose_due = held > 0
+        let out_of_order_due = held > 0
             && (all
-                || all_loose
-                || held >= LOOSE_DUE
-                || passed_ms(state.loose.since_ms(now_ms), now_ms) >= options.flush_age_ms);
+                || all_out_of_order
+                || held >= OUT_OF_ORDER_DUE
+                || passed_ms(state.out_of_order.since_ms(now_ms), now_ms) >= options.flush_age_ms);
         let rows_due = rows > 0 && (all || old || rows * 4 >= options.flush_rows);
-        if rows_due || loose_due {
+        if rows_due || out_of_order_due {
             (bytes + held * 16).max(1)
         } else {
             0
@@ -378,13 +379,13 @@ impl Inner {
         // Do not retry at once: a full disk stays full for a while.
         upkeep.last_flush_ms = now_ms;
         self.give_up_merge(&mut upkeep.merging, now_ms);
-        let dir = super::blocks::dir_of(&self.ground.options.path);
-        let names = self.ground.io.list(&dir).unwrap_or_default();
+        let dir = super::blocks::dir_of(&self.context.options.path);
+        let names = self.context.io.list(&dir).unwrap_or_default();
         let half_written = names.iter().filter(|name| name.ends_with(PENDING));
         for path in half_written.map(|name| dir.join(name)) {
             // If the removal fails, the next start repeats it.
             if !self.files.is_unnamed(&path) {
-                let _ = self.ground.io.remove(&path);
+                let _ = self.context.io.remove(&path);
             }
         }
     }
@@ -397,12 +398,12 @@ impl Inner {
             exemplars,
             took,
         } = flushed;
-        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let (io, root) = (&*self.context.io, &self.context.options.path);
         let manifest = self.manifest_with(&metas, &strips);
-        let staged = self
+        let opened = self
             .open_blocks(&metas)
-            .and_then(|fresh| manifest.stage(io, root).map(|()| fresh));
-        let fresh = staged.inspect_err(|_| self.clean_up(upkeep, now_ms))?;
+            .and_then(|fresh| manifest.write_temporary(io, root).map(|()| fresh));
+        let fresh = opened.inspect_err(|_| self.clean_up(upkeep, now_ms))?;
         // From here on the manifest on disk may list the blocks, so none of them may be removed.
         let _guard = self.wal.guard("making blocks count");
         self.publish(&metas)?;
@@ -412,13 +413,13 @@ impl Inner {
         strips
             .iter()
             .for_each(|flushed| flushed.strip.set_flushed(flushed.mark, flushed.max_ms));
-        let moment = self.moments.advance();
+        let epoch = self.snapshots.advance();
         drop(blocks);
         self.head.exemplars().set_flushed(&exemplars);
         upkeep.to_drop.extend(
             strips
                 .into_iter()
-                .map(|flushed| (moment, flushed.strip, flushed.mark)),
+                .map(|flushed| (epoch, flushed.strip, flushed.mark)),
         );
         self.metrics.flushes.inc_by(metas.len() as u64);
         self.metrics.flush_seconds.set(took.as_secs_f64());
@@ -428,8 +429,8 @@ impl Inner {
 
     /// Opens finished blocks and makes their temporary names durable.
     pub(super) fn open_blocks(&self, metas: &[BlockMeta]) -> Result<Vec<Arc<Block>>, TsdbError> {
-        let dir = super::blocks::dir_of(&self.ground.options.path);
-        let io = &self.ground.io;
+        let dir = super::blocks::dir_of(&self.context.options.path);
+        let io = &self.context.io;
         io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
         let open = |meta: &BlockMeta| {
             let path = dir.join(meta.file_name());
@@ -441,12 +442,12 @@ impl Inner {
     /// Returns the manifest that publishes finished blocks.
     pub(super) fn manifest_with(&self, metas: &[BlockMeta], strips: &[FlushedStrip]) -> Manifest {
         let mut blocks = self.blocks.read().guarded().listed();
-        blocks.extend(metas.iter().map(Listed::of));
+        blocks.extend(metas.iter().map(Listed::new));
         let mut marks = self.marks.lock().guarded().clone();
         for FlushedStrip { strip, mark, .. } in strips {
             let entry = marks.entry(strip.id).or_default();
             entry.rows = entry.rows.max(mark.rows);
-            entry.loose = entry.loose.max(mark.loose);
+            entry.out_of_order = entry.out_of_order.max(mark.out_of_order);
         }
         let mut needed = self.wal.strips();
         needed.extend(self.head.index().strips().iter().map(|strip| strip.id));
@@ -459,7 +460,7 @@ impl Inner {
     }
 
     fn truncate_log(&self) -> Result<(), TsdbError> {
-        if self.wal.current_bytes() >= self.ground.options.wal_file_bytes / 8 {
+        if self.wal.current_bytes() >= self.context.options.wal_file_bytes / 8 {
             self.wal.cut(&self.head)?;
         }
         let marks = self.marks.lock().guarded().clone();
@@ -473,7 +474,8 @@ impl Inner {
         self.wal.truncate(|strip, mark| {
             let flushed = marks.get(&strip).copied().unwrap_or_default();
             // A strip that is gone was flushed completely before.
-            !live.contains(&strip) || (flushed.rows >= mark.rows && flushed.loose >= mark.loose)
+            !live.contains(&strip)
+                || (flushed.rows >= mark.rows && flushed.out_of_order >= mark.out_of_order)
         })?;
         Ok(())
     }
@@ -481,11 +483,11 @@ impl Inner {
     /// Drops memory that blocks hold too and no view needs.
     fn give_back(&self, upkeep: &mut Upkeep) {
         let _guard = self.wal.guard("giving memory back");
-        let needed = |moment: &u64| self.moments.is_needed(*moment);
+        let needed = |epoch: &u64| self.snapshots.is_needed(*epoch);
         let mut kept = Vec::new();
-        for (moment, strip, mark) in upkeep.to_drop.drain(..) {
-            if needed(&moment) {
-                kept.push((moment, strip, mark));
+        for (epoch, strip, mark) in upkeep.to_drop.drain(..) {
+            if needed(&epoch) {
+                kept.push((epoch, strip, mark));
             } else {
                 strip.lock().drop_before(mark);
             }
@@ -494,7 +496,7 @@ impl Inner {
         let (waiting, ready): (Vec<_>, Vec<_>) = upkeep
             .to_remove
             .drain(..)
-            .partition(|(moment, _)| needed(moment));
+            .partition(|(epoch, _)| needed(epoch));
         upkeep.to_remove = waiting;
         if !ready.is_empty() {
             let ready: Vec<Arc<Strip>> = ready.into_iter().map(|(_, strip)| strip).collect();
@@ -515,17 +517,17 @@ impl Inner {
 
     /// Claims for removal quiet strips without an origin that blocks hold completely.
     fn retire_idle(&self, upkeep: &mut Upkeep, now_ms: i64) {
-        let idle = |strip: &Arc<Strip>| strip.pin().is_empty() && is_idle(strip, now_ms);
+        let idle = |strip: &Arc<Strip>| strip.snapshot().is_empty() && is_idle(strip, now_ms);
         let strips = self.head.index().strips();
         let retired = strips
             .iter()
             .filter(|strip| idle(strip) && strip.try_retire());
         let retired: Vec<Arc<Strip>> = retired.cloned().collect();
         if !retired.is_empty() {
-            let moment = self.moments.advance();
+            let epoch = self.snapshots.advance();
             upkeep
                 .to_remove
-                .extend(retired.into_iter().map(|strip| (moment, strip)));
+                .extend(retired.into_iter().map(|strip| (epoch, strip)));
         }
     }
 
@@ -538,15 +540,17 @@ impl Inner {
         let names = gone.iter().map(|block| block.meta().file_name());
         let lost_names = lost.iter().map(|block| block.listed.name.clone());
         let names: Vec<String> = names.chain(lost_names).collect();
-        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let (io, root) = (&*self.context.io, &self.context.options.path);
         let mut manifest = self.manifest_with(&[], &[]);
         manifest
             .blocks
             .retain(|listed| !names.contains(&listed.name));
-        match manifest.stage(io, root) {
+        match manifest.write_temporary(io, root) {
             Ok(()) => manifest::publish(io, root)?,
             // Freeing space must not depend on free space: the files' own names say that they no longer count.
-            Err(TsdbError::Io { source, .. }) if is_full(&source) => self.files.owe_manifest(),
+            Err(TsdbError::Io { source, .. }) if is_full(&source) => {
+                self.files.set_manifest_pending();
+            }
             Err(error) => return Err(error),
         }
         let mut blocks = self.blocks.write().guarded();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! MANIFEST = magic "NRTHXMAN" (8), version u32, length u32, crc u32, body[length]        (little-endian)
-//! body     = next strip, blocks: count, block*, marks: count, (strip, rows, loose)*       (varints)
+//! body     = next strip, blocks: count, block*, marks: count, (strip, rows, out-of-order)*   (varints)
 //! block    = file name, flags u8, oldest and newest time                                  (since version 2)
 //! ```
 //! The checksum (CRC-32C) covers the 16 bytes before it and the body; in version 1 only the body.
@@ -65,7 +65,7 @@ impl Listed {
     }
 
     /// Returns the entry of a block.
-    pub(super) fn of(meta: &BlockMeta) -> Self {
+    pub(super) fn new(meta: &BlockMeta) -> Self {
         Self {
             name: meta.file_name(),
             range: Some(TimeRange::new(meta.min_time_ms, meta.max_time_ms)),
@@ -73,7 +73,7 @@ impl Listed {
         }
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
+    fn encode_into(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.name.as_bytes());
         let flags = if self.given_up { GIVEN_UP } else { 0 };
         if let Some(range) = self.range {
@@ -174,7 +174,7 @@ impl Manifest {
             let strip = reader.varint_u32("strip number")?;
             let mark = StripMark {
                 rows: reader.varint()?,
-                loose: reader.varint()?,
+                out_of_order: reader.varint()?,
             };
             manifest.marks.insert(strip, mark);
         }
@@ -185,10 +185,12 @@ impl Manifest {
         let mut body = Vec::new();
         put_varint(&mut body, u64::from(self.next_strip));
         put_varint(&mut body, self.blocks.len() as u64);
-        self.blocks.iter().for_each(|block| block.put(&mut body));
+        self.blocks
+            .iter()
+            .for_each(|block| block.encode_into(&mut body));
         put_varint(&mut body, self.marks.len() as u64);
         for (strip, mark) in &self.marks {
-            for number in [u64::from(*strip), mark.rows, mark.loose] {
+            for number in [u64::from(*strip), mark.rows, mark.out_of_order] {
                 put_varint(&mut body, number);
             }
         }
@@ -208,7 +210,7 @@ impl Manifest {
     /// # Errors
     /// Fails when it cannot be written; either the old or the new one may then count.
     pub(super) fn write(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
-        self.stage(io, root)?;
+        self.write_temporary(io, root)?;
         publish(io, root)
     }
 
@@ -216,7 +218,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Fails when it cannot be written; the old one stays live.
-    pub(super) fn stage(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
+    pub(super) fn write_temporary(&self, io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
         let temporary = root.join(TEMPORARY);
         match io.remove(&temporary) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -233,7 +235,7 @@ impl Manifest {
     }
 }
 
-/// Makes the staged manifest live.
+/// Makes the written manifest live.
 ///
 /// # Errors
 /// Fails when it cannot be renamed or the name cannot be made durable; either one may then count.
@@ -262,10 +264,16 @@ mod tests {
                 3,
                 StripMark {
                     rows: 300,
-                    loose: 0,
+                    out_of_order: 0,
                 },
             ),
-            (900, StripMark { rows: 0, loose: 77 }),
+            (
+                900,
+                StripMark {
+                    rows: 0,
+                    out_of_order: 77,
+                },
+            ),
         ];
         Manifest {
             next_strip: 901,
@@ -316,20 +324,20 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << bit;
-                disk.put(&path, bytes);
+                disk.put_file(&path, bytes);
                 assert!(
                     Manifest::read(&disk, root).unwrap().is_err(),
                     "bit {bit} of byte {at}"
                 );
             }
         }
-        disk.put(&path, good[..10].to_vec());
+        disk.put_file(&path, good[..10].to_vec());
         assert!(Manifest::read(&disk, root).unwrap().is_err());
         let mut newer = good;
         newer[8] = 3;
         let crc = checksum(&newer[..CRC_AT], &newer[HEADER_BYTES..]);
         newer[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
-        disk.put(&path, newer);
+        disk.put_file(&path, newer);
         assert!(matches!(
             Manifest::read(&disk, root),
             Err(TsdbError::Version { got: 3, .. })
@@ -351,7 +359,7 @@ mod tests {
         let (disk, root) = disk();
         for version in ["v1", "v2"] {
             let bytes = committed(&format!("{version}/manifest"), || sample().encode());
-            disk.put(&root.join(NAME), bytes);
+            disk.put_file(&root.join(NAME), bytes);
             let mut expected = sample();
             if version == "v1" {
                 expected.blocks[0] = Listed::named(&expected.blocks[0].name);
@@ -364,7 +372,7 @@ mod tests {
             bytes[9] ^= 0x10;
             bytes
         });
-        disk.put(&root.join(NAME), damaged);
+        disk.put_file(&root.join(NAME), damaged);
         let damage = Manifest::read(&disk, root).unwrap().unwrap_err();
         assert_eq!(damage.path, root.join(NAME));
         assert!(damage.detail.contains("checksum"), "{damage}");

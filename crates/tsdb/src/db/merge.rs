@@ -8,9 +8,9 @@
 
 mod group;
 mod plan;
-mod upkeep;
+mod schedule;
 
-pub(super) use upkeep::Merging;
+pub(super) use schedule::Merging;
 
 use crate::{
     block::{Block, BlockId, BlockMeta, BlockWriter, MAX_ROWS, StripCursor, StripSource},
@@ -190,7 +190,7 @@ impl MergeJob {
         let to = target.series.len().min(from + COLUMNS_PER_LOOK);
         for series in &target.series[from..to] {
             self.scratch.lay(target, series, &mut group.inputs)?;
-            self.scratch.put(series.set, &mut self.writer)?;
+            self.scratch.write_series(series.set, &mut self.writer)?;
         }
         group.next = Some(to);
         if to == target.series.len() {
@@ -288,7 +288,7 @@ impl Scratch {
                 start_ms = *next_ms;
             }
             let to = rows[row] as usize;
-            self.cells[to] = match Cell::of(*value) {
+            self.cells[to] = match Cell::decode(*value) {
                 Cell::Absent => continue,
                 Cell::Histogram(at) => {
                     let index = u32::try_from(self.histograms.len());
@@ -305,7 +305,7 @@ impl Scratch {
     }
 
     /// Writes the series.
-    fn put(&self, set: u32, writer: &mut BlockWriter) -> Result<(), TsdbError> {
+    fn write_series(&self, set: u32, writer: &mut BlockWriter) -> Result<(), TsdbError> {
         let mut start_times = Vec::new();
         let mut before_ms = 0;
         for (row, start_ms) in (0u32..).zip(&self.starts) {

@@ -4,13 +4,13 @@
 
 use super::{
     Accounts, Db, Inner,
-    blocks::{BlockSet, Opened, Shelf, Unreadable, range_of},
+    blocks::{BlockDir, BlockSet, Opened, Unreadable, range_of},
     files::Files,
     maintain::Upkeep,
     manifest::Manifest,
-    owed::Owed,
-    pins::Moments,
-    relief::{Relief, Relieved},
+    pending_stale::PendingStale,
+    replay_flush::{FlushTarget, FlushingReplay},
+    snapshots::Snapshots,
     steps::{Clocks, Steps},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     head::{Head, replay::HeadReplay},
     io::{Io, Lock},
     metrics::Metrics,
-    options::{Bounds, DbOptions, Ground},
+    options::{Bounds, DbContext, DbOptions},
     wal::{self, ReplayProgress, Wal, WalOptions},
 };
 use narthex_model::storage::TimeRange;
@@ -105,31 +105,31 @@ impl Opening {
             progress,
         } = self;
         let (root, metrics) = (options.path.clone(), Arc::<Metrics>::default());
-        let mut shelf = shelve(&io, &options, &metrics)?;
+        let mut stored = open_stored(&io, &options, &metrics)?;
         let head = Head::new(Arc::clone(&metrics), options.memory.clone());
-        head.skip_strips_to(shelf.manifest.next_strip);
-        let marks = shelf.manifest.marks.clone().into_iter().collect();
+        head.skip_strips_to(stored.manifest.next_strip);
+        let marks = stored.manifest.marks.clone().into_iter().collect();
         let started = Instant::now();
         let replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
-        let relief = Relief {
+        let target = FlushTarget {
             io: &io,
             options: &options,
             now_ms: clock.now_ms(),
-            blocks: &mut shelf.opened.set,
-            manifest: &mut shelf.manifest,
-            pool: &shelf.pool,
-            files: &shelf.files,
-            cache: &shelf.cache,
-            found: &shelf.found,
+            blocks: &mut stored.opened.set,
+            manifest: &mut stored.manifest,
+            pool: &stored.pool,
+            files: &stored.files,
+            cache: &stored.cache,
+            found: &stored.found,
         };
-        let mut replay = Relieved::new(replay, relief);
+        let mut replay = FlushingReplay::new(replay, target);
         let replayed = wal::replay(&*io, &root, &mut replay, &progress)?;
         replay.finish();
-        learn_families(&head, &shelf.opened.set);
-        shelf.damage.extend(replayed.damage);
+        learn_families(&head, &stored.opened.set);
+        stored.damage.extend(replayed.damage);
         metrics.replay_seconds.set(started.elapsed().as_secs_f64());
-        metrics.wal_corruptions.inc_by(shelf.damage.len() as u64);
-        shelf.found.extend(shelf.damage);
+        metrics.wal_corruptions.inc_by(stored.damage.len() as u64);
+        stored.found.extend(stored.damage);
         let wal = Wal::start(
             Arc::clone(&io),
             &root.join(wal::DIR),
@@ -139,37 +139,37 @@ impl Opening {
             &head.families(),
             Arc::clone(&metrics),
         )?;
-        let upkeep = Upkeep::new(doubtful(&*clock, &shelf.opened.set, &head));
+        let upkeep = Upkeep::new(doubtful(&*clock, &stored.opened.set, &head));
         let inner = Inner {
             accounts: Accounts::new(&options.memory),
             bounds: Bounds::new(&options.tuning),
-            ground: Ground { io, clock, options },
+            context: DbContext { io, clock, options },
             head,
             wal,
             metrics,
-            blocks: RwLock::new(shelf.opened.set),
-            cache: shelf.cache,
-            pool: shelf.pool,
-            files: shelf.files,
-            notices: shelf.opened.notices,
-            marks: Mutex::new(shelf.manifest.marks),
-            moments: Moments::default(),
+            blocks: RwLock::new(stored.opened.set),
+            cache: stored.cache,
+            pool: stored.pool,
+            files: stored.files,
+            notices: stored.opened.notices,
+            marks: Mutex::new(stored.manifest.marks),
+            snapshots: Snapshots::default(),
             doubt_ms: AtomicI64::new(upkeep.steps.doubt_ms()),
             upkeep: Mutex::new(upkeep),
-            damage: shelf.found,
-            owed: Owed::default(),
+            damage: stored.found,
+            pending_stale: PendingStale::default(),
             torn: replayed.torn,
             lock: Mutex::new(Some(lock)),
         };
         inner.show_disk();
         let db = Db(Arc::new(inner));
-        db.tune(&db.0.ground.options.tuning);
+        db.tune(&db.0.context.options.tuning);
         Ok(db)
     }
 }
 
 /// The blocks, and everything needed to read them.
-struct Shelved {
+struct Stored {
     opened: Opened,
     manifest: Manifest,
     /// Damage of the manifest.
@@ -181,11 +181,11 @@ struct Shelved {
 }
 
 /// Opens the blocks; keeps the manifest's marks only if they describe exactly these blocks.
-fn shelve(
+fn open_stored(
     io: &Arc<dyn Io>,
     options: &DbOptions,
     metrics: &Arc<Metrics>,
-) -> Result<Shelved, TsdbError> {
+) -> Result<Stored, TsdbError> {
     let root = &options.path;
     let (manifest, damage) = read_manifest(&**io, root)?;
     let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
@@ -194,7 +194,7 @@ fn shelve(
     let most = options.max_open_blocks;
     let pool = FilePool::new(Arc::clone(io), most, Arc::clone(metrics));
     let pool = Arc::new(pool);
-    let shelf = Shelf {
+    let block_dir = BlockDir {
         io: &**io,
         root,
         pool: &pool,
@@ -203,7 +203,7 @@ fn shelve(
         metrics,
     };
     let listed = manifest.as_ref().map(|manifest| manifest.blocks.as_slice());
-    let mut opened = BlockSet::open(&shelf, listed)?;
+    let mut opened = BlockSet::open(&block_dir, listed)?;
     for block in opened.set.unreadable() {
         found.note(&block.damage);
     }
@@ -215,8 +215,8 @@ fn shelve(
         manifest.marks.clear();
     }
     manifest.blocks = opened.set.listed();
-    let files = Files::of_gone(std::mem::take(&mut opened.gone));
-    Ok(Shelved {
+    let files = Files::with_gone(std::mem::take(&mut opened.gone));
+    Ok(Stored {
         opened,
         manifest,
         damage,

@@ -28,7 +28,7 @@ impl Inner {
     pub(super) fn look_at_clocks(&self, upkeep: &mut Upkeep, now_ms: i64) {
         let now = Clocks {
             wall_ms: now_ms,
-            monotonic_ms: self.ground.clock.monotonic_ms(),
+            monotonic_ms: self.context.clock.monotonic_ms(),
         };
         upkeep.steps.look(now, self.bounds.retention_ms());
         let doubt_ms = upkeep.steps.doubt_ms();

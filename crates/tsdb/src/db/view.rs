@@ -1,15 +1,15 @@
 //! A consistent state of the database, and the queries it answers.
 //!
-//! **Invariant:** strips are pinned by numbers taken at one moment; a view shows nothing written later.
+//! **Invariant:** a snapshot of each strip is taken at one moment; a view shows nothing written later.
 
 use super::{
     Inner,
     blocks::{Unreadable, range_of},
-    pins::Held,
-    stack::stack,
+    merge_aligned::merge_aligned,
+    snapshots::SnapshotGuard,
 };
 use crate::block::Block;
-use crate::head::read::{HeadBatches, HeadPins};
+use crate::head::read::{HeadBatches, HeadSnapshot};
 use crate::sync::Guarded as _;
 use narthex_model::{
     Exemplar, LabelSet,
@@ -23,31 +23,31 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) struct DbView {
     inner: Arc<Inner>,
-    pins: HeadPins,
+    snapshot: HeadSnapshot,
     /// Oldest first.
     blocks: Vec<Arc<Block>>,
     /// Blocks that could not be opened.
     missing: Vec<Unreadable>,
-    held: Arc<Held>,
+    guard: Arc<SnapshotGuard>,
 }
 
 impl DbView {
     pub(super) fn new(inner: Arc<Inner>, range: TimeRange) -> Self {
         // A flush moves rows from strips to blocks under the write lock, so they are seen in exactly one place.
         let all = inner.blocks.read().guarded();
-        let held = inner.moments.hold();
+        let guard = inner.snapshots.register();
         let blocks = all.overlapping(range);
         let missing = all.unreadable().filter(|block| block.overlaps(range));
         let missing = missing.cloned().collect();
         let strips = inner.head.index().strips();
-        let pins = HeadPins::of(&strips);
+        let snapshot = HeadSnapshot::new(&strips);
         drop(all);
         Self {
             inner,
-            pins,
+            snapshot,
             blocks,
             missing,
-            held: Arc::new(held),
+            guard: Arc::new(guard),
         }
     }
 
@@ -77,7 +77,7 @@ impl View for DbView {
             batches: Vec::new(),
             estimate: Estimate::default(),
             leases: Vec::new(),
-            _held: Arc::clone(&self.held),
+            _guard: Arc::clone(&self.guard),
         };
         for selector in selectors {
             let Selector {
@@ -88,7 +88,7 @@ impl View for DbView {
             let head = self
                 .inner
                 .head
-                .batches(&self.pins, matchers, *range, hints, ctx)?;
+                .batches(&self.snapshot, matchers, *range, hints, ctx)?;
             let HeadBatches {
                 alone,
                 mixed,
@@ -119,7 +119,7 @@ impl View for DbView {
             } else {
                 in_blocks.extend(alone);
                 in_blocks.extend(mixed);
-                stack(in_blocks, &ctx.stop)?
+                merge_aligned(in_blocks, &ctx.stop)?
             };
             prepared.batches.push(batches);
         }
@@ -134,7 +134,7 @@ impl View for DbView {
         self.warn_of_missing(query.range, ctx);
         let mut names = Collector::new(query.limit, ctx)?;
         let head = &self.inner.head;
-        head.label_names(&self.pins, query, ctx, &mut names)?;
+        head.label_names(&self.snapshot, query, ctx, &mut names)?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.label_names(query, ctx, &mut names), ctx)?;
         }
@@ -150,7 +150,7 @@ impl View for DbView {
         self.warn_of_missing(query.range, ctx);
         let mut values = Collector::new(query.limit, ctx)?;
         let head = &self.inner.head;
-        head.label_values(name, &self.pins, query, ctx, &mut values)?;
+        head.label_values(name, &self.snapshot, query, ctx, &mut values)?;
         for block in self.blocks_within(query.range) {
             let result = block.label_values(name, query, ctx, &mut values);
             or_leave_out(block, result, ctx)?;
@@ -166,9 +166,13 @@ impl View for DbView {
         self.warn_of_missing(query.range, ctx);
         let mut series = Collector::new(query.limit, ctx)?;
         let head = &self.inner.head;
-        head.visit_series(&self.pins, &query.any_of, query.range, ctx, &mut |parts| {
-            series.add(parts.labels())
-        })?;
+        head.visit_series(
+            &self.snapshot,
+            &query.any_of,
+            query.range,
+            ctx,
+            &mut |parts| series.add(parts.labels()),
+        )?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
         }
@@ -177,7 +181,9 @@ impl View for DbView {
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
         let mut count = CardinalityCount::new(ctx)?;
-        self.inner.head.count_series(&self.pins, ctx, &mut count)?;
+        self.inner
+            .head
+            .count_series(&self.snapshot, ctx, &mut count)?;
         let counted = count.finish(limit);
         // A database that was only restored, and is not written to, has no series in the head.
         if counted.series == 0 && !self.blocks.is_empty() {
@@ -231,7 +237,7 @@ impl View for DbView {
             Ok(())
         };
         // An exemplar may be a little older than the rows it was sent with.
-        let window_ms = self.inner.ground.options.block_window_ms;
+        let window_ms = self.inner.context.options.block_window_ms;
         let around = TimeRange::new(
             query.range.min_ms.saturating_sub(window_ms),
             query.range.max_ms.saturating_add(window_ms),
@@ -270,7 +276,7 @@ struct DbPrepared {
     estimate: Estimate,
     leases: Vec<Lease>,
     /// Rows of the head are fetched at the first read, when the view may already be gone.
-    _held: Arc<Held>,
+    _guard: Arc<SnapshotGuard>,
 }
 
 impl DbPrepared {

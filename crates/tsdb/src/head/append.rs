@@ -1,20 +1,21 @@
 //! Appending a frame to a strip: one row, encoded once, its bytes shared by the head and the WAL.
 //!
 //! **Invariant:** nothing becomes visible before the kernel has its record; if the record cannot be written, the
-//! strip is unchanged, except that its next row begins another segment.
+//! strip is unchanged, except that its next row begins another row chunk.
 
+mod commit;
 mod scratch;
-mod stage;
 
+pub(crate) use commit::commit_out_of_order;
 pub(crate) use scratch::Scratch;
-pub(crate) use stage::log_loose;
 
 use super::{
     exemplars,
-    loose::{LooseSample, Value},
+    out_of_order::{OutOfOrderSample, Value},
     strip::{Strip, StripState},
 };
 use crate::{error::TsdbError, wal::Ticket};
+use commit::{Commit, commit};
 use narthex_model::{
     ColumnId, Exemplar, Frame,
     cell::{self, Cell},
@@ -22,14 +23,13 @@ use narthex_model::{
     storage::{Outcome, SyncToken},
 };
 use scratch::RowParts;
-use stage::{Staged, append_staged};
 
-/// Bounds of segments and of sample times.
+/// Bounds of row chunks and of sample times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Most rows of a segment.
-    pub(crate) segment_rows: usize,
-    /// Length of a window; segments never cross a multiple of it.
+    /// Most rows of a row chunk.
+    pub(crate) chunk_rows: usize,
+    /// Length of a window; row chunks never cross a multiple of it.
     pub(crate) window_ms: i64,
     /// Samples more than this behind the newest of their series are refused; `None`: no limit.
     pub(crate) out_of_order_window_ms: Option<i64>,
@@ -103,7 +103,7 @@ impl FrameAppend<'_> {
         let columns = state.schema.len();
         let mut outcome = Outcome::default();
         let time_ms = self.row_ms(&state);
-        scratch.loose.clear();
+        scratch.out_of_order.clear();
         let parts = match self.shape(&state, columns, scratch) {
             Shape::AsItIs => {
                 let (present, stale) = (self.frame.present(), scratch.stale.as_slice());
@@ -122,25 +122,26 @@ impl FrameAppend<'_> {
                 scratch.row(time_ms)
             }
         };
-        let loose = scratch.loose.as_slice();
+        let out_of_order = scratch.out_of_order.as_slice();
         let starts = self.start_changes(&state, parts.is_some());
-        let nothing = parts.is_none() && loose.is_empty() && self.frame.exemplars().is_empty();
+        let nothing =
+            parts.is_none() && out_of_order.is_empty() && self.frame.exemplars().is_empty();
         if nothing && self.families.is_empty() {
             return Ok(outcome);
         }
-        let loose_first = state.loose.arrived();
-        for sample in loose {
-            state.loose.insert(sample.clone());
+        let out_of_order_first = state.out_of_order.arrived();
+        for sample in out_of_order {
+            state.out_of_order.insert(sample.clone());
         }
-        let row = Staged {
+        let row = Commit {
             parts,
-            loose,
-            loose_first,
+            out_of_order,
+            out_of_order_first,
             starts,
             exemplars: self.exemplars(),
             families: self.families,
         };
-        let token = append_staged(self.strip, &mut state, &row, self.limits, ticket)?;
+        let token = commit(self.strip, &mut state, &row, self.limits, ticket)?;
         outcome.token = SyncToken(token);
         Ok(outcome)
     }
@@ -179,7 +180,7 @@ impl FrameAppend<'_> {
             && frame.time_ms() > state.last_row_ms
             && self.limits.are_kept(frame.time_ms())
             && state
-                .loose
+                .out_of_order
                 .time_range()
                 .is_none_or(|(_, max_ms)| max_ms < frame.time_ms());
         match self.map {
@@ -213,7 +214,7 @@ impl FrameAppend<'_> {
         }
     }
 
-    /// Decides for each sample whether it joins the row, is loose or is refused.
+    /// Decides for each sample whether it joins the row, goes to the out-of-order buffer or is refused.
     fn classify(
         &self,
         state: &StripState,
@@ -230,7 +231,7 @@ impl FrameAppend<'_> {
             let time_ms = self.frame.time_of(ColumnId(slot as u32));
             (
                 slot,
-                column != NOWHERE && state.loose.is_newer(column, time_ms),
+                column != NOWHERE && state.out_of_order.is_newer(column, time_ms),
             )
         });
         scratch.look_ahead(self.frame.values().len(), newer);
@@ -263,7 +264,7 @@ impl FrameAppend<'_> {
         }
         let time_ms = self.frame.time_of(ColumnId(slot as u32));
         let joins = row_ms == Some(time_ms);
-        let value = match Cell::of(bits) {
+        let value = match Cell::decode(bits) {
             Cell::Histogram(index) => {
                 Value::Histogram(self.frame.histograms()[index as usize].clone())
             }
@@ -276,12 +277,12 @@ impl FrameAppend<'_> {
                 .ok()?;
             Some(&self.others[at].2)
         };
-        let loose = || {
+        let out_of_order = || {
             let is_newer = scratch.is_newer(slot);
             if is_newer {
                 None
             } else {
-                state.loose.value_at(column, time_ms)
+                state.out_of_order.value_at(column, time_ms)
             }
         };
         let in_rows = || {
@@ -289,7 +290,7 @@ impl FrameAppend<'_> {
                 .then(|| state.row_value_at(column, time_ms))
                 .flatten()
         };
-        let stored = loose().or_else(in_rows);
+        let stored = out_of_order().or_else(in_rows);
         let stored = stored
             .or_else(|| other().cloned())
             .or_else(|| scratch.value_at(column, time_ms, joins));
@@ -309,7 +310,7 @@ impl FrameAppend<'_> {
             return;
         }
         let start_time_ms = self.start_of(slot);
-        scratch.loosen(LooseSample {
+        scratch.add_out_of_order(OutOfOrderSample {
             column,
             time_ms,
             value,
@@ -353,15 +354,15 @@ impl FrameAppend<'_> {
 }
 
 impl Limits {
-    /// Returns the most rows of the segment of a strip that begins with row `first`.
+    /// Returns the most rows of the row chunk of a strip that begins with row `first`.
     ///
-    /// First segments differ in length, so that strips that started together are not always flushed together.
+    /// First row chunks differ in length, so that strips that started together are not always flushed together.
     fn rows_of(self, strip: u32, first: u64) -> usize {
         if first > 0 {
-            return self.segment_rows;
+            return self.chunk_rows;
         }
-        let scattered = (strip.wrapping_mul(0x9e37_79b9) >> 16) as usize;
-        (self.segment_rows / 4).max(1) + scattered * self.segment_rows * 3 / 4 / (1 << 16)
+        let ungrouped = (strip.wrapping_mul(0x9e37_79b9) >> 16) as usize;
+        (self.chunk_rows / 4).max(1) + ungrouped * self.chunk_rows * 3 / 4 / (1 << 16)
     }
 
     /// Reports whether samples of this time are within bounds.
@@ -382,7 +383,7 @@ impl Limits {
         true
     }
 
-    /// Reports whether a loose sample is not too old, counting it otherwise.
+    /// Reports whether an out-of-order sample is not too old, counting it otherwise.
     pub(crate) fn admits(
         self,
         state: &StripState,
@@ -413,11 +414,11 @@ impl Limits {
 impl StripState {
     /// Returns an upper bound of the column's sample times that is not after the newest row.
     fn newest_ms(&self, column: u32) -> i64 {
-        let loose_ms = self.loose.newest_ms(column);
+        let out_of_order_ms = self.out_of_order.newest_ms(column);
         let in_rows = self.open.published().has_seen(column)
             || self.sealed.iter().any(|s| s.has_seen(column));
         let row_ms = if in_rows { self.last_row_ms } else { i64::MIN };
-        row_ms.max(loose_ms.unwrap_or(i64::MIN))
+        row_ms.max(out_of_order_ms.unwrap_or(i64::MIN))
     }
 }
 

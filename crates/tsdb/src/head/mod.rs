@@ -5,14 +5,14 @@
 
 pub(crate) mod admission;
 pub(crate) mod append;
+mod append_out_of_order;
 pub(crate) mod exemplars;
 mod families;
 pub(crate) mod index;
-pub(crate) mod loose;
+pub(crate) mod out_of_order;
 pub(crate) mod read;
 pub(crate) mod replay;
-mod scatter;
-pub(crate) mod segment;
+pub(crate) mod row_chunk;
 pub(crate) mod starts;
 pub(crate) mod strip;
 
@@ -39,8 +39,8 @@ use strip::Strip;
 
 /// Most exemplars held.
 const EXEMPLARS: usize = 100_000;
-/// Columns of a strip for scattered series before another is started.
-const SCATTERED_COLUMNS: usize = 8 * strip::PAGE_COLUMNS;
+/// Columns of a strip for ungrouped series before another is started.
+const UNGROUPED_COLUMNS: usize = 8 * strip::PAGE_COLUMNS;
 
 /// Strips, their index, families and exemplars.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Head {
     families: Mutex<Families>,
     exemplars: Mutex<ExemplarRing>,
     /// Strip for series that no origin has bound.
-    scattered: Mutex<Option<Arc<Strip>>>,
+    ungrouped: Mutex<Option<Arc<Strip>>>,
     next_strip: AtomicU32,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
@@ -77,7 +77,7 @@ impl Head {
             index: RwLock::default(),
             sharing: Mutex::new(()),
             exemplars: Mutex::new(ExemplarRing::new(EXEMPLARS)),
-            scattered: Mutex::new(None),
+            ungrouped: Mutex::new(None),
             next_strip: AtomicU32::new(1),
             metrics,
         }
@@ -177,7 +177,7 @@ impl Head {
     fn adoptable(&self, index: &Index, schema: &Schema, now_ms: i64) -> Option<Arc<Strip>> {
         let mut best: Option<(usize, Arc<Strip>)> = None;
         for strip in index.strips_of(schema.common()) {
-            if strip.is_bound() || self.is_scattered(&strip) || strip.has_future(now_ms) {
+            if strip.is_bound() || self.is_ungrouped(&strip) || strip.has_future(now_ms) {
                 continue;
             }
             let columns = strip.lock().schema.len();
@@ -197,9 +197,9 @@ impl Head {
         schema.columns().map(|(id, _)| id).filter(known).count()
     }
 
-    fn is_scattered(&self, strip: &Strip) -> bool {
-        let scattered = self.scattered.lock().whole();
-        scattered.as_ref().is_some_and(|other| other.id == strip.id)
+    fn is_ungrouped(&self, strip: &Strip) -> bool {
+        let ungrouped = self.ungrouped.lock().whole();
+        ungrouped.as_ref().is_some_and(|other| other.id == strip.id)
     }
 
     fn create(&self, index: &mut Index, common: &LabelSet) -> Arc<Strip> {
@@ -322,9 +322,9 @@ impl Head {
         let removed: usize = gone.map(|strip| index.remove_strip(strip.id)).sum();
         index.fit();
         drop(index);
-        let mut scattered = self.scattered.lock().whole();
-        if scattered.as_ref().is_some_and(|strip| strip.is_removed()) {
-            *scattered = None;
+        let mut ungrouped = self.ungrouped.lock().whole();
+        if ungrouped.as_ref().is_some_and(|strip| strip.is_removed()) {
+            *ungrouped = None;
         }
         self.metrics.series_removed.inc_by(removed as u64);
     }

@@ -10,14 +10,14 @@ use super::{
     exemplars::Entry,
     extended,
     index::Resolved,
-    loose::{LooseSample, Value},
-    segment::pages_of,
+    out_of_order::{OutOfOrderSample, Value},
+    row_chunk::pages_of,
     share,
     strip::{Strip, StripState},
 };
 use crate::wal::{
     FileEnd, FileMarks, ReplayTo, StripMark,
-    record::{LooseRecord, Pages, Record, RowHead, StripHead},
+    record::{Pages, Record, RowHead, SampleRecord, StripHead},
 };
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::{ColumnId, LabelSet};
@@ -57,7 +57,7 @@ struct Replaying {
     /// Rows since the gap.
     orphans: Orphans,
     /// Number of columns that the current file has defined; `None` if some of them were lost.
-    told: Option<usize>,
+    defined: Option<usize>,
     in_file: bool,
     max_ms: i64,
 }
@@ -112,12 +112,12 @@ impl<'h> HeadReplay<'h> {
             .sum()
     }
 
-    /// Returns the strips with data that no further record can extend: sealed segments and loose samples.
+    /// Returns the strips with data that no further record can extend: sealed row chunks and out-of-order samples.
     pub(crate) fn whole(&self) -> Vec<Arc<Strip>> {
         let strips = self.strips.values().map(|replaying| &replaying.strip);
         let whole = strips.filter(|strip| {
             let state = strip.lock();
-            !state.sealed.is_empty() || state.loose.held() > 0
+            !state.sealed.is_empty() || state.out_of_order.held() > 0
         });
         whole.cloned().collect()
     }
@@ -127,7 +127,7 @@ impl<'h> HeadReplay<'h> {
             // Rows of a strip whose labels are lost may still be placed if an earlier file defined them.
             return self.lossy_or("the number of a set that is not defined");
         };
-        if head.rows > MOST || head.loose > MOST {
+        if head.rows > MOST || head.out_of_order > MOST {
             return Err("a strip that nothing leads to");
         }
         let flushed = self.flushed.get(&head.strip).copied().unwrap_or_default();
@@ -135,17 +135,17 @@ impl<'h> HeadReplay<'h> {
             if known.strip.common != common {
                 return Err("a strip with other labels than before");
             }
-            let loose = known.strip.lock().loose.arrived();
-            self.missing +=
-                head.rows.saturating_sub(known.next_row) + head.loose.saturating_sub(loose);
+            let out_of_order = known.strip.lock().out_of_order.arrived();
+            self.missing += head.rows.saturating_sub(known.next_row)
+                + head.out_of_order.saturating_sub(out_of_order);
             known.gap = true;
             known.next_row = head.rows;
-            known.told = Some(0);
+            known.defined = Some(0);
             known.in_file = true;
         } else {
             let start = StripMark {
                 rows: head.rows.max(flushed.rows),
-                loose: head.loose.max(flushed.loose),
+                out_of_order: head.out_of_order.max(flushed.out_of_order),
             };
             let strip = Arc::new(Strip::new(head.strip, common, start));
             self.head.index_mut().add_strip(&strip);
@@ -156,7 +156,7 @@ impl<'h> HeadReplay<'h> {
                 step_ms: 0,
                 gap: true,
                 orphans: Orphans::default(),
-                told: Some(0),
+                defined: Some(0),
                 in_file: true,
                 max_ms: i64::MIN,
             };
@@ -166,7 +166,7 @@ impl<'h> HeadReplay<'h> {
             head.strip,
             StripMark {
                 rows: head.rows,
-                loose: head.loose,
+                out_of_order: head.out_of_order,
             },
         );
         Ok(())
@@ -187,7 +187,7 @@ impl<'h> HeadReplay<'h> {
             }
             known.in_file = true;
             known.gap = true;
-            known.told = Some(known.strip.lock().schema.len());
+            known.defined = Some(known.strip.lock().schema.len());
         }
         Some(known)
     }
@@ -195,7 +195,7 @@ impl<'h> HeadReplay<'h> {
     fn mark(&mut self, strip: u32, mark: StripMark) {
         let known = self.marks.entry(strip).or_default();
         known.rows = known.rows.max(mark.rows);
-        known.loose = known.loose.max(mark.loose);
+        known.out_of_order = known.out_of_order.max(mark.out_of_order);
     }
 
     fn grow(
@@ -209,10 +209,10 @@ impl<'h> HeadReplay<'h> {
         let Some(known) = self.find(strip) else {
             return self.lossy_or(UNKNOWN);
         };
-        let whole = known.told.is_some_and(|told| from <= told as u64);
-        let expected = known.told.is_some_and(|told| from == told as u64);
+        let whole = known.defined.is_some_and(|defined| from <= defined as u64);
+        let expected = known.defined.is_some_and(|defined| from == defined as u64);
         if !whole || !(expected || lossy) {
-            known.told = None;
+            known.defined = None;
             return self.lossy_or("columns of a strip that is not whole");
         }
         let from = from as usize;
@@ -227,10 +227,10 @@ impl<'h> HeadReplay<'h> {
         let fresh = fresh.filter(|_| !differs);
         let Some(fresh) = fresh else {
             drop(state);
-            known.told = None;
+            known.defined = None;
             return self.lossy_or("columns that are not defined, or differ from an earlier file's");
         };
-        known.told = Some(known.told.unwrap_or_default().max(from + sets.len()));
+        known.defined = Some(known.defined.unwrap_or_default().max(from + sets.len()));
         if fresh.is_empty() {
             return Ok(());
         }
@@ -258,7 +258,7 @@ impl<'h> HeadReplay<'h> {
         drop(state);
         share(&known.strip, shared);
         if new < fresh.len() {
-            known.told = None;
+            known.defined = None;
             return Err("a column that exists");
         }
         Ok(())
@@ -280,27 +280,33 @@ impl<'h> HeadReplay<'h> {
         let end = known.row(head, pages, window_ms, &mut given_up)?;
         self.dropped += given_up;
         if let Some(rows) = end {
-            self.mark(strip, StripMark { rows, loose: 0 });
+            self.mark(
+                strip,
+                StripMark {
+                    rows,
+                    out_of_order: 0,
+                },
+            );
         }
         Ok(())
     }
 
-    fn loose(
+    fn out_of_order(
         &mut self,
         strip: u32,
         first: u64,
-        samples: Vec<LooseRecord<'_>>,
+        samples: Vec<SampleRecord<'_>>,
     ) -> Result<(), &'static str> {
         let Some(known) = self.find(strip) else {
             return self.lossy_or(UNKNOWN);
         };
         let count = samples.len() as u64;
-        match known.loose(first, samples)? {
+        match known.out_of_order(first, samples)? {
             Some(end) => self.mark(
                 strip,
                 StripMark {
                     rows: 0,
-                    loose: end,
+                    out_of_order: end,
                 },
             ),
             None => self.dropped += count,
@@ -313,7 +319,7 @@ impl<'h> HeadReplay<'h> {
             return self.lossy_or(UNKNOWN);
         };
         let mut state = known.strip.lock();
-        let columns = known.told.unwrap_or_default();
+        let columns = known.defined.unwrap_or_default();
         if starts.iter().any(|(column, _)| *column as usize >= columns) {
             return Err("a start time of a column that does not exist");
         }
@@ -366,8 +372,8 @@ impl Replaying {
         let mut state = strip.lock();
         let (key, goes_on, time_ms) = self.read_head(head, state.last_row_ms)?;
         let columns = self
-            .told
-            .filter(|told| pages.count() == pages_of(*told) && !self.gap);
+            .defined
+            .filter(|defined| pages.count() == pages_of(*defined) && !self.gap);
         let Some(columns) = columns else {
             self.gap = true;
             match head {
@@ -388,7 +394,7 @@ impl Replaying {
             let joins = state.joins(time_ms, window_ms);
             if !key && !joins {
                 self.gap = true;
-                // A segment that went into a block without its last row, whose append failed after its write.
+                // A row chunk that went into a block without its last row, whose append failed after its write.
                 let unacknowledged = row == self.flushed.rows && open.rows() == 0;
                 return if unacknowledged {
                     *given_up += 1;
@@ -413,19 +419,19 @@ impl Replaying {
         let count = self.orphans.len() as u64;
         let first = row.checked_sub(count).filter(|first| {
             let own = *first >= self.orphans.from() && row <= MOST;
-            own && self.told.is_some()
+            own && self.defined.is_some()
         });
         let rebuilt = first.and_then(|_| self.orphans.rebuild(row, key));
         let given_up = self.orphans.give_up();
         let (Some(first), Some(rebuilt)) = (first, rebuilt) else {
             return given_up;
         };
-        let told = self.told.unwrap_or_default();
+        let defined = self.defined.unwrap_or_default();
         let mut state = self.strip.lock();
         let follows = rebuilt
             .first()
             .is_some_and(|row| row.time_ms > state.last_row_ms);
-        if !follows || rebuilt.iter().any(|row| row.columns > told) {
+        if !follows || rebuilt.iter().any(|row| row.columns > defined) {
             return given_up;
         }
         // Blocks hold whole runs of rows, so a waiting run is needed completely or not at all.
@@ -451,42 +457,42 @@ impl Replaying {
         0
     }
 
-    /// Places loose samples; returns the place after the last, or `None` when their columns are lost.
-    fn loose(
+    /// Places out-of-order samples; returns the place after the last, or `None` when their columns are lost.
+    fn out_of_order(
         &mut self,
         first: u64,
-        samples: Vec<LooseRecord<'_>>,
+        samples: Vec<SampleRecord<'_>>,
     ) -> Result<Option<u64>, &'static str> {
-        let Some(columns) = self.told else {
+        let Some(columns) = self.defined else {
             return Ok(None);
         };
         let mut state = self.strip.lock();
         let end = first.saturating_add(samples.len() as u64);
-        if end > MOST || !state.loose.reaches(end) {
+        if end > MOST || !state.out_of_order.reaches(end) {
             return Err("a place that nothing leads to");
         }
-        state.loose.start_at(first);
+        state.out_of_order.start_at(first);
         let mut end = first;
         for sample in samples {
             if sample.column as usize >= columns {
                 return Err("a sample of a column that does not exist");
             }
-            let flushed = end < self.flushed.loose;
-            state.loose.start_at(end);
+            let flushed = end < self.flushed.out_of_order;
+            state.out_of_order.start_at(end);
             end += 1;
             if flushed {
                 continue;
             }
             self.max_ms = self.max_ms.max(sample.time_ms);
-            put_loose(&mut state, &sample)?;
+            write_out_of_order(&mut state, &sample)?;
         }
-        state.loose.start_at(end);
+        state.out_of_order.start_at(end);
         Ok(Some(end))
     }
 }
 
 impl StripState {
-    /// Reports whether a row at `time_ms` may join the open segment.
+    /// Reports whether a row at `time_ms` may join the open row chunk.
     fn joins(&self, time_ms: i64, window_ms: i64) -> bool {
         let window = |time_ms: i64| time_ms.div_euclid(window_ms);
         let range = self.open.published().time_range();
@@ -502,7 +508,7 @@ impl StripState {
         columns: usize,
     ) {
         for (page, bytes) in pages.enumerate() {
-            self.open.stage_bytes(page, bytes);
+            self.open.copy_row(page, bytes);
         }
         let columns_before = self.open.published().columns;
         self.open.publish(time_ms, columns);
@@ -513,20 +519,23 @@ impl StripState {
     }
 }
 
-fn put_loose(state: &mut StripState, sample: &LooseRecord<'_>) -> Result<(), &'static str> {
+fn write_out_of_order(
+    state: &mut StripState,
+    sample: &SampleRecord<'_>,
+) -> Result<(), &'static str> {
     let value = match &sample.histogram {
         None => Value::Cell(sample.cell),
         Some(bytes) => Value::Histogram(Arc::new(
             decode_histogram(bytes).map_err(|_| "a histogram")?,
         )),
     };
-    let LooseRecord {
+    let SampleRecord {
         column,
         time_ms,
         start_time_ms,
         ..
     } = *sample;
-    let stored = state.loose.insert(LooseSample {
+    let stored = state.out_of_order.insert(OutOfOrderSample {
         column,
         time_ms,
         value,
@@ -582,11 +591,11 @@ impl ReplayTo for HeadReplay<'_> {
             Record::Strip { head, common } => self.strip(head, common),
             Record::Grow { strip, from, sets } => self.grow(strip, from, sets),
             Record::Row { strip, head, pages } => self.row(strip, head, pages),
-            Record::Loose {
+            Record::OutOfOrder {
                 strip,
                 first,
                 samples,
-            } => self.loose(strip, first, samples),
+            } => self.out_of_order(strip, first, samples),
             Record::Starts { strip, row, starts } => self.starts(strip, row, &starts),
             Record::Exemplar {
                 strip,

@@ -1,15 +1,15 @@
 //! Strips: the samples one origin reported since the last flush.
 //!
-//! Rows are in segments, samples without a row in the loose lane. Writers and readers share one lock, held for
-//! encoding one row or taking a snapshot, never while decoding.
+//! Rows are in row chunks, samples without a row in the out-of-order buffer. Writers and readers share one lock, held
+//! for encoding one row or taking a snapshot, never while decoding.
 //!
-//! **Invariant:** a row is visible in all pages or in none; rows and loose samples are numbered from the strip's
+//! **Invariant:** a row is visible in all pages or in none; rows and out-of-order samples are numbered from the strip's
 //! creation and never renumbered, so that a view is two pairs of numbers; columns are appended, never removed, and
 //! no two columns have the same labels.
 
 use super::{
-    loose::{LooseLane, Value},
-    segment::{OpenSegment, Segment},
+    out_of_order::{OutOfOrderBuffer, Value},
+    row_chunk::{OpenRowChunk, RowChunk},
     starts::StartTimes,
 };
 use crate::sync::Guarded as _;
@@ -42,8 +42,8 @@ pub(crate) struct Strip {
     pub(crate) common: LabelSet,
     rows: AtomicU64,
     flushed_rows: AtomicU64,
-    loose: AtomicU64,
-    flushed_loose: AtomicU64,
+    out_of_order: AtomicU64,
+    flushed_out_of_order: AtomicU64,
     max_ms: AtomicI64,
     /// Newest time that this process wrote into a block; `i64::MIN` before the first.
     flushed_max_ms: AtomicI64,
@@ -68,12 +68,12 @@ pub(crate) type Shared = HashMap<u32, Vec<(Weak<Strip>, u32)>, foldhash::fast::R
 pub(crate) struct StripState {
     /// The columns, in the strip's own order; families are not kept.
     pub(crate) schema: Schema,
-    pub(crate) sealed: VecDeque<Arc<Segment>>,
-    pub(crate) open: OpenSegment,
+    pub(crate) sealed: VecDeque<Arc<RowChunk>>,
+    pub(crate) open: OpenRowChunk,
     pub(crate) last_row_ms: i64,
-    /// Time between the last two rows of the open segment, 0 after a key row.
+    /// Time between the last two rows of the open row chunk, 0 after a key row.
     pub(crate) last_step_ms: i64,
-    pub(crate) loose: LooseLane,
+    pub(crate) out_of_order: OutOfOrderBuffer,
     pub(crate) starts: StartTimes,
     pub(crate) shared: Arc<Shared>,
     /// WAL file that mentions the strip, and how many of its columns.
@@ -82,30 +82,31 @@ pub(crate) struct StripState {
 
 /// Part of a strip that a view sees: from the first numbers, inclusive, to the second, exclusive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Pin {
+pub(crate) struct StripSnapshot {
     pub(crate) rows: (u64, u64),
-    pub(crate) loose: (u64, u64),
+    pub(crate) out_of_order: (u64, u64),
 }
 
-impl Pin {
+impl StripSnapshot {
     /// Reports whether nothing is visible.
     pub(crate) fn is_empty(self) -> bool {
-        self.rows.0 >= self.rows.1 && self.loose.0 >= self.loose.1
+        self.rows.0 >= self.rows.1 && self.out_of_order.0 >= self.out_of_order.1
     }
 }
 
 impl Strip {
-    /// Returns a strip without columns; rows and loose samples count from `start`, before which blocks hold everything.
+    /// Returns a strip without columns; rows and out-of-order samples count from `start`, before which blocks hold
+    /// everything.
     pub(crate) fn new(id: u32, common: LabelSet, start: StripMark) -> Self {
-        let mut loose = LooseLane::default();
-        loose.start_at(start.loose);
+        let mut out_of_order = OutOfOrderBuffer::default();
+        out_of_order.start_at(start.out_of_order);
         let state = StripState {
             schema: Schema::new(common.clone()),
             sealed: VecDeque::new(),
-            open: OpenSegment::after(None, start.rows),
+            open: OpenRowChunk::after(None, start.rows),
             last_row_ms: i64::MIN,
             last_step_ms: 0,
-            loose,
+            out_of_order,
             starts: StartTimes::default(),
             shared: Arc::default(),
             logged: (0, 0),
@@ -115,8 +116,8 @@ impl Strip {
             common,
             rows: AtomicU64::new(start.rows),
             flushed_rows: AtomicU64::new(start.rows),
-            loose: AtomicU64::new(start.loose),
-            flushed_loose: AtomicU64::new(start.loose),
+            out_of_order: AtomicU64::new(start.out_of_order),
+            flushed_out_of_order: AtomicU64::new(start.out_of_order),
             max_ms: AtomicI64::new(i64::MIN),
             flushed_max_ms: AtomicI64::new(i64::MIN),
             has_shared: AtomicBool::new(false),
@@ -135,31 +136,31 @@ impl Strip {
     }
 
     /// Returns the visible part that no block holds.
-    pub(crate) fn pin(&self) -> Pin {
+    pub(crate) fn snapshot(&self) -> StripSnapshot {
         let of = |from: &AtomicU64, to: &AtomicU64| {
             (from.load(Ordering::Acquire), to.load(Ordering::Acquire))
         };
-        Pin {
+        StripSnapshot {
             rows: of(&self.flushed_rows, &self.rows),
-            loose: of(&self.flushed_loose, &self.loose),
+            out_of_order: of(&self.flushed_out_of_order, &self.out_of_order),
         }
     }
 
     /// Returns how far the strip has come.
     pub(crate) fn mark(&self) -> StripMark {
-        let pin = self.pin();
+        let snapshot = self.snapshot();
         StripMark {
-            rows: pin.rows.1,
-            loose: pin.loose.1,
+            rows: snapshot.rows.1,
+            out_of_order: snapshot.out_of_order.1,
         }
     }
 
     /// Returns how far the strip is in blocks.
     pub(crate) fn flushed(&self) -> StripMark {
-        let pin = self.pin();
+        let snapshot = self.snapshot();
         StripMark {
-            rows: pin.rows.0,
-            loose: pin.loose.0,
+            rows: snapshot.rows.0,
+            out_of_order: snapshot.out_of_order.0,
         }
     }
 
@@ -173,14 +174,16 @@ impl Strip {
     pub(crate) fn set_flushed(&self, mark: StripMark, max_ms: i64) {
         self.flushed_max_ms.fetch_max(max_ms, Ordering::AcqRel);
         self.flushed_rows.fetch_max(mark.rows, Ordering::AcqRel);
-        self.flushed_loose.fetch_max(mark.loose, Ordering::AcqRel);
+        self.flushed_out_of_order
+            .fetch_max(mark.out_of_order, Ordering::AcqRel);
     }
 
     /// Makes the contents of `state` visible, and records the time.
     pub(crate) fn publish(&self, state: &StripState, max_ms: i64, now_ms: i64) {
         self.rows
             .store(state.open.published().end_row(), Ordering::Release);
-        self.loose.store(state.loose.arrived(), Ordering::Release);
+        self.out_of_order
+            .store(state.out_of_order.arrived(), Ordering::Release);
         self.max_ms.fetch_max(max_ms, Ordering::AcqRel);
         self.touched_ms.fetch_max(now_ms, Ordering::AcqRel);
     }
@@ -239,7 +242,7 @@ impl Strip {
     /// Claims the strip for removal if no origin has it and blocks hold all of it.
     pub(crate) fn try_retire(&self) -> bool {
         let state = self.lock();
-        if !self.pin().is_empty() || !self.try_bind() {
+        if !self.snapshot().is_empty() || !self.try_bind() {
             return false;
         }
         self.retired.store(true, Ordering::Release);
@@ -316,34 +319,34 @@ impl Strip {
 }
 
 impl StripState {
-    /// Returns the segments, oldest first, with a copy of the open one.
-    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
-        let mut segments: Vec<Arc<Segment>> = self.sealed.iter().cloned().collect();
+    /// Returns the row chunks, oldest first, with a copy of the open one.
+    pub(crate) fn row_chunks(&self) -> Vec<Arc<RowChunk>> {
+        let mut row_chunks: Vec<Arc<RowChunk>> = self.sealed.iter().cloned().collect();
         if self.open.published().rows() > 0 {
-            segments.push(Arc::new(self.open.snapshot()));
+            row_chunks.push(Arc::new(self.open.readable()));
         }
-        segments
+        row_chunks
     }
 
-    /// Ends the open segment; the next row begins another.
+    /// Ends the open row chunk; the next row begins another.
     pub(crate) fn seal(&mut self) {
         let end = self.open.published().end_row();
         self.seal_to(end);
     }
 
-    /// Ends the open segment; the next row is numbered `end`.
+    /// Ends the open row chunk; the next row is numbered `end`.
     pub(crate) fn seal_to(&mut self, end: u64) {
         let sealed = self.open.seal();
         if sealed.rows() > 0 {
             self.sealed.push_back(Arc::new(sealed));
         }
         let before = std::mem::take(&mut self.open);
-        self.open = OpenSegment::after(Some(before), end);
+        self.open = OpenRowChunk::after(Some(before), end);
     }
 
-    /// Returns the value of a column at a time, from rows or loose samples.
+    /// Returns the value of a column at a time, from rows or out-of-order samples.
     pub(crate) fn value_at(&self, column: u32, time_ms: i64) -> Option<Value> {
-        self.loose
+        self.out_of_order
             .value_at(column, time_ms)
             .or_else(|| self.row_value_at(column, time_ms))
     }
@@ -352,10 +355,12 @@ impl StripState {
         if time_ms > self.last_row_ms {
             return None;
         }
-        let covers = |segment: &Segment| {
-            let row = segment.row_at(time_ms);
-            (row < segment.rows() && segment.time_ms(row) == time_ms && segment.has_seen(column))
-                .then_some(row)
+        let covers = |row_chunk: &RowChunk| {
+            let row = row_chunk.row_at(time_ms);
+            (row < row_chunk.rows()
+                && row_chunk.time_ms(row) == time_ms
+                && row_chunk.has_seen(column))
+            .then_some(row)
         };
         if let Some(row) = covers(self.open.published()) {
             let (page, at) = (
@@ -369,40 +374,40 @@ impl StripState {
             {
                 return state.value(at).map(Value::Cell);
             }
-            return value_in(&self.open.snapshot(), row, column);
+            return value_in(&self.open.readable(), row, column);
         }
         self.sealed
             .iter()
-            .find_map(|segment| value_in(segment, covers(segment)?, column))
+            .find_map(|row_chunk| value_in(row_chunk, covers(row_chunk)?, column))
     }
 
     /// Returns an interval that covers everything held.
     pub(crate) fn time_range(&self) -> Option<TimeRange> {
-        let segments = self
+        let row_chunks = self
             .sealed
             .iter()
-            .map(|segment| &**segment)
+            .map(|row_chunk| &**row_chunk)
             .chain([self.open.published()]);
-        let ranges = segments
-            .filter_map(Segment::time_range)
-            .chain(self.loose.time_range());
+        let ranges = row_chunks
+            .filter_map(RowChunk::time_range)
+            .chain(self.out_of_order.time_range());
         ranges
             .map(|(min_ms, max_ms)| TimeRange::new(min_ms, max_ms))
             .reduce(TimeRange::hull)
     }
 
-    /// Drops rows and loose samples before `mark`.
+    /// Drops rows and out-of-order samples before `mark`.
     pub(crate) fn drop_before(&mut self, mark: StripMark) {
         while self
             .sealed
             .front()
-            .is_some_and(|segment| segment.end_row() <= mark.rows)
+            .is_some_and(|row_chunk| row_chunk.end_row() <= mark.rows)
         {
             self.sealed.pop_front();
         }
         self.sealed.shrink_to_fit();
         self.starts.drop_before(mark.rows);
-        self.loose.drop_before(mark.loose);
+        self.out_of_order.drop_before(mark.out_of_order);
     }
 
     /// Returns the heap bytes held, without identities.
@@ -410,15 +415,15 @@ impl StripState {
         let sealed: usize = self
             .sealed
             .iter()
-            .map(|segment| segment.encoded_bytes())
+            .map(|row_chunk| row_chunk.encoded_bytes())
             .sum();
-        sealed + self.open.heap_bytes() + self.loose.heap_bytes()
+        sealed + self.open.heap_bytes() + self.out_of_order.heap_bytes()
     }
 }
 
 /// Decodes the value of one column in one row.
-fn value_in(segment: &Segment, row: usize, column: u32) -> Option<Value> {
-    let page = segment.pages.get(column as usize / PAGE_COLUMNS)?;
+fn value_in(row_chunk: &RowChunk, row: usize, column: u32) -> Option<Value> {
+    let page = row_chunk.pages.get(column as usize / PAGE_COLUMNS)?;
     let row = row.checked_sub(page.first)?;
     let mut pick = ColumnPick::new(&[column % PAGE_COLUMNS as u32]);
     let mut histogram = None;
@@ -429,7 +434,7 @@ fn value_in(segment: &Segment, row: usize, column: u32) -> Option<Value> {
         .ok()?;
     }
     let value = *pick.cells().first()?;
-    match Cell::of(value) {
+    match Cell::decode(value) {
         Cell::Absent => None,
         Cell::Histogram(_) => decode_histogram(histogram?)
             .ok()

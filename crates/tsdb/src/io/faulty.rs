@@ -219,7 +219,7 @@ impl FaultyIo {
     }
 
     /// Replaces the bytes of a file (or creates it), durably.
-    pub fn put(&self, path: &Path, bytes: Vec<u8>) {
+    pub fn put_file(&self, path: &Path, bytes: Vec<u8>) {
         let mut disk = self.disk();
         let id = disk.new_file();
         let synced_bytes = bytes.len();

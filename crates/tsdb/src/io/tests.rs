@@ -148,7 +148,7 @@ fn descriptors_run_out_and_come_back() {
 #[test]
 fn reads_may_be_short_and_still_fill_the_buffer() {
     let disk = FaultyIo::new();
-    disk.put(Path::new("/data/f"), (0..100).collect());
+    disk.put_file(Path::new("/data/f"), (0..100).collect());
     disk.set_most_read(7);
     let file = disk.open(Path::new("/data/f")).unwrap();
     let mut buffer = [0; 90];

@@ -44,8 +44,8 @@ pub(crate) struct WalOptions {
 pub(crate) struct StripMark {
     /// Rows since the strip was created.
     pub(crate) rows: u64,
-    /// Loose samples since the strip was created.
-    pub(crate) loose: u64,
+    /// Out-of-order samples since the strip was created.
+    pub(crate) out_of_order: u64,
 }
 
 /// The log being written.

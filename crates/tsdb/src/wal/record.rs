@@ -24,7 +24,7 @@ mod kind {
 
 /// One sample outside of rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LooseRecord<'a> {
+pub(crate) struct SampleRecord<'a> {
     pub(crate) column: u32,
     pub(crate) time_ms: i64,
     /// A float or a staleness marker; meaningless when `histogram` is set.
@@ -40,8 +40,8 @@ pub(crate) struct StripHead {
     pub(crate) strip: u32,
     /// Rows before the first one in this file.
     pub(crate) rows: u64,
-    /// Loose samples before the first one in this file.
-    pub(crate) loose: u64,
+    /// Out-of-order samples before the first one in this file.
+    pub(crate) out_of_order: u64,
 }
 
 /// Number and time of a row in its strip.
@@ -81,11 +81,11 @@ pub(crate) enum Record<'a> {
         head: RowHead,
         pages: Pages<'a>,
     },
-    /// A strip has more loose samples; `first` is the place of the first in their order of arrival.
-    Loose {
+    /// A strip has more out-of-order samples; `first` is the place of the first in their order of arrival.
+    OutOfOrder {
         strip: u32,
         first: u64,
-        samples: Vec<LooseRecord<'a>>,
+        samples: Vec<SampleRecord<'a>>,
     },
     /// Columns have other start times from a row on.
     Starts {
@@ -117,9 +117,9 @@ impl<'a> Iterator for Pages<'a> {
     }
 }
 
-/// Most columns or loose samples in one record, because batches are split between records.
+/// Most columns or out-of-order samples in one record, because batches are split between records.
 const MOST_SETS: usize = 1 << 16;
-const MOST_LOOSE: usize = 1 << 14;
+const MOST_SAMPLES: usize = 1 << 14;
 
 /// Appends records to batches.
 pub(crate) struct RecordWriter<'a> {
@@ -143,7 +143,7 @@ impl RecordWriter<'_> {
         out.push(tag::STRIP);
         put_varint(out, u64::from(head.strip));
         put_varint(out, head.rows);
-        put_varint(out, head.loose);
+        put_varint(out, head.out_of_order);
         put_varint(out, u64::from(set));
     }
 
@@ -214,10 +214,15 @@ impl RecordWriter<'_> {
         }
     }
 
-    pub(crate) fn loose(&mut self, strip: u32, mut first: u64, samples: &[LooseRecord<'_>]) {
-        for samples in samples.chunks(MOST_LOOSE) {
+    pub(crate) fn out_of_order(
+        &mut self,
+        strip: u32,
+        mut first: u64,
+        samples: &[SampleRecord<'_>],
+    ) {
+        for samples in samples.chunks(MOST_SAMPLES) {
             let out = self.out.begin_record(self.symbols);
-            out.push(tag::LOOSE);
+            out.push(tag::OUT_OF_ORDER);
             put_varint(out, u64::from(strip));
             put_varint(out, first);
             put_varint(out, samples.len() as u64);
@@ -227,7 +232,7 @@ impl RecordWriter<'_> {
                 put_signed(out, i64::from(sample.column) - column);
                 put_signed(out, sample.time_ms.wrapping_sub(time_ms));
                 (column, time_ms) = (i64::from(sample.column), sample.time_ms);
-                put_loose_cell(sample, out);
+                put_sample(sample, out);
             }
         }
     }
@@ -263,7 +268,7 @@ impl RecordWriter<'_> {
     }
 }
 
-fn put_loose_cell(sample: &LooseRecord<'_>, out: &mut Vec<u8>) {
+fn put_sample(sample: &SampleRecord<'_>, out: &mut Vec<u8>) {
     let at = out.len();
     out.push(0);
     let kind = match &sample.histogram {
@@ -327,7 +332,7 @@ impl RecordReader {
                 tag @ (tag::ROW | tag::WIDE_ROW | tag::KEY_ROW | tag::CHECKPOINT) => {
                     row(reader, tag)?
                 }
-                tag::LOOSE => loose(reader)?,
+                tag::OUT_OF_ORDER => out_of_order(reader)?,
                 tag::STARTS => starts(reader)?,
                 tag::EXEMPLAR => exemplar(reader)?,
                 _ => return Err(reader.malformed("record tag")),
@@ -338,10 +343,14 @@ impl RecordReader {
 
     fn strip<'a>(&self, reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
         let strip = reader.varint_u32("strip number")?;
-        let (rows, loose) = (reader.varint()?, reader.varint()?);
+        let (rows, out_of_order) = (reader.varint()?, reader.varint()?);
         let common = self.symbols.set(reader.varint()?).cloned();
         Ok(Record::Strip {
-            head: StripHead { strip, rows, loose },
+            head: StripHead {
+                strip,
+                rows,
+                out_of_order,
+            },
             common,
         })
     }
@@ -399,7 +408,7 @@ fn row<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Record<'a>, Malformed> {
     for _ in 0..count {
         reader.bytes()?;
     }
-    let bytes = pages.take(reader.offset() - pages.offset())?;
+    let bytes = pages.slice(reader.offset() - pages.offset())?;
     Ok(Record::Row {
         strip,
         head,
@@ -407,7 +416,7 @@ fn row<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Record<'a>, Malformed> {
     })
 }
 
-fn loose<'a>(reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+fn out_of_order<'a>(reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
     let strip = reader.varint_u32("strip number")?;
     let (first, count) = (reader.varint()?, reader.varint()?);
     let mut samples = Vec::new();
@@ -417,23 +426,23 @@ fn loose<'a>(reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
         time_ms = time_ms.wrapping_add(reader.signed()?);
         let bad = reader.malformed("column number");
         let column = u32::try_from(column).map_err(|_| bad)?;
-        samples.push(loose_cell(reader, column, time_ms)?);
+        samples.push(sample_cell(reader, column, time_ms)?);
     }
-    Ok(Record::Loose {
+    Ok(Record::OutOfOrder {
         strip,
         first,
         samples,
     })
 }
 
-fn loose_cell<'a>(
+fn sample_cell<'a>(
     reader: &mut Reader<'a>,
     column: u32,
     time_ms: i64,
-) -> Result<LooseRecord<'a>, Malformed> {
+) -> Result<SampleRecord<'a>, Malformed> {
     let bad = reader.malformed("kind of sample");
     let flags = reader.byte()?;
-    let mut sample = LooseRecord {
+    let mut sample = SampleRecord {
         column,
         time_ms,
         cell: 0.0,

@@ -23,7 +23,7 @@ const SERIES: usize = 100;
 
 /// Owner of the labels that change with a replacement.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum Churning {
     /// The target: all of its series share them.
     Targets,
     /// The series: nothing is shared with earlier series or other targets.
@@ -37,7 +37,7 @@ struct Target {
 
 /// A fleet, six tenths of whose targets are replaced from time to time.
 struct Fleet {
-    kind: Kind,
+    kind: Churning,
     clock: ManualClock,
     db: Db,
     now_ms: i64,
@@ -48,7 +48,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Churning) -> Self {
         let dir = TempDir::new("churn");
         let options = DbOptions {
             path: dir.join("data"),
@@ -76,8 +76,8 @@ impl Fleet {
         let pod = format!("pod-with-a-long-name-{}", self.made);
         self.made += 1;
         let common = match self.kind {
-            Kind::Targets => LabelSet::new([("job", "churn"), ("pod", pod.as_str())]),
-            Kind::Series => LabelSet::new([("job", "churn")]),
+            Churning::Targets => LabelSet::new([("job", "churn"), ("pod", pod.as_str())]),
+            Churning::Series => LabelSet::new([("job", "churn")]),
         };
         let mut edit = Schema::new(common).edit();
         let family = edit.family(Family {
@@ -88,8 +88,8 @@ impl Fleet {
             let at = at.to_string();
             let set = LabelSet::new([(METRIC_NAME, "m"), ("at", at.as_str())]);
             let set = match self.kind {
-                Kind::Targets => set,
-                Kind::Series => set.with("pod", &pod),
+                Churning::Targets => set,
+                Churning::Series => set.with("pod", &pod),
             };
             edit.push(&set, family);
         }
@@ -139,7 +139,7 @@ impl Fleet {
     }
 }
 
-fn a_day_of_churn(kind: Kind) {
+fn a_day_of_churn(kind: Churning) {
     let before = alloc::thread().live_bytes;
     let mut fleet = Fleet::new(kind);
     let without = fleet.live() - before;
@@ -170,13 +170,13 @@ fn a_day_of_churn(kind: Kind) {
 #[test]
 fn a_day_of_replaced_targets_costs_no_memory() {
     alone("churn::a_day_of_replaced_targets_costs_no_memory", || {
-        a_day_of_churn(Kind::Targets);
+        a_day_of_churn(Churning::Targets);
     });
 }
 
 #[test]
 fn a_day_of_replaced_series_costs_no_memory() {
     alone("churn::a_day_of_replaced_series_costs_no_memory", || {
-        a_day_of_churn(Kind::Series);
+        a_day_of_churn(Churning::Series);
     });
 }

@@ -181,7 +181,7 @@ fn schema() -> Schema {
     edit.finish()
 }
 
-const LOOSE: &str = "narthex_tsdb_head_loose_samples_appended_total";
+const OUT_OF_ORDER: &str = "narthex_tsdb_head_out_of_order_samples_appended_total";
 
 /// A clock set forward while the server ran removed every block within ten seconds.
 #[test]
@@ -220,7 +220,11 @@ fn rows_stay_rows_after_a_clock_was_put_right() {
         server.run(HOUR_MS);
         server.set_clock(0);
         server.run(HOUR_MS / 2);
-        assert_eq!(server.metric(LOOSE), 0.0, "{step_ms}: no sample is loose");
+        assert_eq!(
+            server.metric(OUT_OF_ORDER),
+            0.0,
+            "{step_ms}: no sample is out of order"
+        );
         assert_eq!(
             server.metric("narthex_tsdb_head_strips"),
             1.0,
@@ -229,7 +233,11 @@ fn rows_stay_rows_after_a_clock_was_put_right() {
         server.check_all("put right");
         server.restart(MINUTE_MS);
         server.run(HOUR_MS / 2);
-        assert_eq!(server.metric(LOOSE), 0.0, "{step_ms}: nor after a restart");
+        assert_eq!(
+            server.metric(OUT_OF_ORDER),
+            0.0,
+            "{step_ms}: nor after a restart"
+        );
         server.check_all("started again");
     }
 }
@@ -245,7 +253,7 @@ fn a_restart_with_the_right_clock_goes_on_with_rows() {
         server.set_clock(0);
         server.restart(0);
         server.run(30 * MINUTE_MS);
-        assert_eq!(server.metric(LOOSE), 0.0, "{step_ms}");
+        assert_eq!(server.metric(OUT_OF_ORDER), 0.0, "{step_ms}");
         server.check_all("put right");
     }
 }
@@ -260,10 +268,10 @@ fn a_clock_set_back_loses_no_round_and_no_block() {
         let before = server.rounds.len();
         server.run(HOUR_MS);
         assert_eq!(server.rounds.len(), before + 60, "every round has its time");
-        assert_eq!(server.metric(LOOSE), 0.0, "{step_ms}: rows are rows");
+        assert_eq!(server.metric(OUT_OF_ORDER), 0.0, "{step_ms}: rows are rows");
         server.set_clock(0);
         server.run(HOUR_MS);
-        assert_eq!(server.metric(LOOSE), 0.0, "{step_ms}: rows are rows");
+        assert_eq!(server.metric(OUT_OF_ORDER), 0.0, "{step_ms}: rows are rows");
         server.check_kept(12 * HOUR_MS, "put right");
     }
 }
@@ -387,7 +395,7 @@ fn samples_too_far_ahead_are_refused_and_counted() {
         let expected = (ahead as u64, (COLUMNS - ahead) as u64);
         assert_eq!((outcome.too_new, outcome.accepted), expected);
     }
-    assert_eq!(server.metric(LOOSE), 0.0, "the others are rows");
+    assert_eq!(server.metric(OUT_OF_ORDER), 0.0, "the others are rows");
     let outcome = server.append(limit_ms + 1);
     assert_eq!((outcome.too_new, outcome.accepted), (COLUMNS as u64, 0));
     let sample = |time_ms| {

@@ -20,7 +20,7 @@ fn after_a_kill() {
 }
 
 #[test]
-fn in_many_segments() {
+fn in_many_row_chunks() {
     let options = || DbOptions {
         flush_rows: 3,
         block_window_ms: 7_000,

@@ -66,7 +66,7 @@ fn a_flipped_byte_is_reported_with_its_place_and_the_rest_is_served() {
         let (disk, _) = written(1);
         let mut bytes = contents[which].clone();
         bytes[at] ^= 1 << random.below(8);
-        disk.put(&files[which], bytes);
+        disk.put_file(&files[which], bytes);
         let clock = Arc::new(narthex_tsdb::ManualClock::new(crate::support::NOW_MS));
         let db = narthex_tsdb::Db::open(Arc::new(disk), small(), clock)
             .unwrap_or_else(|error| panic!("flip at {at} of {}: {error}", files[which].display()));
@@ -112,9 +112,9 @@ fn mutated_logs_never_panic_and_never_invent_a_value() {
         which += 1;
         let disk = FaultyIo::new();
         for (path, content) in files.iter().zip(&contents) {
-            disk.put(path, content.clone());
+            disk.put_file(path, content.clone());
         }
-        disk.put(&files[which % files.len()], bytes.to_vec());
+        disk.put_file(&files[which % files.len()], bytes.to_vec());
         let clock = Arc::new(narthex_tsdb::ManualClock::new(crate::support::NOW_MS));
         let Ok(db) = narthex_tsdb::Db::open(Arc::new(disk), small(), clock) else {
             return;
@@ -161,7 +161,7 @@ fn a_file_that_lost_its_end_is_reported_by_the_next_one() {
         starts
     };
     let starts = batches(&whole);
-    disk.put(&files[1], whole[..starts[starts.len() - 6]].to_vec());
+    disk.put_file(&files[1], whole[..starts[starts.len() - 6]].to_vec());
     let db = open(&disk, &small());
     let found = served(&db);
     assert_eq!(missing(&found, &acknowledged), None);
@@ -175,13 +175,13 @@ fn a_file_that_lost_its_end_is_reported_by_the_next_one() {
 #[test]
 fn foreign_and_empty_files_are_reported_or_ignored() {
     let (disk, acknowledged) = written(4);
-    disk.put(
+    disk.put_file(
         Path::new("/data/wal/00000000"),
         b"this is no log file at all".to_vec(),
     );
-    disk.put(Path::new("/data/wal/notes.txt"), b"mine".to_vec());
+    disk.put_file(Path::new("/data/wal/notes.txt"), b"mine".to_vec());
     let next = log_files(&disk).len() - 1;
-    disk.put(&PathBuf::from(format!("/data/wal/{next:08}")), Vec::new());
+    disk.put_file(&PathBuf::from(format!("/data/wal/{next:08}")), Vec::new());
     let db = open(&disk, &small());
     assert_eq!(served(&db), acknowledged);
     let damage = db.damage();
@@ -220,7 +220,7 @@ fn a_damaged_block_is_left_out_or_named_and_the_rest_is_served() {
         let at = random.index(good.len());
         let mut bytes = good.clone();
         bytes[at] ^= 1 << random.below(8);
-        disk.put(&blocks[1], bytes);
+        disk.put_file(&blocks[1], bytes);
         let clock = Arc::new(narthex_tsdb::ManualClock::new(crate::support::NOW_MS));
         let io = Arc::new(disk.clone());
         let db = narthex_tsdb::Db::open(io, small(), clock)
@@ -295,18 +295,18 @@ fn read_all(db: &narthex_tsdb::Db) -> (Acknowledged, Vec<String>, Vec<String>) {
             }
         }
     }
-    (found, ctx.warnings.take(), errors)
+    (found, ctx.warnings.drain(), errors)
 }
 
 /// Rows of the origins that `steady` writes.
 const STEADY_ROWS: usize = 100;
-/// Rows of a segment of theirs.
-const SEGMENT_ROWS: usize = 40;
+/// Rows of a row chunk of theirs.
+const CHUNK_ROWS: usize = 40;
 
 fn steady_options() -> DbOptions {
     DbOptions {
         wal_file_bytes: 1 << 30,
-        flush_rows: SEGMENT_ROWS,
+        flush_rows: CHUNK_ROWS,
         ..options()
     }
 }
@@ -382,10 +382,10 @@ fn a_flipped_byte_in_a_row_costs_that_row_where_a_key_row_follows() {
     let starts = batches(&log);
     assert_eq!(starts.len(), rows.len());
     let at_most = |hit: usize| {
-        if hit / 2 + SEGMENT_ROWS < STEADY_ROWS {
+        if hit / 2 + CHUNK_ROWS < STEADY_ROWS {
             1
         } else {
-            SEGMENT_ROWS
+            CHUNK_ROWS
         }
     };
     let mut random = SplitMix64::new(10);
@@ -396,7 +396,7 @@ fn a_flipped_byte_in_a_row_costs_that_row_where_a_key_row_follows() {
         let end = starts.get(hit + 1).copied().unwrap_or(log.len());
         bytes[starts[hit] + 12 + random.index(end - starts[hit] - 12)] ^= 1 << random.below(8);
         let disk = FaultyIo::new();
-        disk.put(Path::new("/data/wal/00000001"), bytes);
+        disk.put_file(Path::new("/data/wal/00000001"), bytes);
         let db = open(&disk, &steady_options());
         assert_eq!(db.damage().len(), 1, "{:?}", db.damage());
         let all = dump(&db, &[], TimeRange::ALL);
@@ -425,9 +425,9 @@ fn a_flipped_byte_in_a_row_costs_that_row_where_a_key_row_follows() {
         assert!(lost.contains(&hit) && lost.iter().all(|at| at % 2 == hit % 2));
         assert!(lost.len() <= at_most(hit), "{hit}: lost {lost:?}");
         lost_one += usize::from(lost.len() == 1);
-        let told = &db.damage()[0].detail;
-        let behind = told.contains(&format!("; {} rows", lost.len() - 1));
-        assert!(behind || lost.len() == 1, "{told}, lost {}", lost.len());
+        let detail = &db.damage()[0].detail;
+        let behind = detail.contains(&format!("; {} rows", lost.len() - 1));
+        assert!(behind || lost.len() == 1, "{detail}, lost {}", lost.len());
     }
     assert!(lost_one > 15, "{lost_one}");
 }
@@ -462,7 +462,7 @@ fn rows_of_an_unreadable_block_are_taken_from_the_log() {
         let mut bytes = disk.bytes(block).expect("a block");
         let end = bytes.len() - 40;
         bytes[end] ^= 4;
-        disk.put(block, bytes);
+        disk.put_file(block, bytes);
     }
     for flush in [true, false] {
         let db = open(&disk, &options);

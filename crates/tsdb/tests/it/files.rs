@@ -397,22 +397,22 @@ fn blocks_that_nothing_lists_are_taken_in_or_put_aside() {
     for path in files(&disk, "wal") {
         disk.remove(&path).expect("removed");
     }
-    disk.put(&manifest, old);
+    disk.put_file(&manifest, old);
     // Beside them: half a block, the copy of one, one with a name of its own, something else, and leftovers of ours.
     let whole = disk.bytes(&blocks[0]).expect("a block");
     let dir = Path::new(ROOT).join("blocks");
     let half = dir.join("00000000010000000000000001.block");
-    disk.put(&half, whole[..whole.len() / 2].to_vec());
+    disk.put_file(&half, whole[..whole.len() / 2].to_vec());
     let copy = dir.join("00000000010000000000000002.block");
-    disk.put(&copy, whole.clone());
+    disk.put_file(&copy, whole.clone());
     let strange = dir.join("backup-of-monday.block");
-    disk.put(&strange, whole.clone());
-    disk.put(&dir.join("README"), b"mine".to_vec());
-    disk.put(
+    disk.put_file(&strange, whole.clone());
+    disk.put_file(&dir.join("README"), b"mine".to_vec());
+    disk.put_file(
         &dir.join("00000000010000000000000003.block.tmp"),
         whole.clone(),
     );
-    disk.put(&dir.join("00000000010000000000000004.block.gone"), whole);
+    disk.put_file(&dir.join("00000000010000000000000004.block.gone"), whole);
     let db = open(&disk, &hourly());
     assert_eq!(served(&db), everything);
     assert_eq!(db.damage(), []);
@@ -477,16 +477,16 @@ fn a_merged_block_stands_for_those_it_was_made_from() {
     assert_eq!(files(&disk, "blocks").len(), 1);
     drop(db);
     disk.kill();
-    disk.put(&manifest, old.clone());
+    disk.put_file(&manifest, old.clone());
     let db = open(&disk, &merging);
     assert_eq!((count(&db), db.damage()), (2, vec![]));
     assert_eq!(db.notices().len(), 1, "{:?}", db.notices());
     drop(db);
     disk.kill();
     // With its sources restored as well, the merged block has nothing that they lack.
-    disk.put(&manifest, old);
+    disk.put_file(&manifest, old);
     for (path, bytes) in sources.iter().zip(copies) {
-        disk.put(path, bytes);
+        disk.put_file(path, bytes);
     }
     let db = open(&disk, &merging);
     assert_eq!((count(&db), db.damage()), (2, vec![]));

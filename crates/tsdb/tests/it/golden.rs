@@ -86,11 +86,11 @@ fn written() -> Vec<u8> {
         }
         binding.append(&frame).expect("appended");
     }
-    let loose = LabelSet::new([(METRIC_NAME, "loose")]);
+    let out_of_order = LabelSet::new([(METRIC_NAME, "loose")]);
     let samples = [
-        SeriesSample::float(loose.clone(), BASE_MS + 9, 0.1),
-        SeriesSample::float(loose.clone(), BASE_MS + 3, -0.0),
-        SeriesSample::histogram(loose, BASE_MS + 5, histogram),
+        SeriesSample::float(out_of_order.clone(), BASE_MS + 9, 0.1),
+        SeriesSample::float(out_of_order.clone(), BASE_MS + 3, -0.0),
+        SeriesSample::histogram(out_of_order, BASE_MS + 5, histogram),
     ];
     db.append_samples(&samples).expect("appended");
     db.close().expect("closed");
@@ -122,7 +122,7 @@ fn show(db: &Db) -> String {
 
 fn replayed(bytes: Vec<u8>) -> Db {
     let disk = FaultyIo::new();
-    disk.put(Path::new(FILE), bytes);
+    disk.put_file(Path::new(FILE), bytes);
     open(&disk, &options())
 }
 

@@ -127,8 +127,14 @@ fn grown(schema: &Schema, columns: usize) -> Schema {
     edit.finish()
 }
 
-/// Scattered samples of any age, some for times that are taken: the first value stays.
-fn scatter(db: &Db, model: &MemStore, time_ms: i64, series: u64, random: &mut SplitMix64) {
+/// Individual samples of any age, some for times that are taken: the first value stays.
+fn append_out_of_order(
+    db: &Db,
+    model: &MemStore,
+    time_ms: i64,
+    series: u64,
+    random: &mut SplitMix64,
+) {
     let samples: Vec<SeriesSample> = (0..random.below(2 + series))
         .map(|_| {
             let series = random.below(series).to_string();
@@ -165,7 +171,7 @@ fn whatever_is_written_and_merged_answers_as_the_model() {
             }
             // With many of them each has times of its own.
             let series = if seed % 2 == 0 { 4 } else { 90 };
-            scatter(&db, &model, now_ms, series, &mut random);
+            append_out_of_order(&db, &model, now_ms, series, &mut random);
             if random.one_in(7) {
                 db.flush().expect("flushed");
             }
@@ -278,7 +284,7 @@ fn a_merge_is_seen_whole_or_not_at_all() {
     let restored = || {
         let disk = FaultyIo::new();
         for (path, bytes) in &files {
-            disk.put(path, bytes.clone());
+            disk.put_file(path, bytes.clone());
         }
         disk
     };
@@ -335,7 +341,7 @@ fn without_a_manifest_sources_of_a_merged_block_do_not_count_twice() {
     drop(db);
     disk.kill();
     for (path, bytes) in sources {
-        disk.put(&path, bytes);
+        disk.put_file(&path, bytes);
     }
     narthex_tsdb::Io::remove(&disk, &PathBuf::from(ROOT).join("MANIFEST")).expect("removed");
     let registry = narthex_client::Registry::new();
@@ -363,7 +369,7 @@ fn a_damaged_page_costs_a_merge_that_page() {
     let block = blocks(&disk)[1].clone();
     let mut bytes = disk.bytes(&block).expect("a block");
     bytes[60] ^= 8;
-    disk.put(&block, bytes);
+    disk.put_file(&block, bytes);
     let db = open(&disk, &merging());
     pass_a_day(&db);
     assert!(blocks(&disk).len() <= 2);
@@ -389,7 +395,7 @@ fn a_damaged_index_stays_out_of_merges() {
     };
     let (block, mut bytes, at) = all.iter().skip(2).find_map(name_in).expect("a name");
     bytes[at] ^= 8;
-    disk.put(&block, bytes);
+    disk.put_file(&block, bytes);
     let db = open(&disk, &merging());
     pass_a_day(&db);
     let left = blocks(&disk);

@@ -208,7 +208,7 @@ fn a_writer_that_panics_stops_all_writing_and_says_so() {
 }
 
 #[test]
-fn a_panic_while_scattered_samples_are_stored_stops_all_writing() {
+fn a_panic_while_ungrouped_samples_are_stored_stops_all_writing() {
     let mut fixture = Fixture::new();
     fixture.rounds(5);
     fixture.wanted.append.store(true, Ordering::Relaxed);

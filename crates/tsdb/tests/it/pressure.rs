@@ -162,9 +162,9 @@ fn the_head_is_written_early_when_memory_is_short() {
     assert!(blocks(&disk) > 1);
 }
 
-/// A fleet that timestamps every line held an hour of loose samples, however little memory there was.
+/// A fleet that timestamps every line held an hour of out-of-order samples, however little memory there was.
 #[test]
-fn loose_samples_are_written_before_they_take_much_of_the_memory() {
+fn out_of_order_samples_are_written_before_they_take_much_of_the_memory() {
     let memory = Memory::new(64 << 20);
     let disk = FaultyIo::new();
     let options = memory.options();
@@ -287,13 +287,13 @@ fn a_log_that_holds_more_than_memory_may_is_replayed_into_blocks() {
         for round in 0..2000 {
             noise(&mut *binding, &schema, NOW_MS + round * 1000);
         }
-        let loose: Vec<SeriesSample> = (0..1000)
+        let out_of_order: Vec<SeriesSample> = (0..1000)
             .map(|at| {
                 let labels = LabelSet::new([(METRIC_NAME, "loose")]);
                 SeriesSample::float(labels, NOW_MS - 60_000 + at, 1.0)
             })
             .collect();
-        db.append_samples(&loose).unwrap();
+        db.append_samples(&out_of_order).unwrap();
         disk.kill();
         dump(&db)
     };
@@ -336,7 +336,7 @@ fn a_replay_into_blocks_lists_those_that_a_damaged_manifest_had() {
     let before = blocks(&disk);
     assert!(before > 0);
     let manifest = std::path::Path::new(ROOT).join("MANIFEST");
-    disk.put(&manifest, b"no manifest".to_vec());
+    disk.put_file(&manifest, b"no manifest".to_vec());
     let memory = Memory::new(800_000);
     let db = open(&disk, &memory.options());
     assert!(

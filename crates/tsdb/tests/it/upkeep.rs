@@ -394,7 +394,9 @@ fn retention_removes_what_cannot_be_read() {
     drop(binding);
     fixture.disk.kill();
     let bytes = fixture.disk.bytes(&block).expect("a block");
-    fixture.disk.put(&block, bytes[..bytes.len() / 2].to_vec());
+    fixture
+        .disk
+        .put_file(&block, bytes[..bytes.len() / 2].to_vec());
     fixture.db = Db::open(
         Arc::new(fixture.disk.clone()),
         options,
@@ -561,8 +563,11 @@ fn a_page_whose_lines_have_one_time_is_a_row() {
     fixture.db.register_metrics(&registry).expect("registered");
     let schema = schema("a", 20);
     let mut binding = fixture.db.bind(&schema).expect("a binding");
-    let loose = |fixture: &Fixture| {
-        fixture.metric(&registry, "narthex_tsdb_head_loose_samples_appended_total")
+    let out_of_order = |fixture: &Fixture| {
+        fixture.metric(
+            &registry,
+            "narthex_tsdb_head_out_of_order_samples_appended_total",
+        )
     };
     for round in 0..10 {
         let time_ms = BASE_MS + round * STEP_MS;
@@ -577,7 +582,7 @@ fn a_page_whose_lines_have_one_time_is_a_row() {
         binding.append(&frame).expect("appended");
         fixture.pass(STEP_MS);
     }
-    assert_eq!(loose(&fixture), 10.0, "the line without a time");
+    assert_eq!(out_of_order(&fixture), 10.0, "the line without a time");
     let all = dump(&fixture.db, &[], TimeRange::ALL);
     assert!(all.len() == 20 && all.values().all(|samples| samples.len() == 10));
 
@@ -588,5 +593,5 @@ fn a_page_whose_lines_have_one_time_is_a_row() {
         frame.set_time(ColumnId(column), fixture.now_ms - i64::from(column) * 100);
     }
     binding.append(&frame).expect("appended");
-    assert_eq!(loose(&fixture), 10.0 + 19.0);
+    assert_eq!(out_of_order(&fixture), 10.0 + 19.0);
 }

@@ -19,7 +19,7 @@ pub(crate) const SPLIT_MS: i64 = BASE_MS + 40_500;
 /// A series, a time, a float's bits.
 pub(crate) type Written = (LabelSet, i64, u64);
 
-/// Several origins and some scattered samples, round after round.
+/// Several origins and some individual samples, round after round.
 pub(crate) struct Workload {
     random: SplitMix64,
     origins: Vec<Origin>,
@@ -66,7 +66,7 @@ impl Workload {
             .for_each(|origin| origin.binding = None);
     }
 
-    /// Appends one round of every origin, and now and then scattered samples; returns the first error.
+    /// Appends one round of every origin, and now and then individual samples; returns the first error.
     pub(crate) fn round(&mut self, db: &Db) -> Result<(), StorageError> {
         let time_ms = BASE_MS + self.round * 1000;
         self.round += 1;
@@ -75,7 +75,7 @@ impl Workload {
             result = result.and(self.append(db, at, time_ms));
         }
         if self.random.one_in(3) {
-            result = result.and(self.scatter(db, time_ms));
+            result = result.and(self.append_out_of_order(db, time_ms));
         }
         result
     }
@@ -131,7 +131,7 @@ impl Workload {
         }
     }
 
-    fn scatter(&mut self, db: &Db, time_ms: i64) -> Result<(), StorageError> {
+    fn append_out_of_order(&mut self, db: &Db, time_ms: i64) -> Result<(), StorageError> {
         let mut samples = Vec::new();
         for series in 0..1 + self.random.below(4) {
             let labels = LabelSet::new([

@@ -24,7 +24,7 @@ const CONFIG: FleetConfig = FleetConfig {
 fn parsed(parser: &mut Parser, format: Format, page: &[u8]) -> (BTreeMap<String, f64>, usize) {
     let round = parser.parse(format, page, 1, &mut KeepLabels).unwrap();
     let (frame, mut histograms) = (round.frame, 0);
-    let mut value = |at: usize| match Cell::of(frame.values()[at]) {
+    let mut value = |at: usize| match Cell::decode(frame.values()[at]) {
         Cell::Histogram(which) => {
             let histogram = &frame.histograms()[which as usize];
             let all: f64 = histogram.positive_buckets.iter().sum();

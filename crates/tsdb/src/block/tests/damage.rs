@@ -32,7 +32,7 @@ fn read_all(block: &Arc<Block>) -> Result<Read, String> {
                 &ctx,
             );
             let bits = read.map(|()| tile.cells.iter().map(|c| c.to_bits()).collect());
-            let warnings = ctx.warnings.take().join("\n");
+            let warnings = ctx.warnings.drain().join("\n");
             let read = bits.map_err(|e| e.to_string()).and_then(|bits| {
                 if warnings.is_empty() {
                     return Ok(bits);
@@ -48,7 +48,7 @@ fn read_all(block: &Arc<Block>) -> Result<Read, String> {
 
 fn with_file(io: &FaultyIo, meta: &BlockMeta, bytes: Vec<u8>) -> Arc<FaultyIo> {
     let copy = disk();
-    copy.put(&Path::new(DIR).join(meta.file_name()), bytes);
+    copy.put_file(&Path::new(DIR).join(meta.file_name()), bytes);
     let _ = io;
     copy
 }

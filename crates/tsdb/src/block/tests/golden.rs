@@ -24,7 +24,7 @@ fn written(strips: &[Plain]) -> Vec<u8> {
 fn open_bytes(bytes: Vec<u8>) -> Result<Arc<Block>, crate::TsdbError> {
     let io = disk();
     let path = Path::new(DIR).join("committed.block");
-    io.put(&path, bytes);
+    io.put_file(&path, bytes);
     Block::open(&*io as &dyn Io, &path, &Arc::new(BlockCache::new(1 << 20))).map(Arc::new)
 }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type Samples = Vec<(i64, String, i64)>;
 
 fn show(value: f64, histogram: Option<&Histogram>) -> Option<String> {
-    match Cell::of(value) {
+    match Cell::decode(value) {
         Cell::Absent => None,
         Cell::Histogram(_) => Some(format!(
             "{:?}",
@@ -48,7 +48,7 @@ fn expected(
             }
             let mut samples: Samples = vec![];
             for (r, value) in column.cells.iter().enumerate() {
-                let histogram = match Cell::of(*value) {
+                let histogram = match Cell::decode(*value) {
                     Cell::Histogram(i) => {
                         Some(decode_histogram(&strip.histograms[i as usize]).unwrap())
                     }
@@ -132,7 +132,7 @@ fn found(
 fn samples(tile: &Tile, series: usize) -> Samples {
     let cells = (0..tile.times_ms.len()).map(|row| (row, tile.get(row, series)));
     let shown = cells.filter_map(|(row, value)| {
-        let histogram = match Cell::of(value) {
+        let histogram = match Cell::decode(value) {
             Cell::Histogram(i) => Some(&*tile.histograms[i as usize]),
             _ => None,
         };

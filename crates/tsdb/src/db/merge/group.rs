@@ -41,11 +41,11 @@ pub(super) struct Column {
     pub(super) column: u32,
 }
 
-/// With more kinds of series than this, as scattered series have, each kind gets strips of its own.
+/// With more groups of series than this, as ungrouped series have, each group gets strips of its own.
 const MOST_JOINED: usize = 64;
 
 /// Series that are in exactly the same inputs.
-struct Kind {
+struct SeriesGroup {
     inputs: Vec<usize>,
     /// By index among all series, ascending.
     series: Vec<(u32, Series)>,
@@ -62,34 +62,36 @@ impl Target {
 /// has more, its inputs stay separate.
 pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
     let (columns, all) = collect(inputs);
-    let mut kinds = kinds_of(&columns, all);
-    let joining = kinds.len() <= MOST_JOINED;
+    let mut groups = groups_of(&columns, all);
+    let joining = groups.len() <= MOST_JOINED;
     // The largest first, which others may join; among equals the first to appear.
-    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.series.len()));
+    groups.sort_by_key(|group| std::cmp::Reverse(group.series.len()));
     let mut targets = Vec::new();
-    let mut left = VecDeque::from(kinds);
+    let mut left = VecDeque::from(groups);
     while let Some(mut leader) = left.pop_front() {
         let times_ms = union_of(inputs, &leader.inputs);
         if times_ms.len() > most_rows {
-            targets.extend(apart(inputs, &columns, leader));
+            targets.extend(ungrouped(inputs, &columns, leader));
             continue;
         }
         if joining {
-            let joins = |kind: &Kind| {
-                let rows = kind
+            let joins = |group: &SeriesGroup| {
+                let rows = group
                     .inputs
                     .iter()
                     .map(|input| inputs[*input].times_ms.len());
-                kind.inputs
+                group
+                    .inputs
                     .iter()
                     .all(|input| leader.inputs.contains(input))
                     && rows.sum::<usize>() * LEAST_SHARE >= times_ms.len()
             };
-            let (own, rest): (VecDeque<Kind>, VecDeque<Kind>) = left.into_iter().partition(joins);
+            let (own, rest): (VecDeque<SeriesGroup>, VecDeque<SeriesGroup>) =
+                left.into_iter().partition(joins);
             left = rest;
             leader
                 .series
-                .extend(own.into_iter().flat_map(|kind| kind.series));
+                .extend(own.into_iter().flat_map(|group| group.series));
             leader.series.sort_by_key(|(place, _)| *place);
         }
         let series = leader.series.into_iter().map(|(_, series)| series);
@@ -100,9 +102,9 @@ pub(super) fn divide(inputs: &[StripCursor], most_rows: usize) -> Vec<Target> {
 }
 
 /// Groups series by the inputs that have them, in order of first appearance.
-fn kinds_of(columns: &[Column], all: Vec<Series>) -> Vec<Kind> {
+fn groups_of(columns: &[Column], all: Vec<Series>) -> Vec<SeriesGroup> {
     let mut places: HashMap<Vec<usize>, usize> = HashMap::new();
-    let mut kinds: Vec<Kind> = Vec::new();
+    let mut groups: Vec<SeriesGroup> = Vec::new();
     let mut inputs: Vec<usize> = Vec::new();
     for (place, series) in (0u32..).zip(all) {
         let own = &columns[series.columns.start as usize..series.columns.end as usize];
@@ -112,17 +114,17 @@ fn kinds_of(columns: &[Column], all: Vec<Series>) -> Vec<Kind> {
         let at = match places.get(&inputs) {
             Some(at) => *at,
             None => {
-                kinds.push(Kind {
+                groups.push(SeriesGroup {
                     inputs: inputs.clone(),
                     series: Vec::new(),
                 });
-                places.insert(inputs.clone(), kinds.len() - 1);
-                kinds.len() - 1
+                places.insert(inputs.clone(), groups.len() - 1);
+                groups.len() - 1
             }
         };
-        kinds[at].series.push((place, series));
+        groups[at].series.push((place, series));
     }
-    kinds
+    groups
 }
 
 /// Lists all columns by series, and the series in order of first appearance.
@@ -193,11 +195,11 @@ fn target(
 }
 
 /// Returns one strip per input, for series with too many rows in total.
-fn apart(inputs: &[StripCursor], columns: &Arc<[Column]>, kind: Kind) -> Vec<Target> {
-    let Kind {
+fn ungrouped(inputs: &[StripCursor], columns: &Arc<[Column]>, group: SeriesGroup) -> Vec<Target> {
+    let SeriesGroup {
         inputs: chosen,
         series,
-    } = kind;
+    } = group;
     let own = |input: &usize| {
         let of_input = series.iter().map(|(_, series)| {
             let mut own = series.clone();

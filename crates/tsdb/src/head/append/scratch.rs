@@ -1,8 +1,9 @@
 //! One frame's samples in the strip's columns, in memory reused for the next frame.
 //!
-//! **Invariant:** a column is at most one of present, stale or a histogram; columns of loose samples are none of these.
+//! **Invariant:** a column is at most one of present, stale or a histogram; columns of out-of-order samples are none of
+//! these.
 
-use crate::head::loose::{LooseSample, Value};
+use crate::head::out_of_order::{OutOfOrderSample, Value};
 use narthex_chunks::histogram::{decode_histogram, encode_histogram};
 use narthex_model::{ColumnId, bits::BitSet, cell};
 use std::{ops::Range, sync::Arc};
@@ -17,10 +18,10 @@ pub(crate) struct Scratch {
     histogram_bytes: Vec<u8>,
     /// Columns that are stale or have a histogram in this row; checked for every sample.
     taken: Vec<u64>,
-    pub(super) loose: Vec<LooseSample>,
-    /// Columns with a loose sample.
-    loosened: Vec<u64>,
-    /// By the frame's slots: samples newer than all loose ones of their column.
+    pub(super) out_of_order: Vec<OutOfOrderSample>,
+    /// Columns with an out-of-order sample.
+    has_out_of_order: Vec<u64>,
+    /// By the frame's slots: samples newer than all out-of-order ones of their column.
     newer: Vec<u64>,
 }
 
@@ -66,8 +67,8 @@ impl Scratch {
     }
 
     /// Returns the number of samples of the last frame outside the row.
-    pub(crate) fn loose(&self) -> u64 {
-        self.loose.len() as u64
+    pub(crate) fn out_of_order(&self) -> u64 {
+        self.out_of_order.len() as u64
     }
 
     pub(super) fn restart(&mut self, columns: usize) {
@@ -80,12 +81,12 @@ impl Scratch {
         self.histogram_bytes.clear();
         self.taken.clear();
         self.taken.resize(columns.div_ceil(64), 0);
-        self.loose.clear();
-        self.loosened.clear();
-        self.loosened.resize(columns.div_ceil(64), 0);
+        self.out_of_order.clear();
+        self.has_out_of_order.clear();
+        self.has_out_of_order.resize(columns.div_ceil(64), 0);
     }
 
-    /// Looks up the loose lane for all samples of a frame together, so that the cache misses overlap.
+    /// Looks up the out-of-order buffer for all samples of a frame together, so that the cache misses overlap.
     pub(super) fn look_ahead(&mut self, slots: usize, newer: impl Iterator<Item = (usize, bool)>) {
         self.newer.clear();
         self.newer.resize(slots.div_ceil(64), 0);
@@ -100,10 +101,10 @@ impl Scratch {
     }
 
     /// Adds a sample without a row.
-    pub(super) fn loosen(&mut self, sample: LooseSample) {
+    pub(super) fn add_out_of_order(&mut self, sample: OutOfOrderSample) {
         let at = sample.column as usize;
-        self.loosened[at / 64] |= 1 << (at % 64);
-        self.loose.push(sample);
+        self.has_out_of_order[at / 64] |= 1 << (at % 64);
+        self.out_of_order.push(sample);
     }
 
     pub(super) fn join(&mut self, column: u32, value: Value) {
@@ -130,13 +131,14 @@ impl Scratch {
     pub(super) fn value_at(&self, column: u32, time_ms: i64, joins: bool) -> Option<Value> {
         let at = column as usize;
         if !joins {
-            // Few columns have two loose samples.
-            if self.loosened[at / 64] >> (at % 64) & 1 == 0 {
+            // Few columns have two out-of-order samples.
+            if self.has_out_of_order[at / 64] >> (at % 64) & 1 == 0 {
                 return None;
             }
-            let same = |sample: &&LooseSample| sample.column == column && sample.time_ms == time_ms;
+            let same =
+                |sample: &&OutOfOrderSample| sample.column == column && sample.time_ms == time_ms;
             return self
-                .loose
+                .out_of_order
                 .iter()
                 .find(same)
                 .map(|sample| sample.value.clone());

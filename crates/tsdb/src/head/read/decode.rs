@@ -1,12 +1,12 @@
-//! Decoding rows of a segment into a tile.
+//! Decoding rows of a row chunk into a tile.
 //!
 //! Few columns of a page are picked, skipping all others; many are decoded together. Rows nearer to the newest one
-//! than to the segment's first are decoded backwards, from the encoder's state.
+//! than to the row chunk's first are decoded backwards, from the encoder's state.
 //!
 //! **Invariant:** every requested cell is written, or was absent; malformed bytes are an error.
 
 use crate::head::{
-    segment::{PageRows, Segment},
+    row_chunk::{PageRows, RowChunk},
     strip::PAGE_COLUMNS,
 };
 use narthex_chunks::{
@@ -117,7 +117,7 @@ impl Picks {
 
 /// Writes the cells of `rows` into `tile`, the first of them as row `to_row`.
 pub(super) fn decode(
-    segment: &Segment,
+    row_chunk: &RowChunk,
     states: &[Option<RowState>],
     rows: Range<usize>,
     picks: &Picks,
@@ -127,24 +127,24 @@ pub(super) fn decode(
 ) -> Result<(), Failed> {
     for of in &picks.pages {
         ctx.stop.check().map_err(Failed::Stopped)?;
-        let Some(page) = segment.pages.get(of.page) else {
+        let Some(page) = row_chunk.pages.get(of.page) else {
             continue;
         };
         let from = rows.start.max(page.first);
         if from >= rows.end {
             continue;
         }
-        // A column that this segment never saw may collide with another's position, defined in a lost part of the WAL.
+        // A column that this row chunk never saw may collide with another's position, defined in a lost part of the WAL.
         let first = (of.page * PAGE_COLUMNS) as u32;
         let filtered;
         let of = if of
             .columns
             .iter()
-            .all(|column| segment.has_seen(first + column))
+            .all(|column| row_chunk.has_seen(first + column))
         {
             of
         } else {
-            filtered = of.filtered(|column| segment.has_seen(first + column));
+            filtered = of.filtered(|column| row_chunk.has_seen(first + column));
             &filtered
         };
         if of.columns.is_empty() {
@@ -157,12 +157,12 @@ pub(super) fn decode(
         };
         let own = from - page.first..rows.end - page.first;
         let bad = |row: usize, error| Failed::Bytes {
-            row: segment.first_row + (page.first + row) as u64,
+            row: row_chunk.first_row + (page.first + row) as u64,
             page: of.page,
             error,
         };
         let few = of.columns.len() * PICK_RATIO
-            < segment
+            < row_chunk
                 .columns
                 .saturating_sub(of.page * PAGE_COLUMNS)
                 .min(PAGE_COLUMNS);
@@ -179,27 +179,27 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Decodes all rows of one page of a segment, time-major; returns the columns.
+/// Decodes all rows of one page of a row chunk, time-major; returns the columns.
 ///
 /// # Errors
 /// Fails on malformed bytes.
-pub(crate) fn decode_segment(
-    segment: &Segment,
+pub(crate) fn decode_row_chunk(
+    row_chunk: &RowChunk,
     page: usize,
     tile: &mut Tile,
     ctx: &Context,
 ) -> Result<Range<u32>, StorageError> {
     let from = (page * PAGE_COLUMNS) as u32;
-    let to = segment.columns.min((page + 1) * PAGE_COLUMNS) as u32;
+    let to = row_chunk.columns.min((page + 1) * PAGE_COLUMNS) as u32;
     let columns: Vec<u32> = (from..to).collect();
-    let times_ms: Vec<i64> = (0..segment.rows())
-        .map(|row| segment.time_ms(row))
+    let times_ms: Vec<i64> = (0..row_chunk.rows())
+        .map(|row| row_chunk.time_ms(row))
         .collect();
     tile.shape(Layout::TimeMajor, &times_ms, columns.len(), cell::ABSENT);
     decode(
-        segment,
+        row_chunk,
         &[],
-        0..segment.rows(),
+        0..row_chunk.rows(),
         &Picks::new(&columns),
         0,
         tile,
@@ -347,7 +347,10 @@ impl Writer<'_> {
             .expect("a tile has fewer than 2^32 histograms");
         self.tile.histograms.push(Arc::new(histogram));
         let to = self.tile.at(self.to_row + row, self.of.series[index]);
-        debug_assert!(matches!(Cell::of(self.tile.cells[to]), Cell::Histogram(_)));
+        debug_assert!(matches!(
+            Cell::decode(self.tile.cells[to]),
+            Cell::Histogram(_)
+        ));
         self.tile.cells[to] = cell::histogram(at);
         Ok(())
     }

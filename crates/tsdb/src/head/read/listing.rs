@@ -4,7 +4,7 @@
 //! it comes from the postings if any strip may: it may then name labels of series outside the range.
 
 use super::super::Head;
-use super::{HeadPins, Visible, overlaps};
+use super::{HeadSnapshot, Visible, overlaps};
 use narthex_model::{
     ColumnId, LabelHash, LabelSet,
     bits::BitSet,
@@ -28,7 +28,7 @@ impl Head {
     /// Fails over budget and when stopped.
     pub(crate) fn label_names(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         query: &SeriesQuery,
         ctx: &Context,
         names: &mut Collector<'_, String>,
@@ -40,9 +40,9 @@ impl Head {
         };
         let mut of_set = |set: &LabelSet| set.iter().try_for_each(|label| add(label.name()));
         if !query.any_of.is_empty() {
-            return self.each_set(pins, query, ctx, &mut of_set);
+            return self.each_set(snapshot, query, ctx, &mut of_set);
         }
-        if self.each_common(pins, query, ctx, &mut of_set)? {
+        if self.each_common(snapshot, query, ctx, &mut of_set)? {
             self.index().sets().names().try_for_each(add)?;
         }
         Ok(())
@@ -55,7 +55,7 @@ impl Head {
     pub(crate) fn label_values(
         &self,
         name: &str,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         query: &SeriesQuery,
         ctx: &Context,
         values: &mut Collector<'_, String>,
@@ -69,9 +69,9 @@ impl Head {
             _ => Ok(()),
         };
         if !query.any_of.is_empty() {
-            return self.each_set(pins, query, ctx, &mut of_set);
+            return self.each_set(snapshot, query, ctx, &mut of_set);
         }
-        if self.each_common(pins, query, ctx, &mut of_set)? {
+        if self.each_common(snapshot, query, ctx, &mut of_set)? {
             let index = self.index();
             let mut all = index.sets().values(name);
             all.try_for_each(|label| values.add(label.value().to_owned()))?;
@@ -85,12 +85,12 @@ impl Head {
     /// Fails over budget and when stopped.
     pub(crate) fn count_series(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         ctx: &Context,
         count: &mut CardinalityCount,
     ) -> Result<(), StorageError> {
         let mut lease = ctx.budget.lease(0)?;
-        let chosen = self.visible(pins, &[], TimeRange::ALL, ctx, &mut lease)?;
+        let chosen = self.visible(snapshot, &[], TimeRange::ALL, ctx, &mut lease)?;
         let index = self.index();
         let sets = index.sets().len();
         let _uses = ctx.budget.lease((sets * size_of::<u64>()) as u64)?;
@@ -115,9 +115,9 @@ impl Head {
                 }
                 Ok(())
             };
-            let mut alone = visible.rows_alone.iter().chain(&visible.loose_alone);
+            let mut alone = visible.rows_alone.iter().chain(&visible.out_of_order_alone);
             alone.try_for_each(|column| one(*column, false))?;
-            let mut mixed = visible.rows_mixed.iter().chain(&visible.loose_mixed);
+            let mut mixed = visible.rows_mixed.iter().chain(&visible.out_of_order_mixed);
             mixed.try_for_each(|column| one(*column, true))?;
             count.add(common, all)?;
             count.add_series(all);
@@ -131,7 +131,7 @@ impl Head {
     /// Visits the common sets of strips that may have samples within the range; returns whether there are any.
     fn each_common(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         query: &SeriesQuery,
         ctx: &Context,
         visit: &mut Visit<'_, LabelSet>,
@@ -142,9 +142,9 @@ impl Head {
         let mut pace = ctx.stop.pace();
         for strip in strips.iter() {
             pace.spend(STRIP_WORK)?;
-            if pins
+            if snapshot
                 .get(strip.id)
-                .is_some_and(|pin| overlaps(&strip.lock(), pin, query.range))
+                .is_some_and(|snapshot| overlaps(&strip.lock(), snapshot, query.range))
             {
                 visit(&strip.common)?;
                 any = true;
@@ -156,7 +156,7 @@ impl Head {
     /// Visits each distinct set, common and local, of the series that match any of the alternatives.
     fn each_set(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         query: &SeriesQuery,
         ctx: &Context,
         visit: &mut Visit<'_, LabelSet>,
@@ -164,7 +164,7 @@ impl Head {
         let mut lease = ctx.budget.lease(0)?;
         let mut chosen: Vec<Visible> = Vec::new();
         for matchers in &query.any_of {
-            chosen.extend(self.visible(pins, matchers, query.range, ctx, &mut lease)?);
+            chosen.extend(self.visible(snapshot, matchers, query.range, ctx, &mut lease)?);
         }
         ctx.stop.check()?;
         let index = self.index();

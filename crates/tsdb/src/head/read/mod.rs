@@ -1,34 +1,34 @@
 //! Reading the head: the columns that a selector selects, as batches.
 //!
-//! **Invariant:** a batch decodes only what its pins allow, so later writes and flushes never show; columns with a
-//! second source (another strip, loose samples) are in separate batches, so that only those need merging.
+//! **Invariant:** a batch decodes only what its snapshot shows, so later writes and flushes never show; columns with a
+//! second source (another strip, out-of-order samples) are in separate batches, so that only those need merging.
 
 mod decode;
 mod listing;
-mod loose;
+mod out_of_order;
 mod strip;
 
-pub(crate) use decode::decode_segment;
+pub(crate) use decode::decode_row_chunk;
 pub(crate) use strip::StripBatch;
 
 use super::{
     Head,
     index::Chosen,
-    segment::Segment,
-    strip::{Pin, Strip, StripState},
+    row_chunk::RowChunk,
+    strip::{Strip, StripSnapshot, StripState},
 };
-use loose::LooseBatch;
 use narthex_model::{
     ColumnId, LabelSet, Matcher, Schema,
     storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange},
 };
+use out_of_order::OutOfOrderBatch;
 use std::sync::Arc;
 
 /// Part of the head that a view sees.
 #[derive(Debug, Default)]
-pub(crate) struct HeadPins {
+pub(crate) struct HeadSnapshot {
     /// By strip number, ascending.
-    pins: Vec<(u32, Pin)>,
+    strips: Vec<(u32, StripSnapshot)>,
 }
 
 /// The batches of one selector.
@@ -45,9 +45,9 @@ pub(crate) struct HeadBatches {
 
 /// Bytes of one selected column: its number in the index's selection, in a list that doubles, and in a batch.
 const COLUMN_BYTES: usize = 4 * size_of::<u32>();
-/// Bytes of a series with loose samples: a batch of its own, in a list that doubles.
-const LOOSE_BYTES: usize =
-    size_of::<LooseBatch>() + 2 * size_of::<usize>() + 2 * size_of::<Arc<dyn Batch>>();
+/// Bytes of a series with out-of-order samples: a batch of its own, in a list that doubles.
+const OUT_OF_ORDER_BYTES: usize =
+    size_of::<OutOfOrderBatch>() + 2 * size_of::<usize>() + 2 * size_of::<Arc<dyn Batch>>();
 
 /// A series of the head, in the parts that hold it.
 #[derive(Clone, Debug)]
@@ -62,20 +62,23 @@ impl SeriesParts {
     }
 }
 
-impl HeadPins {
-    pub(crate) fn of(strips: &[Arc<Strip>]) -> Self {
-        let pins = strips
+impl HeadSnapshot {
+    pub(crate) fn new(strips: &[Arc<Strip>]) -> Self {
+        let visible = strips
             .iter()
-            .map(|strip| (strip.id, strip.pin()))
-            .filter(|(_, pin)| !pin.is_empty());
+            .map(|strip| (strip.id, strip.snapshot()))
+            .filter(|(_, snapshot)| !snapshot.is_empty());
         Self {
-            pins: pins.collect(),
+            strips: visible.collect(),
         }
     }
 
-    fn get(&self, strip: u32) -> Option<Pin> {
-        let at = self.pins.binary_search_by_key(&strip, |pin| pin.0).ok()?;
-        Some(self.pins[at].1)
+    fn get(&self, strip: u32) -> Option<StripSnapshot> {
+        let at = self
+            .strips
+            .binary_search_by_key(&strip, |(number, _)| *number)
+            .ok()?;
+        Some(self.strips[at].1)
     }
 }
 
@@ -87,10 +90,10 @@ struct Visible {
     rows_alone: Vec<u32>,
     /// Columns with rows and another source.
     rows_mixed: Vec<u32>,
-    /// Columns with only loose samples and no other owner.
-    loose_alone: Vec<u32>,
-    loose_mixed: Vec<u32>,
-    pin: Pin,
+    /// Columns with only out-of-order samples and no other owner.
+    out_of_order_alone: Vec<u32>,
+    out_of_order_mixed: Vec<u32>,
+    snapshot: StripSnapshot,
     /// Most rows within the range.
     rows: usize,
     range: TimeRange,
@@ -98,40 +101,43 @@ struct Visible {
 
 impl Visible {
     /// Sorts a strip's selected columns by the sources of their samples; `None` if nothing can be within `range`.
-    fn new(chosen: Chosen, pin: Pin, range: TimeRange) -> Option<Self> {
+    fn new(chosen: Chosen, snapshot: StripSnapshot, range: TimeRange) -> Option<Self> {
         let Chosen { strip, columns } = chosen;
         let state = strip.lock();
-        let segments: Vec<&Segment> = segments_within(&state, pin, range).collect();
-        let loose_overlaps = loose_overlaps(&state, pin, range);
-        if segments.is_empty() && !loose_overlaps {
+        let row_chunks: Vec<&RowChunk> = row_chunks_within(&state, snapshot, range).collect();
+        let out_of_order_overlaps = out_of_order_overlaps(&state, snapshot, range);
+        if row_chunks.is_empty() && !out_of_order_overlaps {
             return None;
         }
         let mut visible = Self {
             schema: state.schema.clone(),
             rows_alone: Vec::new(),
             rows_mixed: Vec::new(),
-            loose_alone: Vec::new(),
-            loose_mixed: Vec::new(),
-            pin,
-            rows: segments
+            out_of_order_alone: Vec::new(),
+            out_of_order_mixed: Vec::new(),
+            snapshot,
+            rows: row_chunks
                 .iter()
-                .map(|segment| {
-                    segment.row_at(range.max_ms.saturating_add(1)) - segment.row_at(range.min_ms)
+                .map(|row_chunk| {
+                    row_chunk.row_at(range.max_ms.saturating_add(1))
+                        - row_chunk.row_at(range.min_ms)
                 })
                 .sum(),
-            range: segments
+            range: row_chunks
                 .iter()
-                .filter_map(|segment| segment.time_range())
+                .filter_map(|row_chunk| row_chunk.time_range())
                 .map(|(min, max)| TimeRange::new(min, max))
                 .reduce(TimeRange::hull)
                 .unwrap_or(TimeRange::new(0, -1)),
             strip: Arc::clone(&strip),
         };
         for column in columns {
-            let in_rows = segments.iter().any(|segment| segment.has_seen(column));
-            let in_loose = loose_overlaps && state.loose.has(column);
+            let in_rows = row_chunks
+                .iter()
+                .any(|row_chunk| row_chunk.has_seen(column));
+            let in_out_of_order = out_of_order_overlaps && state.out_of_order.has(column);
             let shared = state.shared.contains_key(&column);
-            let mixed = shared || (in_rows && in_loose);
+            let mixed = shared || (in_rows && in_out_of_order);
             if in_rows {
                 if mixed {
                     &mut visible.rows_mixed
@@ -140,11 +146,11 @@ impl Visible {
                 }
                 .push(column);
             }
-            if in_loose {
+            if in_out_of_order {
                 if mixed {
-                    &mut visible.loose_mixed
+                    &mut visible.out_of_order_mixed
                 } else {
-                    &mut visible.loose_alone
+                    &mut visible.out_of_order_alone
                 }
                 .push(column);
             }
@@ -153,13 +159,13 @@ impl Visible {
         Some(visible)
     }
 
-    /// Returns the columns, those with both rows and loose samples twice.
+    /// Returns the columns, those with both rows and out-of-order samples twice.
     fn columns(&self) -> impl Iterator<Item = u32> + '_ {
         let all = [
             &self.rows_alone,
             &self.rows_mixed,
-            &self.loose_alone,
-            &self.loose_mixed,
+            &self.out_of_order_alone,
+            &self.out_of_order_mixed,
         ];
         all.into_iter().flatten().copied()
     }
@@ -172,39 +178,46 @@ impl Visible {
     }
 }
 
-/// Returns the segments that a pin shows and that may have rows within `range`.
-fn segments_within(
+/// Returns the row chunks that a snapshot shows and that may have rows within `range`.
+fn row_chunks_within(
     state: &StripState,
-    pin: Pin,
+    snapshot: StripSnapshot,
     range: TimeRange,
-) -> impl Iterator<Item = &Segment> {
+) -> impl Iterator<Item = &RowChunk> {
     let open = state.open.published();
-    let all = state.sealed.iter().map(|segment| &**segment).chain([open]);
-    all.filter(move |segment| segment.first_row < pin.rows.1 && segment.end_row() > pin.rows.0)
-        .filter(move |segment| {
-            segment
-                .time_range()
-                .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
-        })
+    let all = state
+        .sealed
+        .iter()
+        .map(|row_chunk| &**row_chunk)
+        .chain([open]);
+    all.filter(move |row_chunk| {
+        row_chunk.first_row < snapshot.rows.1 && row_chunk.end_row() > snapshot.rows.0
+    })
+    .filter(move |row_chunk| {
+        row_chunk
+            .time_range()
+            .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
+    })
 }
 
-fn loose_overlaps(state: &StripState, pin: Pin, range: TimeRange) -> bool {
-    pin.loose.0 < pin.loose.1
+fn out_of_order_overlaps(state: &StripState, snapshot: StripSnapshot, range: TimeRange) -> bool {
+    snapshot.out_of_order.0 < snapshot.out_of_order.1
         && state
-            .loose
+            .out_of_order
             .time_range()
             .is_some_and(|(min, max)| TimeRange::new(min, max).overlaps(range))
 }
 
-/// Decides whether a strip may have samples within `range` that its pin shows.
-fn overlaps(state: &StripState, pin: Pin, range: TimeRange) -> bool {
-    loose_overlaps(state, pin, range) || segments_within(state, pin, range).next().is_some()
+/// Decides whether a strip may have samples within `range` that its snapshot shows.
+fn overlaps(state: &StripState, snapshot: StripSnapshot, range: TimeRange) -> bool {
+    out_of_order_overlaps(state, snapshot, range)
+        || row_chunks_within(state, snapshot, range).next().is_some()
 }
 
 impl Head {
     fn visible(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         matchers: &[Matcher],
         range: TimeRange,
         ctx: &Context,
@@ -217,8 +230,8 @@ impl Head {
         let mut visible = Vec::new();
         for chosen in chosen {
             ctx.stop.check()?;
-            if let Some(pin) = pins.get(chosen.strip.id) {
-                visible.extend(Visible::new(chosen, pin, range));
+            if let Some(own) = snapshot.get(chosen.strip.id) {
+                visible.extend(Visible::new(chosen, own, range));
             }
         }
         Ok(visible)
@@ -230,7 +243,7 @@ impl Head {
     /// Fails over budget and when stopped.
     pub(crate) fn batches(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         matchers: &[Matcher],
         range: TimeRange,
         hints: &Hints,
@@ -238,7 +251,7 @@ impl Head {
     ) -> Result<HeadBatches, StorageError> {
         let mut batches = HeadBatches::default();
         let mut lease = ctx.budget.lease(0)?;
-        for visible in self.visible(pins, matchers, range, ctx, &mut lease)? {
+        for visible in self.visible(snapshot, matchers, range, ctx, &mut lease)? {
             let rows = [(&visible.rows_alone, false), (&visible.rows_mixed, true)];
             for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
                 batches.count(columns.len(), visible.rows);
@@ -246,21 +259,24 @@ impl Head {
                     Arc::clone(&visible.strip),
                     visible.schema.clone(),
                     columns.clone(),
-                    visible.pin.rows,
+                    visible.snapshot.rows,
                     visible.range,
                     hints.start_times,
                 );
                 batches.push(Arc::new(batch), mixed);
             }
-            let loose = [(&visible.loose_alone, false), (&visible.loose_mixed, true)];
-            for (columns, mixed) in loose {
-                lease.grow((columns.len() * LOOSE_BYTES) as u64)?;
+            let out_of_order = [
+                (&visible.out_of_order_alone, false),
+                (&visible.out_of_order_mixed, true),
+            ];
+            for (columns, mixed) in out_of_order {
+                lease.grow((columns.len() * OUT_OF_ORDER_BYTES) as u64)?;
                 for column in columns {
-                    let batch = LooseBatch::new(
+                    let batch = OutOfOrderBatch::new(
                         Arc::clone(&visible.strip),
                         visible.schema.column(ColumnId(*column)).set.clone(),
                         *column,
-                        visible.pin.loose,
+                        visible.snapshot.out_of_order,
                         hints.start_times,
                     );
                     batches.count(1, batch.rows(range));
@@ -278,7 +294,7 @@ impl Head {
     /// Fails over budget, when stopped, and with the first error of `visit`.
     pub(crate) fn visit_series(
         &self,
-        pins: &HeadPins,
+        snapshot: &HeadSnapshot,
         any_of: &[Vec<Matcher>],
         range: TimeRange,
         ctx: &Context,
@@ -292,7 +308,7 @@ impl Head {
         };
         for matchers in any_of {
             let mut lease = ctx.budget.lease(0)?;
-            for visible in self.visible(pins, matchers, range, ctx, &mut lease)? {
+            for visible in self.visible(snapshot, matchers, range, ctx, &mut lease)? {
                 visible.series().try_for_each(&mut *visit)?;
             }
         }

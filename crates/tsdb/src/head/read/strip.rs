@@ -1,11 +1,11 @@
 //! The rows of a strip as a batch: one time axis for all its columns.
 //!
-//! **Invariant:** segments are fetched once, at the first read; the newest values come from the encoder's state,
+//! **Invariant:** row chunks are fetched once, at the first read; the newest values come from the encoder's state,
 //! without decoding, if nothing newer than the view has been stored.
 
 use super::decode::{Picks, decode};
 use crate::head::{
-    segment::Segment,
+    row_chunk::RowChunk,
     strip::{PAGE_COLUMNS, Strip, StripState},
 };
 use narthex_chunks::row::{RowBack, RowState};
@@ -26,16 +26,16 @@ pub(crate) struct StripBatch {
     schema: Schema,
     columns: Vec<u32>,
     /// Rows: from inclusive, to exclusive.
-    pin: (u64, u64),
+    row_range: (u64, u64),
     range: TimeRange,
     start_times: bool,
     fetched: OnceLock<Fetched>,
 }
 
-/// Segments as they were at the first read.
+/// Row chunks as they were at the first read.
 pub(super) struct Fetched {
-    pub(super) segments: Vec<Arc<Segment>>,
-    /// State after the last row of each page of the last segment, where known.
+    pub(super) row_chunks: Vec<Arc<RowChunk>>,
+    /// State after the last row of each page of the last row chunk, where known.
     pub(super) states: Vec<Option<RowState>>,
 }
 
@@ -47,7 +47,7 @@ impl StripBatch {
         strip: Arc<Strip>,
         schema: Schema,
         columns: Vec<u32>,
-        pin: (u64, u64),
+        row_range: (u64, u64),
         range: TimeRange,
         start_times: bool,
     ) -> Self {
@@ -55,7 +55,7 @@ impl StripBatch {
             strip,
             schema,
             columns,
-            pin,
+            row_range,
             range,
             start_times,
             fetched: OnceLock::new(),
@@ -66,33 +66,36 @@ impl StripBatch {
         self.fetched.get_or_init(|| {
             let state = self.strip.lock();
             let open_rows = state.open.published().rows();
-            let mut segments = state.segments();
-            segments
-                .retain(|segment| segment.first_row < self.pin.1 && segment.end_row() > self.pin.0);
+            let mut row_chunks = state.row_chunks();
+            row_chunks.retain(|row_chunk| {
+                row_chunk.first_row < self.row_range.1 && row_chunk.end_row() > self.row_range.0
+            });
             let open_is_last = open_rows > 0
-                && segments
+                && row_chunks
                     .last()
                     .is_some_and(|last| last.end_row() == state.open.published().end_row());
-            let pages = segments.last().map_or(0, |last| last.pages.len());
+            let pages = row_chunks.last().map_or(0, |last| last.pages.len());
             let states = (0..pages)
                 .map(|page| state.open.state(page).filter(|_| open_is_last).cloned())
                 .collect();
-            Fetched { segments, states }
+            Fetched { row_chunks, states }
         })
     }
 
-    /// Lists the rows within `range`: segment, first row, row after the last.
+    /// Lists the rows within `range`: row chunk, first row, row after the last.
     fn pieces(&self, range: TimeRange) -> Vec<(usize, usize, usize)> {
         let mut pieces = Vec::new();
-        for (at, segment) in self.fetched().segments.iter().enumerate() {
+        for (at, row_chunk) in self.fetched().row_chunks.iter().enumerate() {
             let visible = |row: u64| {
-                usize::try_from(row.saturating_sub(segment.first_row)).unwrap_or(usize::MAX)
+                usize::try_from(row.saturating_sub(row_chunk.first_row)).unwrap_or(usize::MAX)
             };
-            let from = segment.row_at(range.min_ms).max(visible(self.pin.0));
-            let to = segment
+            let from = row_chunk
+                .row_at(range.min_ms)
+                .max(visible(self.row_range.0));
+            let to = row_chunk
                 .row_at(range.max_ms.saturating_add(1))
-                .min(segment.rows())
-                .min(visible(self.pin.1));
+                .min(row_chunk.rows())
+                .min(visible(self.row_range.1));
             if from < to {
                 pieces.push((at, from, to));
             }
@@ -106,7 +109,7 @@ impl StripBatch {
         let mut found = None;
         for (at, from, to) in self.pieces(range).into_iter().rev() {
             let back = left.min(to - from);
-            found = Some(self.fetched().segments[at].time_ms(to - back));
+            found = Some(self.fetched().row_chunks[at].time_ms(to - back));
             left -= back;
             if left == 0 {
                 break;
@@ -120,10 +123,10 @@ impl StripBatch {
         let state = self.strip.lock();
         let open = state.open.published();
         let (newest, end) = (open.rows().checked_sub(1)?, open.end_row());
-        if end < self.pin.1 || open.first_row >= self.pin.1 || self.start_times {
+        if end < self.row_range.1 || open.first_row >= self.row_range.1 || self.start_times {
             return None;
         }
-        let skipped = usize::try_from(end - self.pin.1).ok()?;
+        let skipped = usize::try_from(end - self.row_range.1).ok()?;
         if skipped + 1 > LAST_STEPS || !range.contains(open.time_ms(newest.checked_sub(skipped)?)) {
             return None;
         }
@@ -191,7 +194,7 @@ fn last_of_page(
         let cells = back.cells();
         let mut histograms = false;
         left.retain(|(at, column)| {
-            match Cell::of(cells.get(in_page(*column)).copied().unwrap_or(cell::ABSENT)) {
+            match Cell::decode(cells.get(in_page(*column)).copied().unwrap_or(cell::ABSENT)) {
                 Cell::Absent => true,
                 Cell::Histogram(_) => {
                     histograms = true;
@@ -281,8 +284,8 @@ impl Batch for StripBatch {
         let fetched = self.fetched();
         let pieces = self.pieces(range);
         let times = pieces.iter().flat_map(|(at, from, to)| {
-            let segment = &fetched.segments[*at];
-            (*from..*to).map(|row| segment.time_ms(row))
+            let row_chunk = &fetched.row_chunks[*at];
+            (*from..*to).map(|row| row_chunk.time_ms(row))
         });
         let times_ms: Vec<i64> = times.collect();
         tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
@@ -293,13 +296,13 @@ impl Batch for StripBatch {
         let picks = Picks::new(&columns);
         let mut row = 0;
         for (at, from, to) in &pieces {
-            let states: &[Option<RowState>] = if at + 1 == fetched.segments.len() {
+            let states: &[Option<RowState>] = if at + 1 == fetched.row_chunks.len() {
                 &fetched.states
             } else {
                 &[]
             };
             decode(
-                &fetched.segments[*at],
+                &fetched.row_chunks[*at],
                 states,
                 *from..*to,
                 &picks,
@@ -353,7 +356,7 @@ impl StripBatch {
         }
         let mut to_row = 0;
         for (at, from, to) in pieces {
-            let first = self.fetched().segments[*at].first_row;
+            let first = self.fetched().row_chunks[*at].first_row;
             for row in *from..*to {
                 for (series, column) in columns.iter().enumerate() {
                     let cell = tile.at(to_row, series);
@@ -411,7 +414,7 @@ fn newest_of(tile: &Tile, at: usize) -> Option<LastCell> {
         .rev()
         .find(|row| !cell::is_absent(tile.get(*row, at)))?;
     let value = tile.get(row, at);
-    let histogram = match Cell::of(value) {
+    let histogram = match Cell::decode(value) {
         Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
         _ => None,
     };

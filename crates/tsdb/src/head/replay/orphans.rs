@@ -131,7 +131,7 @@ impl Decoded<'_> {
         let mut present = vec![0u64; self.cells.len().div_ceil(64)];
         let mut stale = Vec::new();
         for (at, value) in self.cells.iter().enumerate() {
-            match Cell::of(*value) {
+            match Cell::decode(*value) {
                 Cell::Float(_) => present[at / 64] |= 1 << (at % 64),
                 Cell::Stale => stale.push(at as u32),
                 Cell::Absent | Cell::Histogram(_) => {}

@@ -81,16 +81,16 @@ impl Fault {
     /// Returns a fault of the next operation of one kind: an input/output error, once.
     #[must_use]
     pub fn on(op: Op) -> Self {
-        Self::of(Some(op))
+        Self::new(Some(op))
     }
 
     /// Returns a fault of the next changing operation of any kind: an input/output error, once.
     #[must_use]
     pub fn on_change() -> Self {
-        Self::of(None)
+        Self::new(None)
     }
 
-    fn of(op: Option<Op>) -> Self {
+    fn new(op: Option<Op>) -> Self {
         Self {
             op,
             path_part: None,

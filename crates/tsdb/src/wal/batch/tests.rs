@@ -28,7 +28,7 @@ enum Seen {
 fn scan(bytes: Vec<u8>) -> Vec<Seen> {
     let disk = FaultyIo::new();
     let path = Path::new("/wal/00000001");
-    disk.put(path, bytes);
+    disk.put_file(path, bytes);
     let file = disk.open(path).unwrap();
     let mut scanner = Scanner::open(&*file, path).unwrap();
     let mut seen = Vec::new();
@@ -159,7 +159,7 @@ fn newer_versions_are_refused_and_other_files_are_damage() {
     newer[16..].copy_from_slice(&crc.to_le_bytes());
     let disk = FaultyIo::new();
     let path = Path::new("/wal/00000001");
-    disk.put(path, newer.to_vec());
+    disk.put_file(path, newer.to_vec());
     let file = disk.open(path).unwrap();
     assert!(matches!(
         Scanner::open(&*file, path),

@@ -5,7 +5,7 @@ use crate::{
     io::{Fault, FaultyIo, Op, PowerLoss, is_exhausted, is_full},
     wal::{
         batch::{Scanned, Scanner},
-        record::{LooseRecord, Record, RecordReader, RowHead},
+        record::{Record, RecordReader, RowHead, SampleRecord},
     },
 };
 use narthex_model::LabelSet;
@@ -69,7 +69,7 @@ fn put(wal: &Wal, strip: u32, sequence: u8) -> Result<u64, TsdbError> {
             other,
             StripMark {
                 rows: rows(other),
-                loose: 0,
+                out_of_order: 0,
             },
         )
     });
@@ -320,7 +320,7 @@ fn a_panic_while_records_are_built_leaves_nothing_of_them() {
     assert_eq!(found, sets);
 }
 
-/// Readers refuse a batch beyond a length that writers did not know: families, new columns and loose samples of one
+/// Readers refuse a batch beyond a length that writers did not know: families, new columns and out-of-order samples of one
 /// append were one batch, whatever their number.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
@@ -345,22 +345,22 @@ fn batches_are_bounded_when_they_are_written() {
         Arc::default(),
     )
     .unwrap();
-    // In one append: 2^17 columns with long labels, and as many loose samples.
+    // In one append: 2^17 columns with long labels, and as many out-of-order samples.
     let value = "v".repeat(200);
     let sets: Vec<LabelSet> = (0..1 << 17)
         .map(|at| LabelSet::new([("at", at.to_string().as_str()), ("long", value.as_str())]))
         .collect();
-    let sample = |column: u32| LooseRecord {
+    let sample = |column: u32| SampleRecord {
         column,
         time_ms: 1,
         cell: 0.5,
         histogram: None,
         start_time_ms: 0,
     };
-    let samples: Vec<LooseRecord<'_>> = (0..1 << 17).map(sample).collect();
+    let samples: Vec<SampleRecord<'_>> = (0..1 << 17).map(sample).collect();
     let written = wal.ticket(&Marks(HashMap::new())).unwrap().append(|out| {
         out.grow(1, 0, sets.iter());
-        out.loose(1, 7, &samples);
+        out.out_of_order(1, 7, &samples);
     });
     written.unwrap();
     // A single record that no reader would accept is refused and rolled back.
@@ -379,7 +379,7 @@ fn batches_are_bounded_when_they_are_written() {
     );
     put_one(&wal, 2, 9);
     drop(wal);
-    let (mut longest, mut columns, mut loose, mut known) = (0, 0, 0, 0);
+    let (mut longest, mut columns, mut out_of_order, mut known) = (0, 0, 0, 0);
     for path in disk.paths() {
         let file = disk.open(&path).unwrap();
         let mut scanner = Scanner::open(&*file, &path).unwrap();
@@ -406,15 +406,15 @@ fn batches_are_bounded_when_they_are_written() {
                         assert!(some.iter().enumerate().all(same));
                         columns += some.len();
                     }
-                    Record::Loose { first, samples, .. } => {
-                        assert_eq!(first, 7 + loose);
-                        loose += samples.len() as u64;
+                    Record::OutOfOrder { first, samples, .. } => {
+                        assert_eq!(first, 7 + out_of_order);
+                        out_of_order += samples.len() as u64;
                     }
                     _ => {}
                 }
             }
         }
     }
-    assert_eq!((columns, loose, known), (1 << 17, 1 << 17, 30_000));
+    assert_eq!((columns, out_of_order, known), (1 << 17, 1 << 17, 30_000));
     assert!(longest < 40 << 20, "{longest}");
 }

@@ -50,11 +50,11 @@ fn sample_body() -> Vec<u8> {
         unit: "seconds".into(),
         help: "Help\nme".into(),
     };
-    let samples: Vec<LooseRecord<'_>> =
+    let samples: Vec<SampleRecord<'_>> =
         [1.0, -0.0, 0.1, cell::STALE, f64::INFINITY, -7.0, f64::NAN]
             .iter()
             .zip(0i64..)
-            .map(|(value, at)| LooseRecord {
+            .map(|(value, at)| SampleRecord {
                 column: 7 - at as u32,
                 time_ms: 1_767_225_600_000 - at * 17,
                 cell: *value,
@@ -68,7 +68,7 @@ fn sample_body() -> Vec<u8> {
             StripHead {
                 strip: 300,
                 rows: 77,
-                loose: 5,
+                out_of_order: 5,
             },
             &common,
         );
@@ -99,7 +99,7 @@ fn sample_body() -> Vec<u8> {
             },
             [&b"one"[..], b"two"].into_iter(),
         );
-        out.loose(300, 99, &samples);
+        out.out_of_order(300, 99, &samples);
         out.starts(300, 78, &[(3, 1000), (9, -5)]);
         out.exemplar(300, 2, 9, &exemplar);
     })
@@ -172,7 +172,7 @@ fn a_set_is_defined_once_a_file() {
             StripHead {
                 strip: 1,
                 rows: 0,
-                loose: 0,
+                out_of_order: 0,
             },
             &set,
         );
@@ -180,7 +180,7 @@ fn a_set_is_defined_once_a_file() {
             StripHead {
                 strip: 2,
                 rows: 0,
-                loose: 0,
+                out_of_order: 0,
             },
             &set,
         );

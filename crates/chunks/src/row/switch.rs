@@ -1,4 +1,4 @@
-//! Lane switches: a column moves to another exponent, or into or out of raw bits.
+//! Exponent switches: a column moves to another exponent, or into or out of raw bits.
 //!
 //! Invariant: `undo(apply(last)) == last`; where the arithmetic would break that, the switch carries the old value.
 
@@ -6,7 +6,7 @@ use crate::bits::{Reader, put_signed, put_varint};
 use crate::decimal::{IPOW10, MAX_EXP, RAW, from_int, to_int};
 use crate::error::ChunkError;
 
-/// One column's change of lane, by position.
+/// One column's change of exponent, by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) position: usize,
@@ -60,7 +60,7 @@ impl Switch {
     }
 
     /// Appends the switch; `after` is one past the previous switch's position.
-    pub(crate) fn put(&self, after: usize, out: &mut Vec<u8>) {
+    pub(crate) fn encode_into(&self, after: usize, out: &mut Vec<u8>) {
         let gap = (self.position - after) as u64;
         put_varint(out, gap << 1 | u64::from(self.restart.is_some()));
         out.push(self.new << 4 | self.old);
@@ -77,14 +77,14 @@ impl Switch {
     ) -> Result<Self, ChunkError> {
         let offset = r.offset();
         let malformed = ChunkError::Malformed {
-            what: "lane switch",
+            what: "exponent switch",
             offset,
         };
-        let head = r.count(2 * columns + 1, "lane switch")?;
-        let lanes = r.byte()?;
-        let (new, old) = (lanes >> 4, lanes & 15);
+        let head = r.count(2 * columns + 1, "exponent switch")?;
+        let block_columns = r.byte()?;
+        let (new, old) = (block_columns >> 4, block_columns & 15);
         let position = after + (head >> 1);
-        if position >= columns || !is_lane(new) || !is_lane(old) || new == old {
+        if position >= columns || !is_exponent(new) || !is_exponent(old) || new == old {
             return Err(malformed);
         }
         let restart = if head & 1 == 1 {
@@ -104,8 +104,8 @@ impl Switch {
     }
 }
 
-/// Reports whether `exp` is a valid lane.
-pub(crate) fn is_lane(exp: u8) -> bool {
+/// Reports whether `exp` is a valid exponent.
+pub(crate) fn is_exponent(exp: u8) -> bool {
     exp <= MAX_EXP || exp == RAW
 }
 
@@ -148,7 +148,7 @@ mod tests {
                     assert_eq!(switch.apply(last), Some(base));
                     assert_eq!(switch.undo(base), Some(last), "{switch:?}");
                     let mut bytes = vec![];
-                    switch.put(1, &mut bytes);
+                    switch.encode_into(1, &mut bytes);
                     assert_eq!(Switch::read(&mut Reader::new(&bytes), 1, 4), Ok(switch));
                     assert!(Switch::read(&mut Reader::new(&bytes), 1, 3).is_err());
                 }

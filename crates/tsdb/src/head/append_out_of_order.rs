@@ -1,12 +1,12 @@
-//! Samples of any series in any order: each goes to the loose lane of the strip that has its series.
+//! Samples of any series in any order: each goes to the out-of-order buffer of the strip that has its series.
 //!
 //! **Invariant:** an unbound series gets a column in a strip made for such series; its labels are all local.
 
 use super::{
-    Head, SCATTERED_COLUMNS,
-    append::{CountAgain, Limits, log_loose},
+    Head, UNGROUPED_COLUMNS,
+    append::{CountAgain, Limits, commit_out_of_order},
     index::Index,
-    loose::{LooseSample, Value},
+    out_of_order::{OutOfOrderSample, Value},
     strip::Strip,
 };
 use crate::{error::TsdbError, wal::Wal};
@@ -25,11 +25,11 @@ pub(crate) type InBlocks<'a> =
     dyn Fn(&Strip, &[(u32, &SeriesSample)]) -> Vec<(u32, i64, Value)> + 'a;
 
 impl Head {
-    /// Stores scattered samples.
+    /// Stores individual samples.
     ///
     /// # Errors
     /// Fails when the WAL cannot be written; samples of some series may then have been stored.
-    pub(crate) fn scatter(
+    pub(crate) fn append_out_of_order(
         &self,
         wal: &Wal,
         samples: &[SeriesSample],
@@ -43,7 +43,7 @@ impl Head {
             let (groups, refused) = self.group(&left);
             outcome.over_limit += refused;
             for (strip, samples) in groups {
-                match self.scatter_to(wal, &strip, &samples, limits, in_blocks)? {
+                match self.append_to_strip(wal, &strip, &samples, limits, in_blocks)? {
                     Some(stored) => outcome += stored,
                     // The strip was removed meanwhile: its series are no longer found in it.
                     None => again.extend(samples.iter().map(|(_, sample)| *sample)),
@@ -64,7 +64,7 @@ impl Head {
         let index = self.index();
         for (sample, hash) in samples.iter().zip(&hashes) {
             match index.find_first(*hash) {
-                Some((strip, column)) => groups.put(strip, column, sample),
+                Some((strip, column)) => groups.add(strip, column, sample),
                 None => unknown.push(*sample),
             }
         }
@@ -82,7 +82,7 @@ impl Head {
                 let (strip, column) = index
                     .find_first(sample.labels.hash())
                     .expect("a column was made");
-                groups.put(strip, column, sample);
+                groups.add(strip, column, sample);
             }
         }
         (groups.of_strip, 0)
@@ -99,28 +99,28 @@ impl Head {
                 fresh.push(sample.labels.intern());
             }
         }
-        for chunk in fresh.chunks(SCATTERED_COLUMNS) {
-            let strip = self.scattered_strip(index, chunk.len());
+        for chunk in fresh.chunks(UNGROUPED_COLUMNS) {
+            let strip = self.ungrouped_strip(index, chunk.len());
             self.append_columns(index, &strip, chunk);
         }
     }
 
     /// Returns the strip for series without an origin, with room for `columns` more.
-    fn scattered_strip(&self, index: &mut Index, columns: usize) -> Arc<Strip> {
-        let mut scattered = self.scattered.lock().whole();
-        let room = |strip: &Arc<Strip>| strip.lock().schema.len() + columns <= SCATTERED_COLUMNS;
-        match &*scattered {
+    fn ungrouped_strip(&self, index: &mut Index, columns: usize) -> Arc<Strip> {
+        let mut ungrouped = self.ungrouped.lock().whole();
+        let room = |strip: &Arc<Strip>| strip.lock().schema.len() + columns <= UNGROUPED_COLUMNS;
+        match &*ungrouped {
             Some(strip) if room(strip) => Arc::clone(strip),
             _ => {
                 let strip = self.create(index, &LabelSet::empty());
                 // No origin holds it: it may be removed once it is flushed and idle.
                 strip.unbind();
-                Arc::clone(scattered.insert(strip))
+                Arc::clone(ungrouped.insert(strip))
             }
         }
     }
 
-    fn scatter_to(
+    fn append_to_strip(
         &self,
         wal: &Wal,
         strip: &Strip,
@@ -147,14 +147,11 @@ impl Head {
         }
         strip.revive();
         let mut outcome = Outcome::default();
-        let mut taken: Vec<LooseSample> = Vec::with_capacity(samples.len());
-        let first = state.loose.arrived();
+        let mut taken: Vec<OutOfOrderSample> = Vec::with_capacity(samples.len());
+        let first = state.out_of_order.arrived();
         for (column, sample) in samples {
             let (column, time_ms) = (*column, sample.time_ms);
-            let value = match &sample.histogram {
-                Some(histogram) => Value::Histogram(Arc::clone(histogram)),
-                None => Value::Cell(sample.cell),
-            };
+            let value = value_of(sample);
             let elsewhere = if others.is_empty() {
                 None
             } else {
@@ -165,7 +162,7 @@ impl Head {
             let ordered = limits.out_of_order_window_ms.is_some();
             let stored = stored.or_else(|| {
                 if ordered {
-                    state.loose.value_at(column, time_ms)
+                    state.out_of_order.value_at(column, time_ms)
                 } else {
                     None
                 }
@@ -177,27 +174,38 @@ impl Head {
             if !limits.admits(&state, column, time_ms, &mut outcome) {
                 continue;
             }
-            let loose = LooseSample {
+            let out_of_order = OutOfOrderSample {
                 column,
                 time_ms,
                 value,
                 start_time_ms: sample.start_time_ms,
             };
-            match state.loose.insert(loose.clone()) {
-                Some(stored) => outcome.count_again(stored == loose.value),
+            match state.out_of_order.insert(out_of_order.clone()) {
+                Some(stored) => outcome.count_again(stored == out_of_order.value),
                 None => {
                     outcome.accepted += 1;
-                    taken.push(loose);
+                    taken.push(out_of_order);
                 }
             }
         }
         if !taken.is_empty() {
             // Within one write the order is free, and sorted samples take fewer bytes.
             taken.sort_unstable_by_key(|sample| (sample.column, sample.time_ms));
-            outcome.token = SyncToken(log_loose(strip, &mut state, &taken, first, limits, ticket)?);
+            outcome.token = SyncToken(commit_out_of_order(
+                strip, &mut state, &taken, first, limits, ticket,
+            )?);
         }
-        self.metrics.loose_appended.inc_by(taken.len() as u64);
+        self.metrics
+            .out_of_order_appended
+            .inc_by(taken.len() as u64);
         Ok(Some(outcome))
+    }
+}
+
+fn value_of(sample: &SeriesSample) -> Value {
+    match &sample.histogram {
+        Some(histogram) => Value::Histogram(Arc::clone(histogram)),
+        None => Value::Cell(sample.cell),
     }
 }
 
@@ -211,7 +219,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn put(&mut self, strip: &Arc<Strip>, column: u32, sample: &'a SeriesSample) {
+    fn add(&mut self, strip: &Arc<Strip>, column: u32, sample: &'a SeriesSample) {
         let at = match self.last {
             Some((number, at)) if number == strip.id => at,
             _ => *self.by_number.entry(strip.id).or_insert_with(|| {

@@ -32,7 +32,7 @@ const LOOKS: u64 = 4;
 const LEAST_BYTES: u64 = 8 << 20;
 
 /// Everything a replay needs to write blocks.
-pub(super) struct Relief<'a> {
+pub(super) struct FlushTarget<'a> {
     pub(super) io: &'a Arc<dyn Io>,
     pub(super) options: &'a DbOptions,
     pub(super) now_ms: i64,
@@ -45,9 +45,9 @@ pub(super) struct Relief<'a> {
 }
 
 /// A replay that stays within its memory.
-pub(super) struct Relieved<'h, 'a> {
+pub(super) struct FlushingReplay<'h, 'a> {
     replay: HeadReplay<'h>,
-    relief: Relief<'a>,
+    target: FlushTarget<'a>,
     unique: Unique,
     most_bytes: u64,
     /// Bytes placed since the last measurement.
@@ -56,16 +56,16 @@ pub(super) struct Relieved<'h, 'a> {
     held: Account,
 }
 
-impl<'h, 'a> Relieved<'h, 'a> {
-    pub(super) fn new(replay: HeadReplay<'h>, relief: Relief<'a>) -> Self {
-        let memory = &relief.options.memory;
+impl<'h, 'a> FlushingReplay<'h, 'a> {
+    pub(super) fn new(replay: HeadReplay<'h>, target: FlushTarget<'a>) -> Self {
+        let memory = &target.options.memory;
         let share = memory.share("replay", u64::MAX, u64::MAX);
         Self {
             most_bytes: memory.percent(MOST_PERCENT),
             held: share.account(),
             share,
             replay,
-            relief,
+            target,
             unique: Unique::default(),
             placed_bytes: 0,
         }
@@ -84,7 +84,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
         self.placed_bytes = 0;
         let held = self.replay.heap_bytes() as u64;
         self.held.set(held);
-        let short = self.relief.options.memory.pressure() >= Pressure::Flush;
+        let short = self.target.options.memory.pressure() >= Pressure::Flush;
         if held < self.most_bytes && !(short && held >= LEAST_BYTES) {
             return;
         }
@@ -95,7 +95,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
 
     /// Writes everything that no further record can extend into blocks.
     fn flush(&mut self) -> Result<(), TsdbError> {
-        let Relief {
+        let FlushTarget {
             io,
             options,
             now_ms,
@@ -105,7 +105,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
             files,
             cache,
             found,
-        } = &mut self.relief;
+        } = &mut self.target;
         let strips = self.replay.whole();
         if strips.is_empty() {
             return Ok(());
@@ -133,11 +133,11 @@ impl<'h, 'a> Relieved<'h, 'a> {
         // If the manifest was lost, its list may be incomplete.
         let mut next = manifest.clone();
         next.blocks = blocks.listed();
-        next.blocks.extend(metas.iter().map(Listed::of));
+        next.blocks.extend(metas.iter().map(Listed::new));
         for flushed in &strips {
             let entry = next.marks.entry(flushed.strip.id).or_default();
             entry.rows = entry.rows.max(flushed.mark.rows);
-            entry.loose = entry.loose.max(flushed.mark.loose);
+            entry.out_of_order = entry.out_of_order.max(flushed.mark.out_of_order);
             next.next_strip = next.next_strip.max(flushed.strip.id + 1);
         }
         next.write(&***io, root)?;
@@ -153,7 +153,7 @@ impl<'h, 'a> Relieved<'h, 'a> {
     }
 }
 
-impl ReplayTo for Relieved<'_, '_> {
+impl ReplayTo for FlushingReplay<'_, '_> {
     fn begin_file(&mut self, current: bool) {
         self.replay.begin_file(current);
     }
@@ -163,10 +163,10 @@ impl ReplayTo for Relieved<'_, '_> {
     }
 
     fn record(&mut self, record: Record<'_>) -> Result<(), &'static str> {
-        const LOOSE_BYTES: usize = 32;
+        const OUT_OF_ORDER_BYTES: usize = 32;
         self.placed_bytes += match &record {
             Record::Row { pages, .. } => (*pages).map(<[u8]>::len).sum::<usize>(),
-            Record::Loose { samples, .. } => samples.len() * LOOSE_BYTES,
+            Record::OutOfOrder { samples, .. } => samples.len() * OUT_OF_ORDER_BYTES,
             _ => 0,
         } as u64;
         let placed = self.replay.record(record);

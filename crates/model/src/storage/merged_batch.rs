@@ -1,4 +1,4 @@
-//! An overlay of several batches with the same series.
+//! Several batches with the same series, read as one.
 //!
 //! **Invariant:** the result depends only on the order of the layers; on equal times the cell of the earlier one wins.
 
@@ -9,10 +9,10 @@ use crate::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// One batch of an overlay.
+/// One batch of a merged batch.
 pub struct Layer {
     batch: Arc<dyn Batch>,
-    /// The batch's series for each of the overlay's; `None` if they are the same.
+    /// The batch's series for each of the merged batch's; `None` if they are the same.
     series: Option<Vec<u32>>,
 }
 
@@ -20,7 +20,7 @@ pub struct Layer {
 const NOT_THERE: u32 = u32::MAX;
 
 impl Layer {
-    /// Returns a layer that has the overlay's series in the overlay's order.
+    /// Returns a layer that has the merged batch's series in its order.
     #[must_use]
     pub fn same(batch: Arc<dyn Batch>) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Layer {
         }
     }
 
-    /// Returns a layer whose series `series[i]` is the overlay's series `i`, for all of them.
+    /// Returns a layer whose series `series[i]` is the merged batch's series `i`, for all of them.
     #[must_use]
     pub fn chosen(batch: Arc<dyn Batch>, series: Vec<u32>) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Layer {
         }
     }
 
-    /// Returns a layer whose series `i` is number `places[i]` of the overlay's `len`; it lacks the others.
+    /// Returns a layer whose series `i` is number `places[i]` of the merged batch's `len`; it lacks the others.
     ///
     /// # Panics
     /// Panics when a place is not below `len`.
@@ -73,7 +73,7 @@ impl Layer {
 }
 
 /// The same series from several batches.
-pub struct Overlay {
+pub struct MergedBatch {
     /// The layers, in the order in which ties are decided.
     layers: Vec<Layer>,
     /// Index of the layer that has every series.
@@ -87,14 +87,14 @@ struct Part {
     to: Option<Vec<u32>>,
 }
 
-impl Overlay {
-    /// Builds an overlay of `layers`; the one at `leader` has every series.
+impl MergedBatch {
+    /// Builds a merged batch of `layers`; the one at `leader` has every series.
     ///
     /// # Panics
     /// Panics when there is no such layer.
     #[must_use]
     pub fn new(layers: Vec<Layer>, leader: usize) -> Self {
-        assert!(leader < layers.len(), "an overlay has a leader");
+        assert!(leader < layers.len(), "a merged batch has a leader");
         Self { layers, leader }
     }
 
@@ -109,7 +109,7 @@ impl Overlay {
     }
 }
 
-impl Batch for Overlay {
+impl Batch for MergedBatch {
     fn len(&self) -> usize {
         let Layer { batch, series } = &self.layers[self.leader];
         series.as_ref().map_or(batch.len(), Vec::len)
@@ -264,7 +264,7 @@ impl Part {
     fn lay_row(&self, from_row: usize, to_row: usize, histogram_base: usize, tile: &mut Tile) {
         for at in 0..self.tile.series {
             let from = self.tile.at(from_row, at);
-            let value = match Cell::of(self.tile.cells[from]) {
+            let value = match Cell::decode(self.tile.cells[from]) {
                 Cell::Absent => continue,
                 Cell::Histogram(index) => {
                     let index = u32::try_from(histogram_base + index as usize);

@@ -107,7 +107,7 @@ impl Inner {
         unique: &mut Unique,
         now_ms: i64,
     ) -> Result<Option<MergeJob>, TsdbError> {
-        let options = &self.ground.options;
+        let options = &self.context.options;
         if options.merge_blocks < 2 || merging.rest.goes_on(now_ms) {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl Inner {
         };
         let chosen: Vec<Arc<Block>> = chosen.into_iter().map(|at| blocks[at].clone()).collect();
         let bytes: u64 = chosen.iter().map(|block| block.meta().bytes).sum();
-        let io = &self.ground.io;
+        let io = &self.context.io;
         let free = io.free_bytes(&options.path).unwrap_or(u64::MAX);
         if free / 2 < bytes {
             // Leave room for what is written meanwhile.
@@ -173,7 +173,7 @@ impl Inner {
     ) -> Result<(), TsdbError> {
         let sources: Vec<Arc<Block>> = job.blocks().cloned().collect();
         self.metrics.merge_seconds.add(job.took.as_secs_f64());
-        let (io, root) = (&*self.ground.io, &self.ground.options.path);
+        let (io, root) = (&*self.context.io, &self.context.options.path);
         let temporary = job.temporary().to_owned();
         let finished = job.finish().and_then(|meta| {
             let merged = self.open_blocks(std::slice::from_ref(&meta))?;
@@ -181,7 +181,7 @@ impl Inner {
             let blocks = self.blocks.read().guarded();
             manifest.blocks = blocks.listed_with(&sources, &meta);
             drop(blocks);
-            manifest.stage(io, root)?;
+            manifest.write_temporary(io, root)?;
             Ok((merged, meta))
         });
         let (merged, meta) = finished.inspect_err(|_| {

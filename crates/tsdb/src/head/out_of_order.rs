@@ -1,4 +1,4 @@
-//! The loose lane: samples that are not part of a row.
+//! The out-of-order buffer: samples that are not part of a row.
 //!
 //! A sample takes sixteen bytes: its time counts from the start of an era of 2^32 ms (50 days), its place in the order
 //! of arrival from the oldest sample held. A series has one buffer for each era in which it has samples.
@@ -35,16 +35,16 @@ impl PartialEq for Value {
 
 /// One sample of one column.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LooseSample {
+pub(crate) struct OutOfOrderSample {
     pub(crate) column: u32,
     pub(crate) time_ms: i64,
     pub(crate) value: Value,
     pub(crate) start_time_ms: i64,
 }
 
-/// The loose samples of one strip.
+/// The out-of-order samples of one strip.
 #[derive(Debug)]
-pub(crate) struct LooseLane {
+pub(crate) struct OutOfOrderBuffer {
     /// Eras of 2^32 ms, ascending, with their buffers; usually there is one.
     eras: Vec<(i32, Table)>,
     /// Number of samples that ever arrived; the place of the next one.
@@ -58,7 +58,7 @@ pub(crate) struct LooseLane {
     since_ms: Option<i64>,
 }
 
-/// The loose samples of one series in one era; one cache line, because most look-ups have to fetch it.
+/// The out-of-order samples of one series in one era; one cache line, because most look-ups have to fetch it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Buffer {
@@ -75,7 +75,7 @@ struct Extra {
     starts_ms: BTreeMap<u32, i64>,
 }
 
-impl Default for LooseLane {
+impl Default for OutOfOrderBuffer {
     fn default() -> Self {
         Self {
             eras: Vec::new(),
@@ -89,7 +89,7 @@ impl Default for LooseLane {
     }
 }
 
-impl LooseLane {
+impl OutOfOrderBuffer {
     /// Returns the place of the next sample to arrive.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived
@@ -168,7 +168,7 @@ impl LooseLane {
     }
 
     /// Stores a sample, unless the column has one at its time, which is then returned.
-    pub(crate) fn insert(&mut self, sample: LooseSample) -> Option<Value> {
+    pub(crate) fn insert(&mut self, sample: OutOfOrderSample) -> Option<Value> {
         let (era, offset) = split(sample.time_ms);
         let at = match self.eras.binary_search_by_key(&era, |(era, _)| *era) {
             Ok(at) => at,
@@ -182,7 +182,7 @@ impl LooseLane {
             return Some(stored);
         }
         let place = u32::try_from(self.arrived - self.first_place)
-            .expect("a lane holds fewer than 2^32 samples");
+            .expect("a buffer holds fewer than 2^32 samples");
         self.arrived += 1;
         self.held += 1;
         self.min_ms = self.min_ms.min(sample.time_ms);
@@ -315,7 +315,7 @@ impl Buffer {
             .extra
             .as_ref()
             .map_or(&[][..], |extra| &extra.histograms);
-        match cell::Cell::of(sample.cell) {
+        match cell::Cell::decode(sample.cell) {
             cell::Cell::Histogram(index) => {
                 Value::Histogram(Arc::clone(&histograms[index as usize]))
             }
@@ -359,8 +359,8 @@ fn time_of(era: i32, offset: u32) -> i64 {
 mod tests {
     use super::*;
 
-    fn sample(column: u32, time_ms: i64, value: f64) -> LooseSample {
-        LooseSample {
+    fn sample(column: u32, time_ms: i64, value: f64) -> OutOfOrderSample {
+        OutOfOrderSample {
             column,
             time_ms,
             value: Value::Cell(value),
@@ -368,9 +368,9 @@ mod tests {
         }
     }
 
-    fn seen(lane: &LooseLane, column: u32, from: u64, to: u64) -> Vec<(i64, i64)> {
+    fn seen(buffer: &OutOfOrderBuffer, column: u32, from: u64, to: u64) -> Vec<(i64, i64)> {
         let mut seen = Vec::new();
-        lane.visit(column, from, to, |time_ms, _, start_ms| {
+        buffer.visit(column, from, to, |time_ms, _, start_ms| {
             seen.push((time_ms, start_ms));
         });
         seen
@@ -378,11 +378,11 @@ mod tests {
 
     #[test]
     fn samples_are_sorted_and_views_bounded_by_arrival() {
-        let mut lane = LooseLane::default();
-        lane.start_at(1000);
+        let mut buffer = OutOfOrderBuffer::default();
+        buffer.start_at(1000);
         for (at, time_ms) in [50, 10, 30, 20, 40].into_iter().enumerate() {
             assert_eq!(
-                lane.insert(sample(1 + at as u32 % 2, time_ms, at as f64)),
+                buffer.insert(sample(1 + at as u32 % 2, time_ms, at as f64)),
                 None
             );
         }
@@ -391,40 +391,40 @@ mod tests {
             ..Histogram::default()
         });
         let value = Value::Histogram(Arc::clone(&histogram));
-        let of_histogram = LooseSample {
+        let of_histogram = OutOfOrderSample {
             column: 1,
             time_ms: 35,
             value: value.clone(),
             start_time_ms: 0,
         };
-        assert_eq!(lane.insert(of_histogram.clone()), None);
+        assert_eq!(buffer.insert(of_histogram.clone()), None);
         assert_eq!(
-            lane.insert(LooseSample {
+            buffer.insert(OutOfOrderSample {
                 value: Value::Cell(1.0),
                 ..of_histogram
             }),
             Some(value.clone())
         );
         assert_eq!(
-            seen(&lane, 1, 0, 1009),
+            seen(&buffer, 1, 0, 1009),
             [(30, 3), (35, 0), (40, 4), (50, 5)]
         );
-        assert_eq!(seen(&lane, 1, 0, 1003), [(30, 3), (50, 5)]);
-        assert_eq!(lane.value_at(1, 35), Some(value.clone()));
-        assert_eq!(lane.value_at(2, 35), None);
+        assert_eq!(seen(&buffer, 1, 0, 1003), [(30, 3), (50, 5)]);
+        assert_eq!(buffer.value_at(1, 35), Some(value.clone()));
+        assert_eq!(buffer.value_at(2, 35), None);
         assert_eq!(
-            (lane.arrived(), lane.time_range(), lane.newest_ms(1)),
+            (buffer.arrived(), buffer.time_range(), buffer.newest_ms(1)),
             (1006, Some((10, 50)), Some(50))
         );
-        lane.drop_before(1004);
-        assert_eq!(seen(&lane, 1, 0, 1009), [(35, 0), (40, 4)]);
-        assert!(lane.has(1) && !lane.has(2));
-        assert_eq!((lane.held(), lane.time_range()), (2, Some((35, 40))));
-        assert_eq!(lane.value_at(1, 35), Some(value));
-        lane.undo_to(1005);
-        assert_eq!(seen(&lane, 1, 0, 1009), [(40, 4)]);
-        lane.insert(sample(1, 41, 1.0));
-        assert_eq!(seen(&lane, 1, 1005, 1006), [(41, 4)]);
+        buffer.drop_before(1004);
+        assert_eq!(seen(&buffer, 1, 0, 1009), [(35, 0), (40, 4)]);
+        assert!(buffer.has(1) && !buffer.has(2));
+        assert_eq!((buffer.held(), buffer.time_range()), (2, Some((35, 40))));
+        assert_eq!(buffer.value_at(1, 35), Some(value));
+        buffer.undo_to(1005);
+        assert_eq!(seen(&buffer, 1, 0, 1009), [(40, 4)]);
+        buffer.insert(sample(1, 41, 1.0));
+        assert_eq!(seen(&buffer, 1, 1005, 1006), [(41, 4)]);
     }
 
     #[test]
@@ -439,18 +439,18 @@ mod tests {
             1 << 62,
             i64::MAX,
         ];
-        let mut lane = LooseLane::default();
+        let mut buffer = OutOfOrderBuffer::default();
         for time_ms in times.iter().rev() {
-            lane.insert(sample(9, *time_ms, 1.0));
+            buffer.insert(sample(9, *time_ms, 1.0));
         }
-        let found: Vec<i64> = seen(&lane, 9, 0, 100)
+        let found: Vec<i64> = seen(&buffer, 9, 0, 100)
             .into_iter()
             .map(|seen| seen.0)
             .collect();
         assert_eq!(found, times);
-        assert_eq!(lane.columns(), [9]);
-        assert_eq!(lane.newest_ms(9), Some(i64::MAX));
-        lane.drop_before(4);
-        assert_eq!(lane.time_range(), Some((i64::MIN, 0)));
+        assert_eq!(buffer.columns(), [9]);
+        assert_eq!(buffer.newest_ms(9), Some(i64::MAX));
+        buffer.drop_before(4);
+        assert_eq!(buffer.time_range(), Some((i64::MIN, 0)));
     }
 }

@@ -1,18 +1,18 @@
 //! Merging an origin's strips from head and blocks as a whole.
 //!
 //! An origin's strip appears once in the head and once in every block, with the same series in the same order or some
-//! of them missing. Such batches are stacked: one comparison of identities per series instead of a merge series by
-//! series. The rest goes through the general merge of `model`.
+//! of them missing. Such batches are merged as a whole: one comparison of identities per series instead of a merge
+//! series by series. The rest goes through the general merge of `model`.
 //!
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
 use narthex_model::{
     LabelHash,
-    storage::{Batch, Layer, Overlay, Stop, StopReason, unify},
+    storage::{Batch, Layer, MergedBatch, Stop, StopReason, unify},
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// A batch with fewer than one in this many of the stack's series is merged the general way: its times would add rows
+/// A batch with fewer than one in this many of a merge's series is merged the general way: its times would add rows
 /// to all.
 const LEAST_SHARE: usize = 4;
 
@@ -23,65 +23,65 @@ const SERIES_WORK: usize = 4;
 ///
 /// # Errors
 /// Fails when stopped.
-pub(super) fn stack(
+pub(super) fn merge_aligned(
     batches: Vec<Arc<dyn Batch>>,
     stop: &Stop,
 ) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
     if batches.len() < 2 {
         return Ok(batches);
     }
-    let mut stacks = Stacks::default();
+    let mut merges = Merges::default();
     let mut pace = stop.pace();
     let mut by_len: Vec<usize> = (0..batches.len()).collect();
     by_len.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
     for at in by_len {
         pace.spend(batches[at].len() * SERIES_WORK)?;
-        stacks.add(at, &batches[at]);
+        merges.add(at, &batches[at]);
     }
-    stacks.finish(&batches, stop)
+    merges.finish(&batches, stop)
 }
 
-/// Stack number of series in batches that fit no stack.
-const TANGLED: u32 = u32::MAX;
+/// Merge number of series in batches that fit no aligned merge.
+const OVERLAPPING: u32 = u32::MAX;
 
 #[derive(Default)]
-struct Stacks {
-    all: Vec<Stack>,
-    /// Stack and position in it of every series.
+struct Merges {
+    all: Vec<Aligned>,
+    /// Aligned merge and position in it of every series.
     places: HashMap<LabelHash, (u32, u32), foldhash::fast::RandomState>,
-    /// Batches that fit no stack.
-    tangled: Vec<usize>,
+    /// Batches that fit no aligned merge.
+    overlapping: Vec<usize>,
 }
 
-struct Stack {
+struct Aligned {
     leader: Arc<dyn Batch>,
     /// Batches by index in the list, with the leader's series for each of theirs; `None` when they are the same.
     members: Vec<(usize, Option<Vec<u32>>)>,
-    tangled: bool,
+    overlapping: bool,
 }
 
-impl Stacks {
+impl Merges {
     fn add(&mut self, at: usize, batch: &Arc<dyn Batch>) {
         if batch.is_empty() {
             return;
         }
         match self.places.get(&batch.identity(0)).copied() {
             None => self.begin(at, batch),
-            Some((TANGLED, _)) => self.tangle(at, &**batch),
-            Some((stack, first)) => {
-                let of = &mut self.all[stack as usize];
-                match of.places_of(&**batch, first as usize) {
-                    Some(places) => of.members.push((at, places)),
-                    None => self.tangle(at, &**batch),
+            Some((OVERLAPPING, _)) => self.mark_overlapping(at, &**batch),
+            Some((merge, first)) => {
+                let aligned = &mut self.all[merge as usize];
+                match aligned.places_of(&**batch, first as usize) {
+                    Some(places) => aligned.members.push((at, places)),
+                    None => self.mark_overlapping(at, &**batch),
                 }
             }
         }
     }
 
-    /// Starts a stack with a batch.
+    /// Starts an aligned merge with a batch.
     fn begin(&mut self, at: usize, batch: &Arc<dyn Batch>) {
         let number = u32::try_from(self.all.len()).expect("fewer than 2^32 batches");
-        let mut tangled = false;
+        let mut overlapping = false;
         for series in 0..batch.len() {
             let (other, _) = *self
                 .places
@@ -89,31 +89,31 @@ impl Stacks {
                 .or_insert((number, series as u32));
             if other != number {
                 self.mark(other);
-                tangled = true;
+                overlapping = true;
             }
         }
-        self.all.push(Stack {
+        self.all.push(Aligned {
             leader: Arc::clone(batch),
             members: vec![(at, None)],
-            tangled,
+            overlapping,
         });
     }
 
-    /// Leaves a batch, and every stack that shares a series with it, to the general merge.
-    fn tangle(&mut self, at: usize, batch: &dyn Batch) {
+    /// Leaves a batch, and every aligned merge that shares a series with it, to the general merge.
+    fn mark_overlapping(&mut self, at: usize, batch: &dyn Batch) {
         for series in 0..batch.len() {
             let (other, _) = *self
                 .places
                 .entry(batch.identity(series))
-                .or_insert((TANGLED, 0));
+                .or_insert((OVERLAPPING, 0));
             self.mark(other);
         }
-        self.tangled.push(at);
+        self.overlapping.push(at);
     }
 
-    fn mark(&mut self, stack: u32) {
-        if let Some(stack) = self.all.get_mut(stack as usize) {
-            stack.tangled = true;
+    fn mark(&mut self, merge: u32) {
+        if let Some(aligned) = self.all.get_mut(merge as usize) {
+            aligned.overlapping = true;
         }
     }
 
@@ -122,34 +122,33 @@ impl Stacks {
         batches: &[Arc<dyn Batch>],
         stop: &Stop,
     ) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
-        let mut tangled = self.tangled;
+        let mut overlapping = self.overlapping;
         let mut result: Vec<(usize, Arc<dyn Batch>)> = Vec::new();
-        for mut stack in self.all {
-            if stack.tangled {
-                tangled.extend(stack.members.iter().map(|member| member.0));
+        for mut aligned in self.all {
+            if aligned.overlapping {
+                overlapping.extend(aligned.members.iter().map(|member| member.0));
                 continue;
             }
-            stack.members.sort_by_key(|member| member.0);
-            let first = stack.members.first().map_or(0, |member| member.0);
-            let batch = if stack.members.len() == 1 {
-                stack.leader
+            aligned.members.sort_by_key(|member| member.0);
+            let first = aligned.members.first().map_or(0, |member| member.0);
+            let batch = if aligned.members.len() == 1 {
+                aligned.leader
             } else {
-                Arc::new(stack.into_batch(batches))
+                Arc::new(aligned.into_batch(batches))
             };
             result.push((first, batch));
         }
-        // Stacks and unstackable batches that share series are merged series by series; in the given order, which
-        // decides ties.
-        tangled.sort_unstable();
+        // Batches that overlap otherwise are merged series by series; in the given order, which decides ties.
+        overlapping.sort_unstable();
         result.sort_by_key(|(first, _)| *first);
         let mut merged: Vec<Arc<dyn Batch>> = result.into_iter().map(|(_, batch)| batch).collect();
-        let tangled = tangled.into_iter().map(|at| Arc::clone(&batches[at]));
-        merged.extend(unify(tangled.collect(), stop)?);
+        let overlapping = overlapping.into_iter().map(|at| Arc::clone(&batches[at]));
+        merged.extend(unify(overlapping.collect(), stop)?);
         Ok(merged)
     }
 }
 
-impl Stack {
+impl Aligned {
     /// Finds the leader's series for each of a batch's, in order from `first` on; `None` when the batch does not fit.
     #[expect(
         clippy::option_option,
@@ -181,7 +180,7 @@ impl Stack {
         Some(Some(places))
     }
 
-    fn into_batch(self, batches: &[Arc<dyn Batch>]) -> Overlay {
+    fn into_batch(self, batches: &[Arc<dyn Batch>]) -> MergedBatch {
         let len = self.leader.len();
         let is_leader = |(at, _): &(usize, _)| Arc::ptr_eq(&batches[*at], &self.leader);
         let leader = self.members.iter().position(is_leader);
@@ -193,7 +192,7 @@ impl Stack {
             }
         };
         let layers = self.members.iter().map(layer).collect();
-        Overlay::new(layers, leader.expect("the leader is a member"))
+        MergedBatch::new(layers, leader.expect("the leader is a member"))
     }
 }
 
@@ -242,24 +241,24 @@ mod tests {
             .unwrap()
     }
 
-    /// Counts stacks of several batches, identical and with gaps, and the batches that fit no stack.
+    /// Counts aligned merges of several batches, identical and with gaps, and the batches that fit none.
     fn shapes(batches: &[Arc<dyn Batch>]) -> (usize, usize, usize) {
-        let mut stacks = Stacks::default();
+        let mut merges = Merges::default();
         let mut by_len: Vec<usize> = (0..batches.len()).collect();
         by_len.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
         by_len
             .into_iter()
-            .for_each(|at| stacks.add(at, &batches[at]));
+            .for_each(|at| merges.add(at, &batches[at]));
         let several = || {
-            stacks
+            merges
                 .all
                 .iter()
-                .filter(|stack| !stack.tangled && stack.members.len() > 1)
+                .filter(|aligned| !aligned.overlapping && aligned.members.len() > 1)
         };
         let gaps = several()
-            .filter(|stack| stack.members.iter().any(|member| member.1.is_some()))
+            .filter(|aligned| aligned.members.iter().any(|member| member.1.is_some()))
             .count();
-        (several().count() - gaps, gaps, stacks.tangled.len())
+        (several().count() - gaps, gaps, merges.overlapping.len())
     }
 
     fn read(batches: &[Arc<dyn Batch>], range: TimeRange, layout: Layout) -> Samples {
@@ -311,22 +310,22 @@ mod tests {
     }
 
     #[test]
-    fn stacking_stops_when_told() {
+    fn merging_stops_when_told() {
         let mut random = SplitMix64::new(1);
         let all: Vec<Arc<dyn Batch>> = (0..2000)
             .flat_map(|part| batches(&mut random, part % 50 * 30))
             .collect();
         let counted = Stop::at_check(0);
-        stack(all.clone(), &counted).unwrap();
+        merge_aligned(all.clone(), &counted).unwrap();
         assert!(counted.checks() > 2, "asked {} times", counted.checks());
         for check in 1..=counted.checks() {
-            let stopped = stack(all.clone(), &Stop::at_check(check)).map(|_| ());
+            let stopped = merge_aligned(all.clone(), &Stop::at_check(check)).map(|_| ());
             assert_eq!(stopped, Err(StopReason::Canceled), "at check {check}");
         }
     }
 
     #[test]
-    fn stacking_is_merging() {
+    fn aligned_merges_equal_general_ones() {
         let mut seen = (0, 0, 0);
         for seed in 1..=60 {
             let mut random = SplitMix64::new(seed);
@@ -334,8 +333,8 @@ mod tests {
             let all: Vec<Arc<dyn Batch>> = (0..parts)
                 .flat_map(|part| batches(&mut random, part * 30))
                 .collect();
-            let (same, gaps, tangled) = shapes(&all);
-            seen = (seen.0 + same, seen.1 + gaps, seen.2 + tangled);
+            let (same, gaps, overlapping) = shapes(&all);
+            seen = (seen.0 + same, seen.1 + gaps, seen.2 + overlapping);
             for (range, layout) in [
                 (TimeRange::ALL, Layout::TimeMajor),
                 (TimeRange::new(25, 75), Layout::SeriesMajor),
@@ -343,7 +342,10 @@ mod tests {
             ] {
                 let expected = one_by_one(&all, range);
                 let never = Stop::never();
-                for merged in [stack(all.clone(), &never), unify(all.clone(), &never)] {
+                for merged in [
+                    merge_aligned(all.clone(), &never),
+                    unify(all.clone(), &never),
+                ] {
                     let merged = merged.unwrap();
                     let found = read(&merged, range, layout);
                     assert_eq!(found, expected, "seed {seed}, {range:?}");

@@ -1,4 +1,4 @@
-//! Segments: runs of a strip's rows that can be decoded from their own first row.
+//! Row chunks: runs of a strip's rows that can be decoded from their own first row.
 //!
 //! Every page (at most 1,024 columns) has its own encoder and its own stream of bytes; times and the number of rows
 //! are shared, so a row appears in all pages at once. The bytes are those in the WAL.
@@ -16,7 +16,7 @@ const CHECKPOINT_SHARE: usize = 16;
 
 /// Readable rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Segment {
+pub(crate) struct RowChunk {
     /// Number of the first row, counted from the strip's start.
     pub(crate) first_row: u64,
     base_ms: i64,
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
 /// The rows of one page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageRows {
-    /// Segment's row with which this page begins.
+    /// Row of the chunk with which this page begins.
     pub(crate) first: usize,
     pieces: Vec<Arc<[u8]>>,
     /// Offset of each piece in the stream.
@@ -40,7 +40,7 @@ pub(crate) struct PageRows {
     ends: Vec<u32>,
 }
 
-impl Segment {
+impl RowChunk {
     /// Returns the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.offsets_ms.len()
@@ -105,13 +105,13 @@ impl PageRows {
     }
 }
 
-/// The segment being appended to.
+/// The row chunk being appended to.
 #[derive(Debug, Default)]
-pub(crate) struct OpenSegment {
+pub(crate) struct OpenRowChunk {
     /// Published rows, without the open pieces.
-    published: Segment,
+    published: RowChunk,
     pages: Vec<OpenPage>,
-    /// Whether decoding can begin at the staged row, though it is not the first.
+    /// Whether decoding can begin at the encoded row, though it is not the first.
     checkpoint: bool,
     /// Bytes of the last row at which decoding can begin, and of all later rows.
     key_bytes: usize,
@@ -124,16 +124,16 @@ struct OpenPage {
     piece: Vec<u8>,
     piece_start: u32,
     /// Offset of the unpublished row in `piece`.
-    staged: Option<usize>,
+    encoded: Option<usize>,
     last_len: usize,
     /// Whether the encoder lacks the last row, because it was replayed as bytes.
     replayed: bool,
 }
 
-impl OpenSegment {
-    /// Returns a segment without rows, whose first row will be `first_row`.
+impl OpenRowChunk {
+    /// Returns a row chunk without rows, whose first row will be `first_row`.
     ///
-    /// The previous segment's encoders are continued, to keep their column statistics.
+    /// The previous row chunk's encoders are continued, to keep their column statistics.
     pub(crate) fn after(before: Option<Self>, first_row: u64) -> Self {
         let pages = before.map_or_else(Vec::new, |before| before.pages);
         let pages = pages.into_iter().map(|page| {
@@ -149,10 +149,10 @@ impl OpenSegment {
             }
         });
         let pages: Vec<OpenPage> = pages.collect();
-        let published = Segment {
+        let published = RowChunk {
             first_row,
             pages: pages.iter().map(|_| PageRows::default()).collect(),
-            ..Segment::default()
+            ..RowChunk::default()
         };
         Self {
             published,
@@ -161,7 +161,7 @@ impl OpenSegment {
         }
     }
 
-    pub(crate) fn published(&self) -> &Segment {
+    pub(crate) fn published(&self) -> &RowChunk {
         &self.published
     }
 
@@ -171,7 +171,7 @@ impl OpenSegment {
             || u32::try_from(time_ms.wrapping_sub(self.published.base_ms)).is_ok()
     }
 
-    /// Makes the next staged row a checkpoint, at which decoding can begin, if one is due and cheap.
+    /// Makes the next encoded row a checkpoint, at which decoding can begin, if one is due and cheap.
     pub(crate) fn checkpoint_if_due(&mut self) {
         let due = self.key_bytes.saturating_mul(CHECKPOINT_SHARE);
         self.checkpoint = self.published.rows() > 0 && self.rest_bytes >= due;
@@ -181,13 +181,13 @@ impl OpenSegment {
         }
     }
 
-    /// Reports whether decoding can begin at the staged row, though it is not the first.
+    /// Reports whether decoding can begin at the encoded row, though it is not the first.
     pub(crate) fn is_checkpoint(&self) -> bool {
         self.checkpoint
     }
 
     /// Passes page `at` to `write`, which appends one row's bytes; the row stays invisible until `publish`.
-    pub(crate) fn stage<E>(
+    pub(crate) fn append_row<E>(
         &mut self,
         at: usize,
         write: impl FnOnce(&mut RowEncoder, &mut Vec<u8>) -> Result<(), E>,
@@ -210,15 +210,15 @@ impl OpenSegment {
             page.close_piece(rows);
         }
         let from = page.piece.len();
-        page.staged = Some(from);
+        page.encoded = Some(from);
         write(&mut page.encoder, &mut page.piece)?;
         page.last_len = page.piece.len() - from;
         Ok(())
     }
 
     /// Appends one row's bytes to page `at`, for replay.
-    pub(crate) fn stage_bytes(&mut self, at: usize, bytes: &[u8]) {
-        let copied: Result<(), std::convert::Infallible> = self.stage(at, |_, piece| {
+    pub(crate) fn copy_row(&mut self, at: usize, bytes: &[u8]) {
+        let copied: Result<(), std::convert::Infallible> = self.append_row(at, |_, piece| {
             piece.extend_from_slice(bytes);
             Ok(())
         });
@@ -227,16 +227,16 @@ impl OpenSegment {
         }
     }
 
-    /// Returns the staged bytes of each page.
-    pub(crate) fn staged(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    /// Returns the encoded row's bytes of each page.
+    pub(crate) fn encoded_row(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.pages
             .iter()
-            .map(|page| page.staged.map_or(&[][..], |from| &page.piece[from..]))
+            .map(|page| page.encoded.map_or(&[][..], |from| &page.piece[from..]))
     }
 
-    /// Makes the staged row visible.
+    /// Makes the encoded row visible.
     pub(crate) fn publish(&mut self, time_ms: i64, columns: usize) {
-        let bytes = self.staged().map(<[u8]>::len).sum::<usize>();
+        let bytes = self.encoded_row().map(<[u8]>::len).sum::<usize>();
         let published = &mut self.published;
         if published.offsets_ms.is_empty() || self.checkpoint {
             (self.key_bytes, self.rest_bytes) = (bytes, 0);
@@ -251,7 +251,7 @@ impl OpenSegment {
         published.offsets_ms.push(offset);
         published.columns = columns;
         for (page, rows) in self.pages.iter_mut().zip(&mut published.pages) {
-            page.staged = None;
+            page.encoded = None;
             rows.ends.push(page.piece_start + page.piece.len() as u32);
         }
     }
@@ -277,16 +277,16 @@ impl OpenSegment {
         seen[at] |= 1 << (column % 64);
     }
 
-    /// Drops the staged row. The encoders have moved past it: nothing more can be appended, and their state must not be
-    /// taken for the state after the WAL's rows.
-    pub(crate) fn unstage(&mut self) {
+    /// Drops the encoded row. The encoders have moved past it: nothing more can be appended, and their state must not
+    /// be taken for the state after the WAL's rows.
+    pub(crate) fn discard_row(&mut self) {
         for page in &mut self.pages {
-            if let Some(from) = page.staged.take() {
+            if let Some(from) = page.encoded.take() {
                 page.piece.truncate(from);
             }
             page.replayed = true;
         }
-        // A page with only the staged row becomes empty: readers must not see it.
+        // A page with only the encoded row becomes empty: readers must not see it.
         let empty = self
             .published
             .pages
@@ -298,20 +298,20 @@ impl OpenSegment {
     }
 
     /// Returns the readable rows, sharing closed pieces and copying open ones.
-    pub(crate) fn snapshot(&self) -> Segment {
-        let mut segment = self.published.clone();
-        for (open, rows) in self.pages.iter().zip(&mut segment.pages) {
-            let visible = &open.piece[..open.staged.unwrap_or(open.piece.len())];
+    pub(crate) fn readable(&self) -> RowChunk {
+        let mut row_chunk = self.published.clone();
+        for (open, rows) in self.pages.iter().zip(&mut row_chunk.pages) {
+            let visible = &open.piece[..open.encoded.unwrap_or(open.piece.len())];
             if !visible.is_empty() {
                 rows.pieces.push(visible.into());
                 rows.piece_starts.push(open.piece_start);
             }
         }
-        segment
+        row_chunk
     }
 
-    /// Ends the segment.
-    pub(crate) fn seal(&mut self) -> Segment {
+    /// Ends the row chunk.
+    pub(crate) fn seal(&mut self) -> RowChunk {
         for (open, rows) in self.pages.iter_mut().zip(&mut self.published.pages) {
             open.close_piece(rows);
             rows.ends.shrink_to_fit();

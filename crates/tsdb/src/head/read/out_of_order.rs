@@ -1,47 +1,47 @@
-//! One series of the loose lane as a batch.
+//! One series of the out-of-order buffer as a batch.
 //!
 //! **Invariant:** only samples that arrived within the view's bounds are read, never later ones.
 
 use super::Strip;
-use crate::head::loose::Value;
+use crate::head::out_of_order::Value;
 use narthex_model::{
     LabelHash, LabelSet, cell,
     storage::{Batch, Context, Grouping, Layout, StorageError, Tile, TimeRange},
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// The loose samples of one series.
-pub(super) struct LooseBatch {
+/// The out-of-order samples of one series.
+pub(super) struct OutOfOrderBatch {
     strip: Arc<Strip>,
     local: LabelSet,
     column: u32,
     /// Places in the order of arrival: from inclusive, to exclusive.
-    pin: (u64, u64),
+    places: (u64, u64),
     start_times: bool,
 }
 
-impl LooseBatch {
+impl OutOfOrderBatch {
     pub(super) fn new(
         strip: Arc<Strip>,
         local: LabelSet,
         column: u32,
-        pin: (u64, u64),
+        places: (u64, u64),
         start_times: bool,
     ) -> Self {
         Self {
             strip,
             local,
             column,
-            pin,
+            places,
             start_times,
         }
     }
 
     fn visit(&self, range: TimeRange, mut visit: impl FnMut(i64, Value, i64)) {
         let state = self.strip.lock();
-        let (from, to) = self.pin;
+        let (from, to) = self.places;
         state
-            .loose
+            .out_of_order
             .visit(self.column, from, to, |time_ms, value, start_ms| {
                 if range.contains(time_ms) {
                     visit(time_ms, value, start_ms);
@@ -50,7 +50,7 @@ impl LooseBatch {
     }
 }
 
-impl Batch for LooseBatch {
+impl Batch for OutOfOrderBatch {
     fn len(&self) -> usize {
         1
     }

@@ -4,7 +4,7 @@
 
 use super::Buffer;
 
-/// Columns of a page; few columns of a wide strip have loose samples.
+/// Columns of a page; few columns of a wide strip have out-of-order samples.
 const PAGE: usize = 16;
 
 type Page = [Buffer; PAGE];

@@ -1,19 +1,19 @@
-//! Writing a row and loose samples to the WAL, then the strip.
+//! Writing a row and out-of-order samples to the WAL, then the strip.
 //!
 //! **Invariant:** nothing becomes visible before the kernel has its record; if the record cannot be written, the
-//! strip is unchanged, except that its next row begins another segment.
+//! strip is unchanged, except that its next row begins another row chunk.
 
 use super::{Limits, scratch::RowParts};
 use crate::{
     error::TsdbError,
     head::{
-        loose::{LooseSample, Value},
-        segment::pages_of,
+        out_of_order::{OutOfOrderSample, Value},
+        row_chunk::pages_of,
         strip::{PAGE_COLUMNS, Strip, StripState},
     },
     wal::{
         Ticket,
-        record::{LooseRecord, RecordWriter, RowHead, StripHead},
+        record::{RecordWriter, RowHead, SampleRecord, StripHead},
     },
 };
 use narthex_chunks::{ChunkError, histogram::encode_histogram, row::Row};
@@ -21,53 +21,53 @@ use narthex_model::{ColumnId, Exemplar, metadata::Family};
 use std::borrow::Cow;
 
 /// Data that goes into the WAL and the strip together.
-pub(super) struct Staged<'a> {
+pub(super) struct Commit<'a> {
     pub(super) parts: Option<RowParts<'a>>,
-    /// Samples that the lane has accepted, invisibly, from this place on.
-    pub(super) loose: &'a [LooseSample],
-    pub(super) loose_first: u64,
+    /// Samples that the buffer has accepted, invisibly, from this place on.
+    pub(super) out_of_order: &'a [OutOfOrderSample],
+    pub(super) out_of_order_first: u64,
     pub(super) starts: Vec<(u32, i64)>,
     pub(super) exemplars: Vec<(u32, i64, &'a Exemplar)>,
     pub(super) families: &'a [Family],
 }
 
-/// Logs loose samples that the lane has accepted from place `first` on, and makes them visible.
+/// Logs out-of-order samples that the buffer has accepted from place `first` on, and makes them visible.
 ///
 /// # Errors
-/// Fails when the WAL cannot be written; the lane is then as before.
-pub(crate) fn log_loose(
+/// Fails when the WAL cannot be written; the buffer is then as before.
+pub(crate) fn commit_out_of_order(
     strip: &Strip,
     state: &mut StripState,
-    loose: &[LooseSample],
+    out_of_order: &[OutOfOrderSample],
     first: u64,
     limits: Limits,
     ticket: Ticket<'_>,
 ) -> Result<u64, TsdbError> {
-    let staged = Staged {
+    let change = Commit {
         parts: None,
-        loose,
-        loose_first: first,
+        out_of_order,
+        out_of_order_first: first,
         starts: Vec::new(),
         exemplars: Vec::new(),
         families: &[],
     };
-    append_staged(strip, state, &staged, limits, ticket)
+    commit(strip, state, &change, limits, ticket)
 }
 
-pub(super) fn append_staged(
+pub(super) fn commit(
     strip: &Strip,
     state: &mut StripState,
-    staged: &Staged<'_>,
+    change: &Commit<'_>,
     limits: Limits,
     ticket: Ticket<'_>,
 ) -> Result<u64, TsdbError> {
     let file = ticket.file();
-    if let Some(parts) = staged.parts {
+    if let Some(parts) = change.parts {
         state.begin_row(strip.id, parts.time_ms, file, limits);
-        if let Err(error) = state.stage_row(parts) {
-            state.open.unstage();
+        if let Err(error) = state.encode_row(parts) {
+            state.open.discard_row();
             state.seal();
-            state.loose.undo_to(staged.loose_first);
+            state.out_of_order.undo_to(change.out_of_order_first);
             return Err(TsdbError::Internal {
                 operation: "encode a row",
                 cause: error.to_string(),
@@ -75,38 +75,38 @@ pub(super) fn append_staged(
         }
     }
     let rows = state.open.published().end_row();
-    let written = ticket.append(|out| state.log(strip, staged, file, rows, out));
+    let written = ticket.append(|out| state.log(strip, change, file, rows, out));
     let number = match written {
         Ok(number) => number,
         Err(error) => {
-            if staged.parts.is_some() {
-                state.open.unstage();
+            if change.parts.is_some() {
+                state.open.discard_row();
                 state.seal();
             }
-            state.loose.undo_to(staged.loose_first);
+            state.out_of_order.undo_to(change.out_of_order_first);
             return Err(error);
         }
     };
     state.logged = (file, state.schema.len());
     let mut max_ms = i64::MIN;
-    if let Some(parts) = staged.parts {
+    if let Some(parts) = change.parts {
         state.publish_row(parts);
-        state.starts.apply(rows, &staged.starts);
+        state.starts.apply(rows, &change.starts);
         max_ms = parts.time_ms;
     }
-    if !staged.loose.is_empty() {
-        max_ms = staged
-            .loose
+    if !change.out_of_order.is_empty() {
+        max_ms = change
+            .out_of_order
             .iter()
             .fold(max_ms, |max_ms, sample| max_ms.max(sample.time_ms));
-        state.loose.note_arrival(limits.now_ms);
+        state.out_of_order.note_arrival(limits.now_ms);
     }
     strip.publish(state, max_ms, limits.now_ms);
     Ok(number)
 }
 
 impl StripState {
-    /// Ends the open segment if the row at `time_ms` must not join it.
+    /// Ends the open row chunk if the row at `time_ms` must not join it.
     fn begin_row(&mut self, strip: u32, time_ms: i64, file: u32, limits: Limits) {
         let open = self.open.published();
         let Some((first_ms, _)) = open.time_range() else {
@@ -124,7 +124,7 @@ impl StripState {
         }
     }
 
-    fn stage_row(&mut self, parts: RowParts<'_>) -> Result<(), ChunkError> {
+    fn encode_row(&mut self, parts: RowParts<'_>) -> Result<(), ChunkError> {
         let columns = parts.values.len();
         for page in 0..pages_of(columns) {
             let from = page * PAGE_COLUMNS;
@@ -157,7 +157,7 @@ impl StripState {
                 row.histograms = &histograms;
             }
             self.open
-                .stage(page, |encoder, out| encoder.encode(&row, out).map(drop))?;
+                .append_row(page, |encoder, out| encoder.encode(&row, out).map(drop))?;
         }
         Ok(())
     }
@@ -208,23 +208,23 @@ impl StripState {
         }
     }
 
-    /// Writes the records of the staged data.
+    /// Writes the records of a commit.
     fn log(
         &self,
         strip: &Strip,
-        staged: &Staged<'_>,
+        change: &Commit<'_>,
         file: u32,
         rows: u64,
         out: &mut RecordWriter<'_>,
     ) {
-        staged.families.iter().for_each(|family| out.family(family));
+        change.families.iter().for_each(|family| out.family(family));
         let first = self.logged.0 != file;
         let known = if first { 0 } else { self.logged.1 };
         if first {
             let head = StripHead {
                 strip: strip.id,
                 rows,
-                loose: staged.loose_first,
+                out_of_order: change.out_of_order_first,
             };
             out.strip(head, &strip.common);
         }
@@ -239,25 +239,26 @@ impl StripState {
                 },
             );
         }
-        if let Some(parts) = staged.parts {
+        if let Some(parts) = change.parts {
             out.row(
                 strip.id,
                 self.row_head(parts.time_ms, rows),
-                self.open.staged(),
+                self.open.encoded_row(),
             );
         }
         if first && !self.starts.is_empty() {
             let mut starts = self.starts.clone();
-            starts.apply(rows, &staged.starts);
+            starts.apply(rows, &change.starts);
             out.starts(strip.id, rows, &starts.all_current());
-        } else if !staged.starts.is_empty() {
-            out.starts(strip.id, rows, &staged.starts);
+        } else if !change.starts.is_empty() {
+            out.starts(strip.id, rows, &change.starts);
         }
-        if !staged.loose.is_empty() {
-            let records: Vec<LooseRecord<'_>> = staged.loose.iter().map(loose_record).collect();
-            out.loose(strip.id, staged.loose_first, &records);
+        if !change.out_of_order.is_empty() {
+            let records: Vec<SampleRecord<'_>> =
+                change.out_of_order.iter().map(sample_record).collect();
+            out.out_of_order(strip.id, change.out_of_order_first, &records);
         }
-        for (column, time_ms, exemplar) in &staged.exemplars {
+        for (column, time_ms, exemplar) in &change.exemplars {
             out.exemplar(strip.id, *column, *time_ms, exemplar);
         }
     }
@@ -288,7 +289,7 @@ impl<'a> Iterator for SetsFrom<'a> {
 
 impl ExactSizeIterator for SetsFrom<'_> {}
 
-fn loose_record(sample: &LooseSample) -> LooseRecord<'_> {
+fn sample_record(sample: &OutOfOrderSample) -> SampleRecord<'_> {
     let (cell, histogram) = match &sample.value {
         Value::Cell(cell) => (*cell, None),
         Value::Histogram(histogram) => {
@@ -297,7 +298,7 @@ fn loose_record(sample: &LooseSample) -> LooseRecord<'_> {
             (0.0, Some(Cow::Owned(bytes)))
         }
     };
-    LooseRecord {
+    SampleRecord {
         column: sample.column,
         time_ms: sample.time_ms,
         cell,

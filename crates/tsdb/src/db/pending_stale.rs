@@ -19,9 +19,9 @@ const AT_ONCE: usize = 1 << 14;
 
 /// Markers that wait for the WAL.
 #[derive(Debug, Default)]
-pub(super) struct Owed(Mutex<Vec<SeriesSample>>);
+pub(super) struct PendingStale(Mutex<Vec<SeriesSample>>);
 
-impl Owed {
+impl PendingStale {
     /// Keeps the markers of a round that was not stored.
     pub(super) fn keep(&self, frame: &Frame) {
         let mut waiting = self.lock();
@@ -43,9 +43,9 @@ impl Inner {
     ///
     /// # Errors
     /// Fails when the WAL still rejects writes; the markers keep waiting.
-    pub(super) fn pay_owed(&self) -> Result<(), TsdbError> {
+    pub(super) fn write_pending_stale(&self) -> Result<(), TsdbError> {
         loop {
-            let mut waiting = self.owed.lock();
+            let mut waiting = self.pending_stale.lock();
             let at = waiting.len().min(AT_ONCE);
             let rest = waiting.split_off(at);
             let now = std::mem::replace(&mut *waiting, rest);
@@ -53,8 +53,8 @@ impl Inner {
             if now.is_empty() {
                 return Ok(());
             }
-            if let Err(error) = self.scatter(&now) {
-                self.owed.lock().splice(..0, now);
+            if let Err(error) = self.append_out_of_order(&now) {
+                self.pending_stale.lock().splice(..0, now);
                 return Err(error);
             }
         }
