@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use narthex_net::HttpClientConfig;
 
-use crate::dns::RecordType;
-use crate::error::DiscoveryError;
+use crate::dns::record_type::RecordType;
+use crate::error::{DiscoveryError, invalid};
 use crate::group::TargetGroup;
+use crate::kubernetes::selector::check_selector;
 
 /// One entry of a `…_sd_configs` list, or all of a `static_configs`.
 #[derive(Debug, Clone, PartialEq)]
@@ -361,15 +362,9 @@ impl KubernetesSdConfig {
                     names.join(", ")
                 )));
             }
-            crate::kubernetes::check_selector(selector)?;
+            check_selector(&selector.label, &selector.field)?;
         }
         Ok(())
-    }
-}
-
-pub(crate) fn invalid(message: impl Into<String>) -> DiscoveryError {
-    DiscoveryError::Config {
-        message: message.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: a name that does not exist has no targets; a name that no server answered keeps those it had.
 
 pub(crate) mod message;
+pub(crate) mod record_type;
 pub(crate) mod resolver;
 
 use std::path::PathBuf;
@@ -11,67 +12,13 @@ use std::sync::Arc;
 use narthex_net::StopToken;
 use tokio::task::JoinSet;
 
-use crate::config::{DnsSdConfig, invalid};
+use crate::config::DnsSdConfig;
+use crate::discoverer::{Discoverer, Options, Run, Updates};
 use crate::error::DiscoveryError;
 use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
-use crate::manager::{Discoverer, Options, Run, Updates};
 use crate::metrics;
 use crate::refresh::{Refresh, Round};
 use message::Record;
-
-/// Record type to query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RecordType {
-    /// `A`
-    A,
-    /// `AAAA`
-    Aaaa,
-    /// `SRV`
-    Srv,
-    /// `MX`
-    Mx,
-    /// `NS`
-    Ns,
-}
-
-impl RecordType {
-    /// Parses a record type, case-insensitively.
-    ///
-    /// # Errors
-    /// [`DiscoveryError::Config`] for any other text.
-    pub fn parse(text: &str) -> Result<Self, DiscoveryError> {
-        match text.to_ascii_uppercase().as_str() {
-            "A" => Ok(Self::A),
-            "AAAA" => Ok(Self::Aaaa),
-            "SRV" => Ok(Self::Srv),
-            "MX" => Ok(Self::Mx),
-            "NS" => Ok(Self::Ns),
-            _ => Err(invalid(format!("invalid DNS-SD records type {text}"))),
-        }
-    }
-
-    /// Returns the type's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::Aaaa => "AAAA",
-            Self::Srv => "SRV",
-            Self::Mx => "MX",
-            Self::Ns => "NS",
-        }
-    }
-
-    pub(crate) fn code(self) -> u16 {
-        match self {
-            Self::A => 1,
-            Self::Ns => 2,
-            Self::Mx => 15,
-            Self::Aaaa => 28,
-            Self::Srv => 33,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct DnsDiscovery {

@@ -75,3 +75,10 @@ impl From<NetError> for DiscoveryError {
         Self::Net(error)
     }
 }
+
+/// Returns the error of invalid settings.
+pub(crate) fn invalid(message: impl Into<String>) -> DiscoveryError {
+    DiscoveryError::Config {
+        message: message.into(),
+    }
+}

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use narthex_net::{StopToken, catch_panic, glob::glob};
 
 use crate::config::FileSdConfig;
+use crate::discoverer::{Discoverer, Run, TASK, Updates};
 use crate::error::DiscoveryError;
 use crate::group::{Notation, TargetGroup, read_groups, source};
-use crate::manager::{Discoverer, Run, TASK, Updates};
 use crate::metrics;
 use watch::Watcher;
 

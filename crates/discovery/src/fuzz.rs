@@ -2,8 +2,8 @@
 //!
 //! Invariant: none panics, hangs, or lets memory grow past the given limit, on any input.
 
-use crate::dns::RecordType;
 use crate::dns::message;
+use crate::dns::record_type::RecordType;
 use crate::dns::resolver::ResolvConf;
 use crate::group::{Notation, read_groups};
 use crate::kubernetes;

@@ -5,9 +5,9 @@
 use narthex_net::{Client, Request, StopToken, Url};
 
 use crate::config::HttpSdConfig;
+use crate::discoverer::{Discoverer, Options, Run, Updates};
 use crate::error::DiscoveryError;
 use crate::group::{Notation, TargetGroup, read_groups, source};
-use crate::manager::{Discoverer, Options, Run, Updates};
 use crate::metrics;
 use crate::refresh::{Refresh, Round};
 

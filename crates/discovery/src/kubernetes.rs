@@ -11,7 +11,9 @@ mod api;
 mod build;
 mod cluster_state;
 pub(crate) mod objects;
-mod selector;
+mod resource;
+pub(crate) mod selector;
+mod stores;
 
 use std::sync::Arc;
 
@@ -20,15 +22,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::config::{AttachMetadata, KubernetesSdConfig, Role, Selector};
-use crate::error::DiscoveryError;
-use crate::manager::{Discoverer, Options, Run, TASK, Updates};
+use crate::discoverer::{Discoverer, Options, Run, TASK, Updates};
+use crate::error::{DiscoveryError, invalid};
 use api::{Api, Query, follow};
-use cluster_state::{ClusterState, Event};
-use objects::{
-    EndpointSlice, Endpoints, Ingress, Job, Namespace, Node, Pod, ReplicaSet, Resource, Service,
-};
-
-pub(crate) use selector::check_selector;
+use cluster_state::ClusterState;
+use objects::{EndpointSlice, Endpoints, Ingress, Job, Namespace, Node, Pod, ReplicaSet, Service};
+use resource::{Event, Resource};
 
 /// Capacity of the queue of changes.
 const QUEUE: usize = 256;
@@ -50,9 +49,7 @@ impl KubernetesDiscovery {
         options: &Options,
     ) -> Result<Self, DiscoveryError> {
         let role = config.role.ok_or_else(|| {
-            crate::config::invalid(
-                "role missing (one of: pod, service, endpoints, endpointslice, node, ingress)",
-            )
+            invalid("role missing (one of: pod, service, endpoints, endpointslice, node, ingress)")
         })?;
         let (api, own_namespace) = access::connect(config, options)?;
         let mut namespaces = config.namespaces.names.clone();
@@ -159,7 +156,7 @@ impl Informers {
     fn follow<K: Resource>(&mut self, discovery: &KubernetesDiscovery, namespace: &str) {
         let (labels, fields) = discovery.selector(K::ROLE);
         let query = Query {
-            path: objects::path::<K>(namespace),
+            path: resource::path::<K>(namespace),
             namespace: namespace.to_owned(),
             labels,
             fields,

@@ -28,6 +28,7 @@
 //! ```
 
 mod config;
+mod discoverer;
 mod dns;
 mod error;
 mod file;
@@ -44,9 +45,10 @@ pub use config::{
     AttachMetadata, DnsSdConfig, FileSdConfig, HttpSdConfig, KubernetesSdConfig, Namespaces, Role,
     SdConfig, Selector,
 };
-pub use dns::RecordType;
+pub use discoverer::{Discoverer, Options, Run, Updates};
+pub use dns::record_type::RecordType;
 pub use error::DiscoveryError;
 pub use file::read_file;
 pub use group::{ADDRESS_LABEL, LabelMap, TargetGroup};
-pub use manager::{Discoverer, Manager, Options, Run, TargetSets, Targets, Updates};
+pub use manager::{Manager, TargetSets, Targets};
 pub use metrics::register_metrics;

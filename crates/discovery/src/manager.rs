@@ -6,18 +6,16 @@
 
 use narthex_net::sync::Whole as _;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use narthex_net::{ClientConfig, StopToken, Stopper, catch_panic_in, keep_running};
+use narthex_net::{StopToken, Stopper, catch_panic_in, keep_running};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::config::SdConfig;
+use crate::discoverer::{Discoverer, Options, Run, TASK, Updates};
 use crate::dns::DnsDiscovery;
 use crate::error::DiscoveryError;
 use crate::file::FileDiscovery;
@@ -31,71 +29,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Pause after the first publication, and while discoverers report for the first time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Task name that panics of discoverers are counted under.
-pub(crate) const TASK: &str = "discovery";
 /// First pause between a panic of a discoverer and its restart; doubled with every further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// Every job's groups. A job without targets has an empty list.
 pub type TargetSets = BTreeMap<String, Vec<Arc<TargetGroup>>>;
-
-/// A running discoverer.
-pub type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// A mechanism with its settings, ready to run.
-pub trait Discoverer: Send {
-    /// Reports groups until stopped. A group replaces the previous one with its source.
-    fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run;
-}
-
-/// Receiver of a discoverer's reports. Cheap to clone.
-#[derive(Clone)]
-pub struct Updates(Arc<dyn Fn(Vec<TargetGroup>) + Send + Sync>);
-
-impl Updates {
-    /// Returns updates that are passed to a function.
-    #[must_use]
-    pub fn to(sink: impl Fn(Vec<TargetGroup>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sink))
-    }
-
-    /// Reports new or changed groups; a group without targets removes its source.
-    pub fn send(&self, groups: Vec<TargetGroup>) {
-        (self.0)(groups);
-    }
-}
-
-impl std::fmt::Debug for Updates {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Updates")
-    }
-}
-
-/// Environment of discoverers.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Options {
-    /// Client settings of HTTP and Kubernetes discovery.
-    pub client: ClientConfig,
-    /// Path of the DNS servers and search domains. `/etc/resolv.conf`.
-    pub resolv_conf: PathBuf,
-    /// Directory of the pod's service account. `/var/run/secrets/kubernetes.io/serviceaccount`.
-    pub service_account: PathBuf,
-    /// Environment variables `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`.
-    pub kubernetes_service: Option<(String, String)>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            client: ClientConfig::default(),
-            resolv_conf: PathBuf::from("/etc/resolv.conf"),
-            service_account: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
-            kubernetes_service: None,
-        }
-    }
-}
 
 /// Runs discoverers. Dropping it does not stop them; its stop token does.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use narthex_net::StopToken;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::discoverer::Updates;
 use crate::error::DiscoveryError;
 use crate::group::TargetGroup;
-use crate::manager::Updates;
 use crate::metrics;
 
 /// A mechanism that finds everything in one round.

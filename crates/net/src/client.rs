@@ -13,129 +13,22 @@ mod head;
 mod oauth2;
 mod pool;
 pub(crate) mod proxy;
+pub(crate) mod proxy_url;
+pub(crate) mod request;
 pub(crate) mod stream;
 mod streamed;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use http::HeaderMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::allowance::{Allowance, Unlimited};
-use crate::encoding::Encoding;
 use crate::error::NetError;
-use crate::url::Url;
 use auth::ClientAuth;
 use config::HttpClientConfig;
 use exchange::{Buffers, Room};
-use pool::Pool;
-use proxy::ProxyEnvironment;
+use flow::Inner;
+use request::{ClientConfig, Method, Request, ResponseHead};
 pub use streamed::StreamedResponse;
-
-/// Number of scratch buffers kept for reuse, and the largest one kept.
-const SCRATCH_KEPT: usize = 64;
-const SCRATCH_KEPT_BYTES: usize = 1 << 20;
-
-/// Settings of a [`Client`], shared by all its requests.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ClientConfig {
-    /// Time to establish a connection: name resolution and all addresses together. 10 s.
-    pub connect_timeout: Duration,
-    /// Longest time an unused connection is kept. 5 min.
-    pub idle_timeout: Duration,
-    /// Maximum number of unused connections per `host:port`; 0 disables keep-alive. 4.
-    pub max_idle_per_host: usize,
-    /// The `User-Agent` of requests without one. `Narthex/<version>`.
-    pub user_agent: String,
-    /// The environment for `proxy_from_environment`. Empty.
-    pub environment: ProxyEnvironment,
-}
-
-impl Default for ClientConfig {
-    fn default() -> Self {
-        Self {
-            connect_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_mins(5),
-            max_idle_per_host: 4,
-            user_agent: concat!("Narthex/", env!("CARGO_PKG_VERSION")).to_owned(),
-            environment: ProxyEnvironment::default(),
-        }
-    }
-}
-
-/// A request, with limits on the time and memory of its response. Reusable.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Request {
-    /// The URL to request.
-    pub url: Url,
-    /// Sent unchanged; `Host`, `User-Agent` and `Accept-Encoding` are added unless present.
-    pub headers: HeaderMap,
-    /// Time for the whole request: connecting, redirects, the entire body. 10 s.
-    pub timeout: Duration,
-    /// Longest body, on the wire and decompressed. 256 MiB.
-    pub body_limit_bytes: usize,
-    /// Bytes of a body to reserve in advance, for example the size of the previous response. 0.
-    pub body_expected_bytes: usize,
-    /// Maximum number of redirects; with 0 the redirect response itself is returned. 10.
-    pub max_redirects: u32,
-    /// Whether to accept gzip. Yes.
-    pub accept_gzip: bool,
-}
-
-impl Request {
-    /// Returns a request without headers and with the default limits.
-    #[must_use]
-    pub fn new(url: Url) -> Self {
-        Self {
-            url,
-            headers: HeaderMap::new(),
-            timeout: Duration::from_secs(10),
-            body_limit_bytes: 256 << 20,
-            body_expected_bytes: 0,
-            max_redirects: 10,
-            accept_gzip: true,
-        }
-    }
-}
-
-/// A response without its body, which is in the caller's buffer.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ResponseHead {
-    /// The status code, of any class.
-    pub status: u16,
-    /// `Content-Type`, if sent.
-    pub content_type: Option<String>,
-    /// `Retry-After`, if sent.
-    pub retry_after: Option<String>,
-    /// Encoding of the body on the wire.
-    pub encoding: Encoding,
-    /// Bytes received for this response: head, framing and body, compressed.
-    pub wire_bytes: u64,
-    /// Length of the decoded body.
-    pub body_bytes: u64,
-    /// Number of redirects followed.
-    pub redirects: u32,
-    /// Whether the connection had served an earlier request.
-    pub reused: bool,
-}
-
-impl ResponseHead {
-    /// Returns an error unless the status is 200, as scrapes require.
-    ///
-    /// # Errors
-    /// [`NetError::Status`] with Prometheus' text.
-    pub fn require_ok(&self) -> Result<(), NetError> {
-        if self.status == 200 {
-            Ok(())
-        } else {
-            Err(NetError::Status { code: self.status })
-        }
-    }
-}
 
 /// Connection counts of a client since it was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -153,49 +46,6 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    config: ClientConfig,
-    auth: ClientAuth,
-    /// Whether the settings are the default ones, which add nothing to plain requests.
-    plain: bool,
-    pool: Pool,
-    scratch: Mutex<Vec<Scratch>>,
-    opened_total: AtomicU64,
-    reused_total: AtomicU64,
-}
-
-/// Buffers of one request.
-#[derive(Debug, Default)]
-struct Scratch {
-    /// The request's head as sent.
-    request: Vec<u8>,
-    answer: Buffers,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
-    Get,
-    Post,
-}
-
-impl Method {
-    fn token(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-        }
-    }
-
-    /// Returns the method's name in Go's errors.
-    fn title(self) -> &'static str {
-        match self {
-            Self::Get => "Get",
-            Self::Post => "Post",
-        }
-    }
-}
-
 impl Client {
     /// Builds a client without connections and credentials that trusts the system's authorities.
     ///
@@ -209,18 +59,8 @@ impl Client {
     }
 
     fn build(config: ClientConfig, auth: ClientAuth, plain: bool) -> Self {
-        let pool = Pool::new(config.max_idle_per_host, config.idle_timeout);
-        Self {
-            inner: Arc::new(Inner {
-                config,
-                auth,
-                plain,
-                pool,
-                scratch: Mutex::new(Vec::new()),
-                opened_total: AtomicU64::new(0),
-                reused_total: AtomicU64::new(0),
-            }),
-        }
+        let inner = Arc::new(Inner::new(config, auth, plain));
+        Self { inner }
     }
 
     /// Builds a client with the authentication, TLS, proxy and headers of `http`.
@@ -354,10 +194,4 @@ pub(crate) async fn fuzz_read_answer<S: tokio::io::AsyncRead + Unpin>(
     exchange::read_answer(source, &mut room, &mut buffers, body)
         .await
         .map(drop)
-}
-
-fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-        out.extend_from_slice(part);
-    }
 }

@@ -21,7 +21,8 @@ use http::{HeaderMap, Method};
 use hyper::body::{Body as HttpBody, Frame};
 use zstd::stream::write::Encoder as ZstdEncoder;
 
-use crate::encoding::{Encoding, choose_encoding};
+use crate::encoding::Encoding;
+use crate::negotiation::choose_encoding;
 use crate::respond::{ZSTD_LEVEL, encoding_name};
 
 /// Approximate size of the pieces of compressed output.

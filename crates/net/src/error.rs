@@ -14,6 +14,9 @@ use http::StatusCode;
 
 use crate::encoding::Encoding;
 
+/// Go's prefix for TLS errors reported by the peer.
+pub(crate) const REMOTE_TLS: &str = "remote error: tls: ";
+
 /// A failure to serve, fetch or decode.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -262,9 +265,7 @@ impl fmt::Display for NetError {
                 let (path, reason) = (path.display(), strip_code(&source.to_string()));
                 write!(f, "unable to read {what}: open {path}: {reason}")
             }
-            Self::Tls { message } if message.starts_with(crate::tls::REMOTE) => {
-                f.write_str(message)
-            }
+            Self::Tls { message } if message.starts_with(REMOTE_TLS) => f.write_str(message),
             Self::Tls { message } => write!(f, "tls: {message}"),
             Self::Proxy { code } => {
                 write!(f, "the proxy answered CONNECT with {}", status_text(*code))
@@ -287,6 +288,20 @@ impl Error for NetError {
             Self::Memory { source, .. } => Some(source.as_ref()),
             _ => None,
         }
+    }
+}
+
+/// Returns the error of invalid settings.
+pub(crate) fn invalid(message: impl Into<String>) -> NetError {
+    NetError::Config {
+        message: message.into(),
+    }
+}
+
+/// Returns the error of a failed handshake, or of an unusable certificate or key.
+pub(crate) fn tls_error(message: impl Into<String>) -> NetError {
+    NetError::Tls {
+        message: message.into(),
     }
 }
 

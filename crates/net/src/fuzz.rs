@@ -16,19 +16,20 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::address::parse_listen;
+use crate::basic_auth::credentials;
 use crate::body::read_body;
 use crate::client::fuzz_read_answer;
 use crate::client::proxy::NoProxy;
-use crate::encoding::{Encoding, Weights};
+use crate::encoding::Encoding;
 use crate::inflate::decompress;
+use crate::negotiation::Weights;
 use crate::respond::{gzip, zstd};
 use crate::server::fuzz_serve;
 use crate::tls::chain::Roots;
 use crate::tls::der::{CLIENT_AUTH, Certificate};
-use crate::tls::text_of;
+use crate::tls::errors::text_of;
 use crate::tls::verify::judge;
 use crate::url::Url;
-use crate::web::auth::credentials;
 
 const LIMIT_BYTES: usize = 32 << 10;
 

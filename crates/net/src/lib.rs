@@ -38,6 +38,7 @@
 
 mod address;
 mod allowance;
+mod basic_auth;
 mod blocking;
 mod body;
 mod client;
@@ -51,6 +52,7 @@ mod gate;
 pub mod glob;
 mod inflate;
 mod metrics;
+mod negotiation;
 mod panics;
 pub mod percent;
 mod respond;
@@ -73,14 +75,17 @@ pub use client::config::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,
     TlsVersion,
 };
-pub use client::proxy::{ProxyEnvironment, ProxyUrl};
-pub use client::{Client, ClientConfig, ClientStats, Request, ResponseHead, StreamedResponse};
+pub use client::proxy::ProxyEnvironment;
+pub use client::proxy_url::ProxyUrl;
+pub use client::request::{ClientConfig, Request, ResponseHead};
+pub use client::{Client, ClientStats, StreamedResponse};
 pub use compress::compress;
-pub use encoding::{Encoding, accepts_gzip, choose_encoding};
+pub use encoding::Encoding;
 pub use error::NetError;
 pub use gate::{Gate, Pass, Refused};
 pub use inflate::{decompress, decompress_within};
 pub use metrics::{instrument, register_metrics};
+pub use negotiation::{accepts_gzip, choose_encoding};
 pub use panics::{
     Panicked, catch_panic, catch_panic_in, count_panic, keep_running, log_panics, panics_total,
 };

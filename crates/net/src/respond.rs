@@ -17,8 +17,9 @@ use libdeflater::{CompressionLvl, Compressor};
 use tokio::sync::mpsc;
 
 use crate::blocking;
-use crate::encoding::{Encoding, choose_encoding};
+use crate::encoding::Encoding;
 use crate::error::NetError;
+use crate::negotiation::choose_encoding;
 
 /// Shorter bodies are sent uncompressed: they fit one packet either way.
 pub const COMPRESS_FROM_BYTES: usize = 1 << 10;

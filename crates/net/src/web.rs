@@ -5,8 +5,9 @@
 //!
 //! Invariant: while the file is invalid, every request is rejected.
 
-pub(crate) mod auth;
+mod auth;
 mod config;
+mod rate_limit;
 
 use crate::sync::Whole as _;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,13 @@ use axum::response::{IntoResponse, Response};
 use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
-use crate::error::NetError;
+use crate::error::{NetError, invalid};
 use crate::file_cache::CachedFile;
 use crate::tls::server::ServerTls;
-use auth::{Authenticator, Bucket};
+use auth::Authenticator;
 pub use config::WebConfig;
 pub(crate) use config::fuzz_parse;
+use rate_limit::Bucket;
 
 /// A web configuration in use.
 #[derive(Debug)]
@@ -44,6 +46,16 @@ struct Loaded {
     config: WebConfig,
     headers: HeaderMap,
     tls: Option<ServerTls>,
+}
+
+impl WebConfig {
+    /// Reads a file, and the certificates and keys it refers to, as a server would at its start.
+    ///
+    /// # Errors
+    /// Fails if a server could not start with it.
+    pub fn check_file(path: &Path) -> Result<(), NetError> {
+        Web::open(path).map(drop)
+    }
 }
 
 impl Web {
@@ -75,10 +87,9 @@ impl Web {
     /// Returns the TLS configuration of the next connection.
     pub(crate) fn tls(&self) -> Result<Arc<rustls::ServerConfig>, NetError> {
         let loaded = self.load()?;
-        let tls = loaded.tls.as_ref().ok_or_else(|| NetError::Config {
-            message: "TLS config is not present".to_owned(),
-        })?;
-        tls.current()
+        let tls = loaded.tls.as_ref();
+        tls.ok_or_else(|| invalid("TLS config is not present"))?
+            .current()
     }
 
     fn load(&self) -> Result<Arc<Loaded>, NetError> {
@@ -92,9 +103,7 @@ impl Web {
         let config = WebConfig::parse(&text, &self.path)?;
         let mut headers = HeaderMap::new();
         for (name, value) in config.headers() {
-            let unusable = || NetError::Config {
-                message: format!("invalid value for {name}"),
-            };
+            let unusable = || invalid(format!("invalid value for {name}"));
             let parsed_name = HeaderName::try_from(name).map_err(|_invalid| unusable())?;
             let value = HeaderValue::try_from(value).map_err(|_invalid| unusable())?;
             headers.insert(parsed_name, value);

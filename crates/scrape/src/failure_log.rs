@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** each line is written whole in one write; a failed write loses its line, never a scrape.
 
-use crate::ScrapeError;
+use crate::error::ScrapeError;
 use narthex_model::date::rfc3339;
 use narthex_model::sync::Whole as _;
 use serde_json::Value;

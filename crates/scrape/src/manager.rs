@@ -4,8 +4,9 @@
 //! acknowledged is stored.
 
 use crate::{
-    JobConfig, ScrapeError, Target,
     buffers::Buffers,
+    config::JobConfig,
+    error::ScrapeError,
     failure_log::FailureLogs,
     local::LocalSource,
     memory::{Refusals, ScrapeMemory},
@@ -14,6 +15,7 @@ use crate::{
     pool::{self, Pool, Start},
     scrape_loop::{Control, ScrapeLoop, Shared},
     status::{ActiveTarget, PoolStatus},
+    target::Target,
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::sync::Whole as _;

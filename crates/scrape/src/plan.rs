@@ -2,7 +2,11 @@
 //!
 //! **Invariant:** a plan is made once per target and job configuration; a loop given an equal plan continues unchanged.
 
-use crate::{JobConfig, Limits, Rules, Target, failure_log::FailureLog, target::Histograms};
+use crate::{
+    config::{JobConfig, Limits, Rules},
+    failure_log::FailureLog,
+    target::{Histograms, Target},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use narthex_expfmt::{Format, ParseOptions, ScrapeProtocol, accept_header};
 use narthex_model::{LabelSet, Pattern, labels::NameScheme, relabel::Action};

@@ -3,11 +3,13 @@
 //! **Invariant:** each distinct target has one loop; its labels after relabelling and its URL identify it.
 
 use crate::{
-    JobConfig, ScrapeError, Target, metrics,
+    config::JobConfig,
+    error::ScrapeError,
+    metrics,
     plan::Plan,
     scrape_loop::{Control, ScrapeLoop, Shared, go_duration},
     status::{ActiveTarget, PoolStatus, Unscraped},
-    target::Populated,
+    target::{Populated, Target},
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::LabelSet;

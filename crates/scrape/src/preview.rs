@@ -3,8 +3,8 @@
 //! **Invariant:** a pool does the same with the same groups.
 
 use crate::{
-    JobConfig, Target,
-    target::{Failed, Populated},
+    config::JobConfig,
+    target::{Failed, Populated, Target},
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::LabelSet;

@@ -5,7 +5,7 @@
 
 mod listing;
 
-use crate::{JobConfig, Manager, selector, selector::Selector, why};
+use crate::{config::JobConfig, manager::Manager, selector, selector::Selector, why};
 use http::{HeaderMap, StatusCode};
 use listing::{ListingResponse, Metadata, Targets, labels};
 use narthex_model::{

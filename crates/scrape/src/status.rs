@@ -1,8 +1,8 @@
 //! Status of targets, for people and for the API.
 
 use crate::{
-    Rules, Target,
-    target::{Dropped, Failed},
+    config::Rules,
+    target::{Dropped, Failed, Target},
 };
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, Schema};

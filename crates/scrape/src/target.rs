@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a target's own labels include `job` and `instance` and no name that begins with `__`.
 
-use crate::JobConfig;
+use crate::config::JobConfig;
 use narthex_discovery::LabelMap;
 use narthex_model::{LabelSet, duration, relabel};
 use narthex_net::{

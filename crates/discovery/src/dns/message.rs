@@ -12,7 +12,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::RecordType;
+use super::record_type::RecordType;
 
 /// Datagram size that we advertise; Prometheus' value.
 pub(crate) const MAX_DATAGRAM_BYTES: u16 = 4096;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::RecordType;
 use super::message::{self, Answer, NAME_ERROR, NO_ERROR, Record};
+use super::record_type::RecordType;
 use crate::error::DiscoveryError;
 
 /// Timeout of one exchange with one server.

@@ -1,6 +1,7 @@
 //! Messages, names to try, and labels.
 
 use super::message::{self, Answer, Record};
+use super::record_type::RecordType;
 use super::resolver::ResolvConf;
 use super::*;
 

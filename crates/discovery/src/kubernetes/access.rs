@@ -12,10 +12,10 @@ use narthex_net::{
 use serde::Deserialize;
 
 use super::api::Api;
-use crate::config::{KubernetesSdConfig, invalid};
+use crate::config::KubernetesSdConfig;
+use crate::discoverer::Options;
 use crate::dns::join_host_port;
-use crate::error::DiscoveryError;
-use crate::manager::Options;
+use crate::error::{DiscoveryError, invalid};
 
 /// Returns the API, and the pod's own namespace if it is needed.
 pub(super) fn connect(

@@ -13,8 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::cluster_state::{Change, Event};
-use super::objects::Resource;
+use super::resource::{Change, Event, Resource};
 use crate::error::DiscoveryError;
 use crate::metrics;
 

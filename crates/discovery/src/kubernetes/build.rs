@@ -5,45 +5,42 @@
 
 use std::collections::BTreeMap;
 
-use super::cluster_state::ClusterState;
 use super::objects::{
     Condition, Container, ContainerPort, ContainerStatus, EndpointAddress, EndpointPort,
-    EndpointSlice, Endpoints, Ingress, Map, Meta, Node, Pod, Service, SliceEndpoint, SlicePort,
-    TargetRef, key,
+    EndpointSlice, Endpoints, Ingress, Map, Meta, Node, Pod, SERVICE_NAME_LABEL, Service,
+    SliceEndpoint, SlicePort, TargetRef, key,
 };
+use super::stores::Stores;
 use crate::config::Role;
 use crate::dns::join_host_port;
 use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
 
 const PREFIX: &str = "__meta_kubernetes_";
-/// Label that names an endpoint slice's service.
-pub(super) const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// Set on an object truncated at 1000 addresses.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// Builds the group of a main object; an empty one if the object is gone.
 ///
 /// Returns `None` if there is nothing to report: the previous group stays.
-pub(super) fn group(cluster: &ClusterState, key: &str) -> Option<TargetGroup> {
-    let stores = &cluster.stores;
-    let prefix = match cluster.role {
+pub(super) fn group(stores: &Stores, key: &str) -> Option<TargetGroup> {
+    let prefix = match stores.role {
         Role::Service => "svc",
         role => role.name(),
     };
     let source = format!("{prefix}/{key}");
     let gone = || Some(TargetGroup::gone(source.clone()));
-    let built = match cluster.role {
-        Role::Pod => stores.pods.get(key).map(|pod| pod_group(cluster, pod)),
-        Role::Service => stores.services.get(key).map(|s| service_group(cluster, s)),
-        Role::Ingress => stores.ingresses.get(key).map(|i| ingress_group(cluster, i)),
+    let built = match stores.role {
+        Role::Pod => stores.pods.get(key).map(|pod| pod_group(stores, pod)),
+        Role::Service => stores.services.get(key).map(|s| service_group(stores, s)),
+        Role::Ingress => stores.ingresses.get(key).map(|i| ingress_group(stores, i)),
         Role::Endpoints => stores
             .endpoints
             .get(key)
-            .map(|endpoints| endpoints_group(cluster, endpoints)),
+            .map(|endpoints| endpoints_group(stores, endpoints)),
         Role::EndpointSlice => stores
             .slices
             .get(key)
-            .map(|slice| slice_group(cluster, slice)),
+            .map(|slice| slice_group(stores, slice)),
         Role::Node => match stores.nodes.get(key) {
             None => return gone(),
             Some(node) => match node_group(node) {
@@ -108,17 +105,17 @@ impl Labels {
         self.metadata(meta, resource);
     }
 
-    fn namespace_metadata(&mut self, cluster: &ClusterState, namespace: &str) {
-        if cluster.attach.namespace
-            && let Some(found) = cluster.stores.namespaces.get(namespace)
+    fn namespace_metadata(&mut self, stores: &Stores, namespace: &str) {
+        if stores.attach.namespace
+            && let Some(found) = stores.namespaces.get(namespace)
         {
             self.metadata(&found.metadata, "namespace");
         }
     }
 
-    fn node_metadata(&mut self, cluster: &ClusterState, name: Option<&String>) {
-        if cluster.attach.node
-            && let Some(node) = name.and_then(|name| cluster.stores.nodes.get(name))
+    fn node_metadata(&mut self, stores: &Stores, name: Option<&String>) {
+        if stores.attach.node
+            && let Some(node) = name.and_then(|name| stores.nodes.get(name))
         {
             self.object(&node.metadata, "node");
         }
@@ -141,18 +138,18 @@ fn group_of(labels: Labels, targets: Vec<LabelMap>) -> TargetGroup {
     }
 }
 
-fn pod_group(cluster: &ClusterState, pod: &Pod) -> TargetGroup {
+fn pod_group(stores: &Stores, pod: &Pod) -> TargetGroup {
     let ip = &pod.status.pod_ip;
     // A pod that is starting or was evicted has no IP. A pod on an unknown node was excluded by selectors.
-    let node_known = cluster.stores.nodes.contains_key(&pod.spec.node_name);
-    if ip.is_empty() || (cluster.attach.node && !node_known) {
+    let node_known = stores.nodes.contains_key(&pod.spec.node_name);
+    if ip.is_empty() || (stores.attach.node && !node_known) {
         return TargetGroup::default();
     }
     let mut labels = Labels::default();
-    pod_labels(cluster, pod, &mut labels);
+    pod_labels(stores, pod, &mut labels);
     labels.set("namespace", pod.metadata.namespace.as_str());
-    labels.node_metadata(cluster, Some(&pod.spec.node_name));
-    labels.namespace_metadata(cluster, &pod.metadata.namespace);
+    labels.node_metadata(stores, Some(&pod.spec.node_name));
+    labels.namespace_metadata(stores, &pod.metadata.namespace);
     let mut targets = Vec::new();
     for (container, is_init) in containers(pod) {
         let statuses = if is_init {
@@ -191,7 +188,7 @@ fn container_id(statuses: &[ContainerStatus], name: &str) -> String {
     status.map_or_else(String::new, |status| status.container_id.clone())
 }
 
-fn pod_labels(cluster: &ClusterState, pod: &Pod, labels: &mut Labels) {
+fn pod_labels(stores: &Stores, pod: &Pod, labels: &mut Labels) {
     labels.set("pod_ip", pod.status.pod_ip.as_str());
     labels.set("pod_ready", ready(&pod.status.conditions));
     labels.set("pod_phase", pod.status.phase.as_str());
@@ -209,10 +206,10 @@ fn pod_labels(cluster: &ClusterState, pod: &Pod, labels: &mut Labels) {
         labels.set("pod_controller_name", owner.name.as_str());
     }
     let of = key(&pod.metadata.namespace, &owner.name);
-    let attach = cluster.attach;
+    let attach = stores.attach;
     match owner.kind.as_str() {
         "ReplicaSet" if attach.deployment => {
-            let found = cluster.stores.replica_sets.get(&of);
+            let found = stores.replica_sets.get(&of);
             let above = found.and_then(|found| found.metadata.controller());
             if let Some(above) = above.filter(|above| above.kind == "Deployment") {
                 labels.set("pod_deployment_name", above.name.as_str());
@@ -222,7 +219,7 @@ fn pod_labels(cluster: &ClusterState, pod: &Pod, labels: &mut Labels) {
             if attach.job {
                 labels.set("pod_job_name", owner.name.as_str());
             }
-            let found = cluster.stores.jobs.get(&of).filter(|_| attach.cronjob);
+            let found = stores.jobs.get(&of).filter(|_| attach.cronjob);
             let above = found.and_then(|found| found.metadata.controller());
             if let Some(above) = above.filter(|above| above.kind == "CronJob") {
                 labels.set("pod_cronjob_name", above.name.as_str());
@@ -283,10 +280,10 @@ fn service_labels(service: &Service, labels: &mut Labels) {
     labels.object(&service.metadata, "service");
 }
 
-fn service_group(cluster: &ClusterState, service: &Service) -> TargetGroup {
+fn service_group(stores: &Stores, service: &Service) -> TargetGroup {
     let mut labels = Labels::default();
     service_labels(service, &mut labels);
-    labels.namespace_metadata(cluster, &service.metadata.namespace);
+    labels.namespace_metadata(stores, &service.metadata.namespace);
     let spec = &service.spec;
     let host = format!(
         "{}.{}.svc",
@@ -327,13 +324,13 @@ fn load_balancer_ips(service: &Service) -> String {
     }
 }
 
-fn ingress_group(cluster: &ClusterState, ingress: &Ingress) -> TargetGroup {
+fn ingress_group(stores: &Stores, ingress: &Ingress) -> TargetGroup {
     let mut labels = Labels::default();
     labels.set("namespace", ingress.metadata.namespace.as_str());
     let class = ingress.spec.ingress_class_name.as_ref();
     labels.set_some("ingress_class_name", class);
     labels.object(&ingress.metadata, "ingress");
-    labels.namespace_metadata(cluster, &ingress.metadata.namespace);
+    labels.namespace_metadata(stores, &ingress.metadata.namespace);
     let mut targets = Vec::new();
     for rule in &ingress.spec.rules {
         let mut encrypted = ingress.spec.tls.iter().flat_map(|tls| &tls.hosts);
@@ -366,24 +363,21 @@ fn host_matches(pattern: &str, host: &str) -> bool {
 /// Pods with the ports for which an endpoint was seen.
 type Seen<'a> = BTreeMap<String, (&'a Pod, Vec<i64>)>;
 
-fn pod_of<'a>(cluster: &'a ClusterState, target: Option<&TargetRef>) -> Option<&'a Pod> {
+fn pod_of<'a>(stores: &'a Stores, target: Option<&TargetRef>) -> Option<&'a Pod> {
     let target = target.filter(|target| target.kind == "Pod")?;
-    cluster
-        .stores
-        .pods
-        .get(&key(&target.namespace, &target.name))
+    stores.pods.get(&key(&target.namespace, &target.name))
 }
 
 /// Adds a pod's labels, and those of the container with the port; `protocol` replaces the container's where the
 /// endpoint's is exposed.
 fn add_pod(
-    cluster: &ClusterState,
+    stores: &Stores,
     pod: &Pod,
     port: Option<i64>,
     protocol: Option<&str>,
     target: &mut Labels,
 ) {
-    pod_labels(cluster, pod, target);
+    pod_labels(stores, pod, target);
     for (container, is_init) in containers(pod) {
         let same = |p: &&ContainerPort| Some(p.container_port) == port;
         if let Some(found) = container.ports.iter().find(same) {
@@ -410,7 +404,7 @@ fn container_labels(
 }
 
 /// Adds targets for the ports of seen pods that have no endpoint.
-fn add_other_ports(cluster: &ClusterState, seen: &Seen<'_>, targets: &mut Vec<LabelMap>) {
+fn add_other_ports(stores: &Stores, seen: &Seen<'_>, targets: &mut Vec<LabelMap>) {
     for (pod, ports) in seen.values() {
         let ip = &pod.status.pod_ip;
         if ip.is_empty() {
@@ -423,22 +417,22 @@ fn add_other_ports(cluster: &ClusterState, seen: &Seen<'_>, targets: &mut Vec<La
                 }
                 let mut target = Labels::default();
                 container_labels(container, port, is_init, &mut target);
-                pod_labels(cluster, pod, &mut target);
+                pod_labels(stores, pod, &mut target);
                 targets.push(target.address(join_host_port(ip, port.container_port)).0);
             }
         }
     }
 }
 
-fn endpoints_group(cluster: &ClusterState, endpoints: &Endpoints) -> TargetGroup {
+fn endpoints_group(stores: &Stores, endpoints: &Endpoints) -> TargetGroup {
     let meta = &endpoints.metadata;
     let mut labels = Labels::default();
     labels.set("namespace", meta.namespace.as_str());
-    if let Some(service) = cluster.stores.services.get(&meta.key()) {
+    if let Some(service) = stores.services.get(&meta.key()) {
         service_labels(service, &mut labels);
     }
     labels.object(meta, "endpoints");
-    labels.namespace_metadata(cluster, &meta.namespace);
+    labels.namespace_metadata(stores, &meta.namespace);
     if let Some(cut @ ("truncated" | "warning")) =
         meta.labels.get(OVER_CAPACITY).map(String::as_str)
     {
@@ -455,16 +449,16 @@ fn endpoints_group(cluster: &ClusterState, endpoints: &Endpoints) -> TargetGroup
             let ready = subset.addresses.iter().map(|a| (a, "true"));
             let unready = subset.not_ready_addresses.iter().map(|a| (a, "false"));
             for (address, ready) in ready.chain(unready) {
-                targets.push(endpoint_target(cluster, address, port, ready, &mut seen));
+                targets.push(endpoint_target(stores, address, port, ready, &mut seen));
             }
         }
     }
-    add_other_ports(cluster, &seen, &mut targets);
+    add_other_ports(stores, &seen, &mut targets);
     group_of(labels, targets)
 }
 
 fn endpoint_target<'a>(
-    cluster: &'a ClusterState,
+    stores: &'a Stores,
     address: &EndpointAddress,
     port: &EndpointPort,
     ready: &str,
@@ -484,10 +478,10 @@ fn endpoint_target<'a>(
         target.set("endpoint_hostname", address.hostname.as_str());
     }
     let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
-    target.node_metadata(cluster, address.node_name.as_ref().or(of_node));
-    if let Some(pod) = pod_of(cluster, reference) {
+    target.node_metadata(stores, address.node_name.as_ref().or(of_node));
+    if let Some(pod) = pod_of(stores, reference) {
         add_pod(
-            cluster,
+            stores,
             pod,
             Some(port.port),
             Some(&port.protocol),
@@ -499,7 +493,7 @@ fn endpoint_target<'a>(
     target.address(join_host_port(&address.ip, port.port)).0
 }
 
-fn slice_group(cluster: &ClusterState, slice: &EndpointSlice) -> TargetGroup {
+fn slice_group(stores: &Stores, slice: &EndpointSlice) -> TargetGroup {
     let meta = &slice.metadata;
     let mut labels = Labels::default();
     labels.set("namespace", meta.namespace.as_str());
@@ -507,12 +501,12 @@ fn slice_group(cluster: &ClusterState, slice: &EndpointSlice) -> TargetGroup {
     labels.object(meta, "endpointslice");
     let service = meta.labels.get(SERVICE_NAME_LABEL).and_then(|name| {
         let of = key(&meta.namespace, name);
-        cluster.stores.services.get(&of)
+        stores.services.get(&of)
     });
     if let Some(service) = service {
         service_labels(service, &mut labels);
     }
-    labels.namespace_metadata(cluster, &meta.namespace);
+    labels.namespace_metadata(stores, &meta.namespace);
     if service.is_some_and(|service| is_second_family(service, slice)) {
         return group_of(labels, Vec::new());
     }
@@ -521,11 +515,11 @@ fn slice_group(cluster: &ClusterState, slice: &EndpointSlice) -> TargetGroup {
     for endpoint in &slice.endpoints {
         for port in &slice.ports {
             for address in &endpoint.addresses {
-                targets.push(slice_target(cluster, address, endpoint, port, &mut seen));
+                targets.push(slice_target(stores, address, endpoint, port, &mut seen));
             }
         }
     }
-    add_other_ports(cluster, &seen, &mut targets);
+    add_other_ports(stores, &seen, &mut targets);
     group_of(labels, targets)
 }
 
@@ -541,7 +535,7 @@ fn is_second_family(service: &Service, slice: &EndpointSlice) -> bool {
 }
 
 fn slice_target<'a>(
-    cluster: &'a ClusterState,
+    stores: &'a Stores,
     address: &str,
     endpoint: &SliceEndpoint,
     port: &SlicePort,
@@ -590,9 +584,9 @@ fn slice_target<'a>(
         );
     }
     let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
-    target.node_metadata(cluster, of_node.or(endpoint.node_name.as_ref()));
-    if let Some(pod) = pod_of(cluster, reference) {
-        add_pod(cluster, pod, port.port, None, &mut target);
+    target.node_metadata(stores, of_node.or(endpoint.node_name.as_ref()));
+    if let Some(pod) = pod_of(stores, reference) {
+        add_pod(stores, pod, port.port, None, &mut target);
         let seen = seen.entry(pod.metadata.key());
         seen.or_insert((pod, Vec::new())).1.extend(port.port);
     }

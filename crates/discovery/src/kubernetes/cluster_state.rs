@@ -3,64 +3,19 @@
 //! Invariant: each main object (an object of the role) is indexed under everything it refers to, so that a change costs
 //! time proportional to its dependents, not to the cluster.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use super::build;
-use super::objects::{
-    EndpointSlice, Endpoints, Ingress, Job, Namespace, Node, Pod, ReplicaSet, Resource, Service,
-    key,
-};
+use super::objects::{EndpointSlice, Endpoints, Pod, SERVICE_NAME_LABEL, TargetRef, key};
+use super::resource::{Change, Event, Resource};
+use super::stores::{Store, Stores};
 use crate::config::{AttachMetadata, Role};
 use crate::group::TargetGroup;
 use crate::metrics;
 
-/// A change to objects of one kind.
-#[derive(Debug)]
-pub(crate) enum Change<K> {
-    /// The complete list of this namespace (an empty name: of all).
-    Replaced {
-        namespace: String,
-        objects: Vec<K>,
-    },
-    Applied(K),
-    /// By key.
-    Deleted(String),
-}
-
-#[derive(Debug)]
-pub(crate) enum Event {
-    Pod(Change<Pod>),
-    Node(Change<Node>),
-    Service(Change<Service>),
-    Endpoints(Change<Endpoints>),
-    EndpointSlice(Change<EndpointSlice>),
-    Ingress(Change<Ingress>),
-    Namespace(Change<Namespace>),
-    ReplicaSet(Change<ReplicaSet>),
-    Job(Change<Job>),
-}
-
-/// Objects of one kind, by key.
-pub(crate) type Store<K> = BTreeMap<String, K>;
-
-#[derive(Debug, Default)]
-pub(crate) struct Stores {
-    pub(crate) pods: Store<Pod>,
-    pub(crate) nodes: Store<Node>,
-    pub(crate) services: Store<Service>,
-    pub(crate) endpoints: Store<Endpoints>,
-    pub(crate) slices: Store<EndpointSlice>,
-    pub(crate) ingresses: Store<Ingress>,
-    pub(crate) namespaces: Store<Namespace>,
-    pub(crate) replica_sets: Store<ReplicaSet>,
-    pub(crate) jobs: Store<Job>,
-}
-
 #[derive(Debug)]
 pub(crate) struct ClusterState {
-    pub(crate) role: Role,
-    pub(crate) attach: AttachMetadata,
-    pub(crate) stores: Stores,
+    stores: Stores,
     /// Keys of the main objects that refer to an object.
     referrers: HashMap<Reference, BTreeSet<String>>,
     references: HashMap<String, Vec<Reference>>,
@@ -93,9 +48,7 @@ enum Effect {
 impl ClusterState {
     pub(crate) fn new(role: Role, attach: AttachMetadata, lists: usize) -> Self {
         Self {
-            role,
-            attach,
-            stores: Stores::default(),
+            stores: Stores::new(role, attach),
             referrers: HashMap::new(),
             references: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -165,7 +118,7 @@ impl ClusterState {
         let dirty = std::mem::take(&mut self.dirty);
         let groups: Vec<_> = dirty
             .iter()
-            .filter_map(|key| build::group(self, key))
+            .filter_map(|key| build::group(&self.stores, key))
             .collect();
         (!groups.is_empty()).then_some(groups)
     }
@@ -214,7 +167,7 @@ impl ClusterState {
         reference: fn(String) -> Reference,
         references: fn(&Stores, &str) -> Option<Vec<Reference>>,
     ) {
-        if self.role == role {
+        if self.stores.role == role {
             self.main(role, touched, references);
             return;
         }
@@ -320,7 +273,7 @@ fn of_endpoints(endpoints: &Endpoints) -> Vec<Reference> {
 
 fn of_slice(slice: &EndpointSlice) -> Vec<Reference> {
     let mut found = of_namespace(slice);
-    if let Some(service) = slice.metadata.labels.get(build::SERVICE_NAME_LABEL) {
+    if let Some(service) = slice.metadata.labels.get(SERVICE_NAME_LABEL) {
         let of = key(&slice.metadata.namespace, service);
         found.push(Reference::Service(of));
     }
@@ -331,7 +284,7 @@ fn of_slice(slice: &EndpointSlice) -> Vec<Reference> {
     found
 }
 
-fn of_target(target: &super::objects::TargetRef) -> Option<Reference> {
+fn of_target(target: &TargetRef) -> Option<Reference> {
     match target.kind.as_str() {
         "Pod" => Some(Reference::Pod(key(&target.namespace, &target.name))),
         "Node" => Some(Reference::Node(target.name.clone())),

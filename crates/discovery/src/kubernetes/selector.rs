@@ -8,15 +8,15 @@
 //! ```
 //! Invariant: valid selectors are sent unchanged; the API has the last word.
 
-use crate::config::{Selector, invalid};
-use crate::error::DiscoveryError;
+use crate::error::{DiscoveryError, invalid};
 
 /// Rejects selectors that no API would accept.
-pub(crate) fn check_selector(selector: &Selector) -> Result<(), DiscoveryError> {
-    check_fields(&selector.field)?;
-    check_labels(&selector.label).map_err(|reason| {
-        let text = &selector.label;
-        invalid(format!("unable to parse label selector {text:?}: {reason}"))
+pub(crate) fn check_selector(label: &str, field: &str) -> Result<(), DiscoveryError> {
+    check_fields(field)?;
+    check_labels(label).map_err(|reason| {
+        invalid(format!(
+            "unable to parse label selector {label:?}: {reason}"
+        ))
     })
 }
 

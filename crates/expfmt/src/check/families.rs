@@ -3,14 +3,14 @@
 //! **Invariant:** the parser's own grammar reads the lines; only their relations are judged here.
 
 use super::{
-    Problem,
     family::{Family, Sample, group_of},
     histogram,
+    problem::{MOST, Problem},
 };
 use crate::{
     format::Format,
     number,
-    text::{Comment, Cursor, Dialect, Memo, Tail, exemplar},
+    text::lex::{Comment, Cursor, Dialect, Memo, Tail, exemplar},
 };
 use narthex_model::{LabelSet, MetricType};
 use std::collections::HashSet;
@@ -97,7 +97,7 @@ impl<'b> Walk<'b> {
     }
 
     fn problem(&mut self, offset: usize, message: impl Into<String>) {
-        if self.problems.len() < super::MOST {
+        if self.problems.len() < MOST {
             let problem = Problem::at(self.body, offset, message);
             self.problems.push(problem);
         }

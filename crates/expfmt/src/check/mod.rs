@@ -9,53 +9,14 @@ mod families;
 mod family;
 mod histogram;
 mod lints;
+mod problem;
 
 pub use lints::{Lint, lint};
+pub use problem::Problem;
 
-use crate::{
-    error::ParseError, format::Format, parser::Parser, resolve::KeepLabels, round::ParseOptions,
-};
+use crate::{format::Format, parser::Parser, resolve::KeepLabels, round::ParseOptions};
 use narthex_model::LabelSet;
-use std::fmt;
-
-/// A violation of a format, with its position.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Problem {
-    /// Offset of the line or byte concerned.
-    pub offset: usize,
-    /// Line, from 1.
-    pub line: usize,
-    /// Description of the problem.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl Problem {
-    fn from_error(error: &ParseError) -> Self {
-        Self {
-            offset: error.offset,
-            line: error.line,
-            message: error.kind.to_string(),
-        }
-    }
-
-    fn at(body: &[u8], offset: usize, message: impl Into<String>) -> Self {
-        let before = body.get(..offset).unwrap_or(body);
-        Self {
-            offset,
-            line: memchr::memchr_iter(b'\n', before).count() + 1,
-            message: message.into(),
-        }
-    }
-}
-
-/// Most problems listed.
-const MOST: usize = 1_000;
+use problem::MOST;
 
 /// Lists violations of the format's specification in a body, in order; nothing after a malformed line, and at most a
 /// thousand.

@@ -5,10 +5,7 @@
 //!
 //! **Invariant:** only the text matters; a malformed body has no common labels.
 
-use super::{
-    Dialect,
-    lex::{Cursor, Memo, is_metric_byte, skip_other},
-};
+use super::lex::{Cursor, Dialect, Memo, is_metric_byte, skip_other};
 use memchr::memmem::Finder;
 use narthex_model::{Label, LabelSet, METRIC_NAME};
 

@@ -20,7 +20,6 @@
 //!
 //! **Invariant:** never reads outside the body; an error has the offset of the byte concerned.
 
-use super::Dialect;
 use crate::{
     error::{ParseError, ParseErrorKind},
     number,
@@ -30,6 +29,16 @@ use std::{borrow::Cow, collections::HashSet, ops::Range};
 
 /// Up to this many labels of a series are compared with each other; more are looked up.
 const FEW_LABELS: usize = 64;
+
+/// Line format of a body.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Dialect {
+    /// Blanks and comments anywhere, times in milliseconds.
+    #[default]
+    Text,
+    /// Single blanks, exemplars, units, times in seconds, an end mark.
+    OpenMetrics,
+}
 
 /// A comment line with a meaning.
 pub(crate) enum Comment<'a> {

@@ -8,7 +8,7 @@
 //! **Invariant:** an entry matches only directly after the entry before it; `run` therefore starts at the first
 //! entry or after a line that `series_hash` found.
 
-use super::{Cursor, Dialect, Tail};
+use super::lex::{Cursor, Dialect, Tail};
 use crate::{
     cells::{Cells, SKIP},
     hash::hash,

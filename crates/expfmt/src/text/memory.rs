@@ -3,8 +3,7 @@
 //! **Invariant:** everything here is a hint: without it a body yields the same result, only slower.
 
 use super::{
-    Dialect,
-    lex::{Cursor, Memo, skip_other},
+    lex::{Cursor, Dialect, Memo, skip_other},
     line_template::{Learner, LineTemplate},
     pool,
     tables::Tables,

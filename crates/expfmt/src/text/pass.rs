@@ -3,8 +3,7 @@
 //! **Invariant:** a walk changes only the tables of the memory.
 
 use super::{
-    Dialect,
-    lex::{Comment, Cursor, Memo, Tail, exemplar, skip_other},
+    lex::{Comment, Cursor, Dialect, Memo, Tail, exemplar, skip_other},
     line_template::{Learner, LineTemplate, Place, Reading, Rich, Run},
     memory::{LineMemory, Walked},
     tables::Tables,

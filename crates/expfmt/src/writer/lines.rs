@@ -3,7 +3,7 @@
 //! **Invariant:** a column's prefix (`name{labels` with its escapes) and the ending that all columns share (the common
 //! labels, `} `) are rendered when the schema is bound and copied afterwards.
 
-use super::families;
+use super::families::families;
 use crate::{
     escape::Escaping,
     format::{Format, Negotiated},

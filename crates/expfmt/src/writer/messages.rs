@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a family's head and a metric's labels are encoded when the schema is bound and copied afterwards.
 
-use super::families;
+use super::families::{families, part_label};
 use crate::{escape::Escaping, number};
 use narthex_model::{
     ColumnId, Exemplar, Frame, Histogram, LabelSet, METRIC_NAME, MetricType, Schema,
@@ -124,7 +124,7 @@ fn add_column(
     escaping: Escaping,
 ) {
     let set = &schema.column(id).set;
-    let part = super::part_label(metric_type);
+    let part = part_label(metric_type);
     let labels = set.without(&[METRIC_NAME, part.unwrap_or(METRIC_NAME)]);
     let same = part.is_some() && metrics.last().is_some_and(|(last, _)| *last == labels);
     if !same {

@@ -3,6 +3,7 @@
 //! **Invariant:** families are ordered by name, columns of a family by slot (those of one histogram or summary
 //! together), and a family without samples is left out.
 
+mod families;
 mod lines;
 mod messages;
 #[cfg(test)]
@@ -11,8 +12,7 @@ mod tests;
 use crate::format::{Format, Negotiated};
 use lines::LineWriter;
 use messages::MessageWriter;
-use narthex_model::{ColumnId, Frame, LabelSet, MetricType, Schema};
-use std::collections::HashMap;
+use narthex_model::{Frame, Schema};
 
 /// Renders the frames of one schema.
 #[derive(Debug)]
@@ -72,39 +72,5 @@ impl FormatWriter {
             Format::Protobuf => Self::Messages(MessageWriter::new(schema, style.escaping)),
             Format::Text | Format::OpenMetrics => Self::Lines(LineWriter::new(schema, style)),
         }
-    }
-}
-
-/// Lists the columns of each family in the order they are written.
-fn families(schema: &Schema) -> Vec<Vec<ColumnId>> {
-    let mut order: Vec<ColumnId> = schema
-        .columns()
-        .map(|(id, _)| id)
-        .filter(|id| !schema.is_retired(*id))
-        .collect();
-    order.sort_by(|a, b| schema.family(*a).name.cmp(&schema.family(*b).name));
-    let same = |a: &ColumnId, b: &ColumnId| schema.family(*a).name == schema.family(*b).name;
-    let mut families: Vec<Vec<ColumnId>> = order.chunk_by(same).map(<[_]>::to_vec).collect();
-    for columns in &mut families {
-        let metric_type = columns.first().map(|id| schema.family(*id).metric_type);
-        if let Some(label) = metric_type.and_then(part_label) {
-            let mut places: HashMap<LabelSet, usize> = HashMap::new();
-            let mut place = |id: &ColumnId| {
-                let labels = schema.column(*id).set.without(&["__name__", label]);
-                let next = places.len();
-                *places.entry(labels).or_insert(next)
-            };
-            columns.sort_by_cached_key(|id| (place(id), *id));
-        }
-    }
-    families
-}
-
-/// Returns the label that distinguishes the parts of one metric, for types whose metrics have several series.
-fn part_label(metric_type: MetricType) -> Option<&'static str> {
-    match metric_type {
-        MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
-        MetricType::Summary => Some("quantile"),
-        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{KeepLabels, ParseOptions, Parser, Resolver};
-use narthex_model::{Exemplar, Family, Histogram, histogram::Span};
+use narthex_model::{ColumnId, Exemplar, Family, Histogram, LabelSet, MetricType, histogram::Span};
 use std::sync::Arc;
 
 const BODY: &str = "# HELP a Some \\\\ text\\nhere \"quoted\".\n# TYPE a counter\na{x=\"1\",job=\"j\"} 1\na{x=\"q\\\"\\\\\\n\",job=\"j\"} 2.5\n\

@@ -7,14 +7,15 @@
 
 use std::sync::Arc;
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
-
-use super::config::{HttpClientConfig, invalid};
+use super::config::HttpClientConfig;
 use super::connect::Route;
+use super::head::push_header;
 use super::oauth2::TokenSource;
-use super::proxy::{Proxies, ProxyUrl};
-use super::{ClientConfig, push_header};
-use crate::error::NetError;
+use super::proxy::Proxies;
+use super::proxy_url::ProxyUrl;
+use super::request::ClientConfig;
+use crate::basic_auth::basic;
+use crate::error::{NetError, invalid};
 use crate::file_cache::{CachedFile, TextSource};
 use crate::secret::Secret;
 use crate::tls::client::ClientTls;
@@ -130,7 +131,7 @@ impl ClientAuth {
             None => return Ok(RequestAuth::default()),
             Some(Credentials::Basic { username, password }) => {
                 let (username, password) = (read(username)?, read(password)?);
-                basic(&username, &password)
+                basic(username.as_bytes(), password.as_bytes())
             }
             Some(Credentials::Plain { kind, credentials }) => {
                 let credentials = read(credentials)?;
@@ -228,11 +229,6 @@ pub(super) fn is_same_domain(host: &str, first: &str) -> bool {
 
 fn is_address(host: &str) -> bool {
     host.parse::<std::net::IpAddr>().is_ok()
-}
-
-pub(super) fn basic(username: &str, password: &str) -> Secret {
-    let token = BASE64_STANDARD.encode(format!("{username}:{password}"));
-    Secret::new(format!("Basic {token}"))
 }
 
 /// Rejects a line end in a file's contents, without showing the value.

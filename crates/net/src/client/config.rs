@@ -7,8 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::proxy::ProxyUrl;
-use crate::error::NetError;
+use super::proxy_url::ProxyUrl;
+use crate::error::{NetError, invalid};
 use crate::secret::Secret;
 
 /// Authentication, TLS and proxy of requests (Prometheus' `<http_config>`).
@@ -506,12 +506,6 @@ fn at_most_one(given: [bool; 2], message: &str) -> Result<(), NetError> {
         return Err(invalid(message));
     }
     Ok(())
-}
-
-pub(super) fn invalid(message: impl Into<String>) -> NetError {
-    NetError::Config {
-        message: message.into(),
-    }
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ use tokio_rustls::client::TlsStream;
 
 use super::exchange::read_head;
 use super::head;
-use super::proxy::ProxyUrl;
-use super::push_header;
+use super::head::push_header;
+use super::proxy_url::ProxyUrl;
 use super::stream::{Stream, Transport};
-use crate::error::NetError;
+use crate::error::{NetError, tls_error};
 use crate::secret::Secret;
-use crate::tls::{handshake_error, tls_error};
+use crate::tls::errors::handshake_error;
 use crate::url::Url;
 
 /// Timeout of one handshake; Go's value.

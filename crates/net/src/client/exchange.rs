@@ -230,7 +230,7 @@ async fn read_some<S: AsyncRead + Unpin>(
     let read = stream
         .read_buf(&mut buffer.limit(most_bytes))
         .await
-        .map_err(crate::tls::read_error)?;
+        .map_err(crate::tls::errors::read_error)?;
     if read == 0 {
         return Err(NetError::Closed { received_bytes });
     }

@@ -5,21 +5,48 @@
 //! may be secrets, such as those of OAuth 2.
 
 use crate::sync::Whole as _;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, USER_AGENT};
 
-use super::auth::{RequestAuth, is_same_domain, is_sensitive};
-use super::exchange::{Answer, Room, exchange, exchange_heads};
+use super::auth::{ClientAuth, RequestAuth, is_same_domain, is_sensitive};
+use super::connect::Route;
+use super::exchange::{Answer, Buffers, Room, exchange, exchange_heads};
+use super::head::push_header;
+use super::pool::Pool;
+use super::request::{ClientConfig, Method, Request, ResponseHead};
 use super::stream::Stream;
-use super::{
-    Inner, Method, Request, ResponseHead, SCRATCH_KEPT, SCRATCH_KEPT_BYTES, Scratch,
-    StreamedResponse, push_header,
-};
+use super::streamed::StreamedResponse;
 use crate::blocking;
 use crate::error::NetError;
 use crate::inflate::decompress_within;
 use crate::url::Url;
+
+/// Number of scratch buffers kept for reuse, and the largest one kept.
+const SCRATCH_KEPT: usize = 64;
+const SCRATCH_KEPT_BYTES: usize = 1 << 20;
+
+/// A client's settings, credentials and connections.
+#[derive(Debug)]
+pub(super) struct Inner {
+    config: ClientConfig,
+    auth: ClientAuth,
+    /// Whether the settings are the default ones, which add nothing to plain requests.
+    plain: bool,
+    pool: Pool,
+    scratch: Mutex<Vec<Scratch>>,
+    pub(super) opened_total: AtomicU64,
+    pub(super) reused_total: AtomicU64,
+}
+
+/// Buffers of one request.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// The request's head as sent.
+    request: Vec<u8>,
+    answer: Buffers,
+}
 
 /// One hop of a request.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +101,18 @@ impl<'a> Trust<'a> {
 }
 
 impl Inner {
+    pub(super) fn new(config: ClientConfig, auth: ClientAuth, plain: bool) -> Self {
+        Self {
+            pool: Pool::new(config.max_idle_per_host, config.idle_timeout),
+            config,
+            auth,
+            plain,
+            scratch: Mutex::new(Vec::new()),
+            opened_total: AtomicU64::new(0),
+            reused_total: AtomicU64::new(0),
+        }
+    }
+
     /// Sends the request and follows redirects until there is a response to return.
     pub(super) async fn follow(
         &self,
@@ -211,7 +250,7 @@ impl Inner {
         Ok(stream)
     }
 
-    fn route_to<'a>(&'a self, hop: &Hop<'a>) -> Result<super::connect::Route<'a>, NetError> {
+    fn route_to<'a>(&'a self, hop: &Hop<'a>) -> Result<Route<'a>, NetError> {
         let (route, changed) = self.auth.route(hop.url, &self.config)?;
         if changed {
             self.pool.clear();

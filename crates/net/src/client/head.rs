@@ -1,4 +1,4 @@
-//! The head of an HTTP/1 response: status, and the few headers that a client needs.
+//! Heads of HTTP/1 messages: a response's status and the few headers that a client needs, lines of a request.
 //!
 //! Invariant: the framing is unambiguous or the response is rejected. Conflicting lengths, a transfer coding other
 //! than chunked, or a length with other characters than digits never reach the body reader.
@@ -196,4 +196,11 @@ fn text(value: &[u8]) -> String {
 
 fn malformed(reason: &'static str) -> NetError {
     NetError::Response { reason }
+}
+
+/// Writes a line of a request's head.
+pub(super) fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
 }

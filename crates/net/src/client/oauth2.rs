@@ -14,14 +14,15 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::auth::basic;
-use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, invalid};
-use super::{Client, ClientConfig, Request};
-use crate::error::{NetError, status_text};
+use super::Client;
+use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2};
+use super::request::{ClientConfig, Request};
+use crate::basic_auth::basic;
+use crate::error::{NetError, invalid, status_text, tls_error};
 use crate::file_cache::TextSource;
 use crate::percent::{decode_form, escape_form};
 use crate::secret::Secret;
-use crate::tls::{private_key, provider, tls_error};
+use crate::tls::crypto::{private_key, provider};
 use crate::url::Url;
 
 /// A token is not used in its last seconds: it has to arrive before it expires.
@@ -146,7 +147,9 @@ impl TokenSource {
         let style = self.style.load(Relaxed);
         if style != IN_FORM {
             let (user, password) = (escape_form(&self.config.client_id), escape_form(secret));
-            let asked = self.ask(&form, Some(basic(&user, &password))).await;
+            let asked = self
+                .ask(&form, Some(basic(user.as_bytes(), password.as_bytes())))
+                .await;
             // Servers that support only the other way reject this one with any status.
             let refused = matches!(asked, Err(NetError::TokenAnswer { .. }));
             if style == IN_HEADER || !refused {

@@ -4,10 +4,10 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::ResponseHead;
 use super::chunked::Chunked;
 use super::exchange::Beginning;
 use super::head::Framing;
+use super::request::ResponseHead;
 use super::stream::Stream;
 use crate::encoding::Encoding;
 use crate::error::NetError;
@@ -141,5 +141,5 @@ async fn read_some<S: AsyncRead + Unpin>(
     stream
         .read_buf(buffer)
         .await
-        .map_err(crate::tls::read_error)
+        .map_err(crate::tls::errors::read_error)
 }

@@ -29,10 +29,10 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::config::{ServeReport, ServerConfig};
 use super::head;
 use super::pace::Pace;
 use super::timed::{Clock, TimedIo, Watchdog};
-use super::{ServeReport, ServerConfig};
 use crate::error::NetError;
 use crate::metrics;
 use crate::panics::{HTTP, catch_panic, or_500};

@@ -12,9 +12,9 @@
 
 use rustls::pki_types::CertificateDer;
 
+use super::crypto::provider;
 use super::der::{Certificate, KeyUsage};
 use super::names::are_permitted;
-use super::provider;
 
 /// Most candidates tried for one chain; Go's value.
 const MAX_CANDIDATES: usize = 100;

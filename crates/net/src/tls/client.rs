@@ -9,10 +9,10 @@ use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::CertificateDer;
 
+use super::crypto::{certificates, private_key, provider, versions};
 use super::verify::{Anyone, Verifier};
-use super::{certificates, private_key, provider, tls_error, versions};
 use crate::client::config::TlsConfig;
-use crate::error::NetError;
+use crate::error::{NetError, tls_error};
 use crate::file_cache::TextSource;
 
 /// Settings, and the configuration built from them last.

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use jiff::civil::DateTime;
 
-use super::names::{is_domain, mailbox};
+use super::domain::{is_domain, mailbox};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 

@@ -8,6 +8,7 @@
 use std::net::IpAddr;
 
 use super::der::{Certificate, NameConstraints, Names, Subtrees};
+use super::domain::{is_domain, mailbox};
 
 /// Returns whether a certificate is valid for this host: an address, or a name.
 pub(super) fn is_for_host(certificate: &Certificate<'_>, host: &str) -> bool {
@@ -158,15 +159,6 @@ fn has_email(list: &[String], (local, domain): (&str, &str), excluded: bool) -> 
     })
 }
 
-/// Splits into local part and domain; quoted local parts are not supported.
-pub(super) fn mailbox(text: &str) -> Option<(&str, &str)> {
-    let (local, domain) = text.rsplit_once('@')?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);
-    let dots = local.starts_with('.') || local.ends_with('.') || local.contains("..");
-    (!local.is_empty() && local.bytes().all(plain) && !dots && !domain.is_empty())
-        .then_some((local, domain))
-}
-
 /// Returns the host of a URI; `None` for an address, or without one.
 fn uri_host(uri: &str) -> Option<String> {
     let (_scheme, rest) = uri.split_once("://")?;
@@ -181,15 +173,4 @@ fn uri_host(uri: &str) -> Option<String> {
     };
     (!host.is_empty() && host.parse::<IpAddr>().is_err() && !host.starts_with('['))
         .then(|| host.to_ascii_lowercase())
-}
-
-/// Returns whether a name consists of labels; a constraint may begin with a dot.
-pub(super) fn is_domain(name: &str, constraint: bool) -> bool {
-    let name = match name.strip_prefix('.') {
-        Some(rest) if constraint => rest,
-        _ if name.is_empty() => return true,
-        _ => name,
-    };
-    name.split('.')
-        .all(|label| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_graphic()))
 }

@@ -15,11 +15,11 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DistinguishedName, Error, ServerConfig};
 
 use super::chain::{Distrust, Roots};
+use super::crypto::{certificates, private_key, provider, versions};
 use super::der::{CLIENT_AUTH, Certificate};
 use super::verify::handshake_signatures;
-use super::{certificates, private_key, provider, tls_error, versions};
 use crate::client::config::TlsVersion;
-use crate::error::NetError;
+use crate::error::{NetError, invalid, tls_error};
 use crate::file_cache::TextSource;
 use crate::secret::Secret;
 
@@ -177,9 +177,9 @@ impl ServerTls {
                 }
             }
             if chosen.kx_groups.is_empty() {
-                return Err(NetError::Config {
-                    message: "curve_preferences: none of the curves is supported".to_owned(),
-                });
+                return Err(invalid(
+                    "curve_preferences: none of the curves is supported",
+                ));
             }
         }
         Ok(chosen)

@@ -13,8 +13,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError};
 
 use super::chain::{self, Distrust, Roots};
+use super::crypto::provider;
 use super::der::{Certificate, SERVER_AUTH};
-use super::{names, provider};
+use super::names;
 
 /// Most names shown in an error.
 const MAX_NAMES_SHOWN: usize = 20;
@@ -41,7 +42,7 @@ macro_rules! handshake_signatures {
         }
 
         fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-            $crate::tls::provider()
+            $crate::tls::crypto::provider()
                 .signature_verification_algorithms
                 .supported_schemes()
         }

@@ -1,4 +1,4 @@
-//! Users with bcrypt hashes, and a token bucket.
+//! Users with bcrypt hashes.
 //!
 //! Invariant: the time of a rejection does not reveal whether the user exists, and no password is kept: earlier
 //! checks are found by a digest under a key of this process.
@@ -7,17 +7,14 @@ use crate::sync::Whole as _;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-use tokio::time::Instant;
 
-use super::config::RateLimit;
-use crate::error::NetError;
+use crate::basic_auth::credentials;
+use crate::error::{NetError, tls_error};
 use crate::secret::Secret;
-use crate::tls::{provider, tls_error};
+use crate::tls::crypto::provider;
 
 /// Number of results cached; the toolkit's value.
 const CACHE: usize = 100;
@@ -113,19 +110,6 @@ impl Authenticator {
     }
 }
 
-/// Parses `Basic` credentials.
-pub(crate) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
-    let value = headers.get(AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked(6)?;
-    if !scheme.eq_ignore_ascii_case(b"basic ") {
-        return None;
-    }
-    let text = BASE64_STANDARD.decode(token).ok()?;
-    let colon = text.iter().position(|b| *b == b':')?;
-    let user = String::from_utf8(text.get(..colon)?.to_vec()).ok()?;
-    Some((user, text.get(colon + 1..)?.to_vec()))
-}
-
 /// Returns a hash without a password, as expensive to check as the most expensive of the users'.
 fn nobody(users: &BTreeMap<String, Secret>) -> String {
     let costs = users.values().filter_map(|hash| cost(hash.expose()).ok());
@@ -153,33 +137,6 @@ pub(super) fn cost(hash: &str) -> Result<u32, String> {
         Ok(cost)
     } else {
         Err(malformed())
-    }
-}
-
-/// A token bucket, initially full.
-#[derive(Debug)]
-pub(super) struct Bucket {
-    limit: RateLimit,
-    state: Mutex<(f64, Instant)>,
-}
-
-impl Bucket {
-    pub(super) fn new(limit: RateLimit) -> Self {
-        Self {
-            limit,
-            state: Mutex::new((f64::from(limit.burst), Instant::now())),
-        }
-    }
-
-    /// Takes a token, if available.
-    pub(super) fn take_token(&self) -> bool {
-        let mut state = self.state.lock().whole();
-        let now = Instant::now();
-        let earned = now.duration_since(state.1).as_secs_f64() / self.limit.interval.as_secs_f64();
-        let tokens = (state.0 + earned).min(f64::from(self.limit.burst));
-        let taken = tokens >= 1.0;
-        *state = (if taken { tokens - 1.0 } else { tokens }, now);
-        taken
     }
 }
 

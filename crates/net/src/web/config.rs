@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::auth::cost;
+use super::rate_limit::RateLimit;
 use crate::client::config::TlsVersion;
-use crate::error::NetError;
+use crate::error::{NetError, invalid};
 use crate::secret::Secret;
 use crate::tls::server::{ClientAuthType, ServerTls, ServerTlsConfig};
 use crate::yaml::read_yaml;
@@ -58,15 +60,6 @@ struct RateSection {
     interval: Option<String>,
 }
 
-/// Limit on the rate of requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RateLimit {
-    /// Number of requests allowed at once after a quiet time.
-    pub(super) burst: u32,
-    /// Time until another request is allowed.
-    pub(super) interval: Duration,
-}
-
 /// Headers that may be set, with their allowed values; an empty list allows any value.
 const HEADERS: [(&str, &[&str]); 5] = [
     ("Strict-Transport-Security", &[]),
@@ -82,9 +75,7 @@ impl WebConfig {
     /// # Errors
     /// [`NetError::Config`] with the file's name and, for an invalid document, line and column.
     pub fn parse(text: &str, path: &Path) -> Result<Self, NetError> {
-        let in_file = |message: String| NetError::Config {
-            message: format!("{}: {message}", path.display()),
-        };
+        let in_file = |message: String| invalid(format!("{}: {message}", path.display()));
         let mut config: Self = read_yaml(text).map_err(in_file)?.unwrap_or_default();
         config.check().map_err(in_file)?;
         let directory = path.parent().unwrap_or_else(|| Path::new(""));
@@ -100,14 +91,6 @@ impl WebConfig {
             }
         }
         Ok(config)
-    }
-
-    /// Reads a file, and the certificates and keys it refers to, as a server would at its start.
-    ///
-    /// # Errors
-    /// Fails if a server could not start with it.
-    pub fn check_file(path: &Path) -> Result<(), NetError> {
-        super::Web::open(path).map(drop)
     }
 
     pub(super) fn users(&self) -> &BTreeMap<String, Secret> {
@@ -155,8 +138,7 @@ impl WebConfig {
             }
         }
         for (user, hash) in self.users() {
-            super::auth::cost(hash.expose())
-                .map_err(|reason| format!("basic_auth_users: {user}: {reason}"))?;
+            cost(hash.expose()).map_err(|reason| format!("basic_auth_users: {user}: {reason}"))?;
         }
         if let Some(limit) = &self.rate_limit {
             go_duration(limit.interval.as_deref().unwrap_or("0"))?;
@@ -192,14 +174,11 @@ impl TlsSection {
     }
 
     fn server_tls(&self) -> Result<ServerTls, NetError> {
-        let refuse = |message: &str| NetError::Config {
-            message: message.to_owned(),
-        };
         if self.cert.is_empty() && self.cert_file.is_empty() {
-            return Err(refuse("missing one of cert or cert_file"));
+            return Err(invalid("missing one of cert or cert_file"));
         }
         if self.key.is_empty() && self.key_file.is_empty() {
-            return Err(refuse("missing one of key or key_file"));
+            return Err(invalid("missing one of key or key_file"));
         }
         let client_auth = match self.client_auth_type.as_str() {
             "" | "NoClientCert" => ClientAuthType::None,
@@ -207,11 +186,11 @@ impl TlsSection {
             "RequireAnyClientCert" | "RequireClientCert" => ClientAuthType::RequireAny,
             "VerifyClientCertIfGiven" => ClientAuthType::VerifyIfGiven,
             "RequireAndVerifyClientCert" => ClientAuthType::RequireAndVerify,
-            other => return Err(refuse(&format!("invalid ClientAuth: {other}"))),
+            other => return Err(invalid(format!("invalid ClientAuth: {other}"))),
         };
         let has_ca = !self.client_ca.is_empty() || !self.client_ca_file.is_empty();
         if has_ca && client_auth == ClientAuthType::None {
-            return Err(refuse(
+            return Err(invalid(
                 "client CA's have been configured without a Client Auth Policy",
             ));
         }

@@ -4,7 +4,7 @@
 //! client keeps no series of such targets alive. Everything else the list holds is leased until it has been sent.
 
 use crate::{
-    Rules,
+    config::Rules,
     selector::Selector,
     status::{ActiveTarget, PoolStatus, Unscraped},
     why,

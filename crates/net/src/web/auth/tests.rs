@@ -1,6 +1,7 @@
-//! Tests of hashes, costs and the bucket. Time is tokio's, paused.
+//! Tests of hashes, costs and remembered answers.
 
-use std::time::Duration;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http::header::AUTHORIZATION;
 
 use super::*;
 
@@ -49,22 +50,4 @@ async fn answers_are_remembered_and_the_memory_is_bounded() {
         "{shown}"
     );
     assert!(!authenticator.admits(&users, &HeaderMap::new()).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_bucket_refills() {
-    let bucket = Bucket::new(RateLimit {
-        burst: 2,
-        interval: Duration::from_secs(1),
-    });
-    assert!(bucket.take_token() && bucket.take_token() && !bucket.take_token());
-    tokio::time::advance(Duration::from_millis(1001)).await;
-    assert!(bucket.take_token() && !bucket.take_token());
-    tokio::time::advance(Duration::from_mins(1)).await;
-    assert!(bucket.take_token() && bucket.take_token() && !bucket.take_token());
-    let closed = Bucket::new(RateLimit {
-        burst: 0,
-        interval: Duration::from_secs(1),
-    });
-    assert!(!closed.take_token());
 }

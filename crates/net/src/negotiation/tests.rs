@@ -2,7 +2,8 @@
 
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 
-use super::{Encoding, Weights, accepts_gzip, choose_encoding};
+use super::{Weights, accepts_gzip, choose_encoding};
+use crate::encoding::Encoding;
 
 #[test]
 fn weights_decide() {
