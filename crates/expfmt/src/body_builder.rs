@@ -378,8 +378,7 @@ impl<'a> BodyBuilder<'a> {
         if before < least || self.stats.added * 2 < self.cells.present.count() {
             return false;
         }
-        let stayed = came.iter().filter(|at| self.cells.present.contains(*at));
-        stayed.count() * 2 < before
+        came.difference(&self.cells.present).count() * 2 > before
     }
 
     /// Completes the counts, of a whole body or of the part before an error.

@@ -264,12 +264,7 @@ impl Parser {
         for (column, histogram) in collected.histograms {
             self.frame.set_histogram(column, histogram);
         }
-        self.stats.appeared = self
-            .cells
-            .present
-            .iter()
-            .filter(|at| !self.came.contains(*at))
-            .count();
+        self.stats.appeared = self.cells.present.difference(&self.came).count();
         self.came.clone_from(&self.cells.present);
         self.end_absent_series();
         for (column, time_ms) in collected.times_ms {
@@ -297,10 +292,8 @@ impl Parser {
 
     /// Marks series that the last round reported and this one does not.
     fn end_absent_series(&mut self) {
-        for at in self.reported.iter() {
-            if !self.cells.present.contains(at) {
-                self.frame.mark_stale(column_id(at));
-            }
+        for at in self.reported.difference(&self.cells.present) {
+            self.frame.mark_stale(column_id(at));
         }
         self.reported.clone_from(&self.cells.present);
     }
