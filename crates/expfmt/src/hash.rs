@@ -7,8 +7,13 @@ use std::{
 
 /// Hashes untrusted bytes with a per-process seed.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    static SEED: OnceLock<foldhash::quality::RandomState> = OnceLock::new();
-    let mut hasher = SEED.get_or_init(Default::default).build_hasher();
+    let mut hasher = hasher();
     hasher.write(bytes);
     hasher.finish()
+}
+
+/// Returns a hasher of untrusted data with a per-process seed.
+pub(crate) fn hasher() -> impl Hasher {
+    static SEED: OnceLock<foldhash::quality::RandomState> = OnceLock::new();
+    SEED.get_or_init(Default::default).build_hasher()
 }
