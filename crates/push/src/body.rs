@@ -153,7 +153,7 @@ fn damaged(detail: &str) -> PushError {
     }
 }
 
-/// Returns a body's format: protobuf if its content type fully says so, else text.
+/// Returns a body's format: OpenMetrics, or protobuf if its content type fully says so, else text.
 pub(crate) fn format_of(headers: &HeaderMap) -> Format {
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type
@@ -174,6 +174,8 @@ pub(crate) fn format_of(headers: &HeaderMap) -> Format {
     let is_protobuf = media.eq_ignore_ascii_case("application/vnd.google.protobuf");
     if is_protobuf && is_delimited && is_family {
         Format::Protobuf
+    } else if media.eq_ignore_ascii_case("application/openmetrics-text") {
+        Format::OpenMetrics
     } else {
         Format::Text
     }

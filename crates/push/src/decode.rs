@@ -7,31 +7,26 @@
 
 use crate::{
     error::PushError,
-    family::{Metric, Part, Shape, native_cell},
+    family::{Incoming, NO_TIME},
     grouping::{Grouping, quoted},
     heads,
+    plan::{self, Plan},
 };
 use narthex_expfmt::{Format, ParseError, ParseOptions, Parser, Resolver};
 use narthex_model::{
-    ColumnId, Frame, Histogram, LabelHash, LabelSet, METRIC_NAME, MetricType, Schema,
+    Frame, LabelSet, METRIC_NAME, Schema,
     bits::BitSet,
-    cell::Cell,
     labels::{is_legacy_metric_name, is_legacy_name},
 };
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::HashSet;
 
-/// A cell without a column.
-const NO_COLUMN: u32 = u32::MAX;
-
-/// One family of a body.
-#[derive(Clone, Debug)]
-pub(crate) struct Incoming {
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) cells: Vec<f64>,
-    pub(crate) natives: Vec<Arc<Histogram>>,
+/// What is allowed in a body.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowed {
+    /// Names of any UTF-8.
+    pub(crate) utf8_names: bool,
+    /// Samples with timestamps.
+    pub(crate) timestamps: bool,
 }
 
 /// Parser and layout of one group's bodies of one kind.
@@ -51,12 +46,6 @@ struct Layout {
     hashes: usize,
     natives: usize,
     families: Vec<Plan>,
-}
-
-#[derive(Debug)]
-struct Plan {
-    shape: Arc<Shape>,
-    columns: Vec<u32>,
 }
 
 fn options() -> ParseOptions {
@@ -84,16 +73,16 @@ pub(crate) fn decode(
     format: Format,
     body: &[u8],
     grouping: &Grouping,
-    utf8: bool,
+    allowed: Allowed,
 ) -> Result<Vec<Incoming>, PushError> {
     if let Some(decoder) = memory
-        && let Some(families) = decoder.expected(format, body, grouping)
+        && let Some(families) = decoder.expected(format, body, grouping, allowed)
     {
         return Ok(families);
     }
     // Drops an old memory that the failed attempt has half updated.
     *memory = None;
-    let (decoder, families) = Decoder::learn(format, body, grouping, utf8)?;
+    let (decoder, families) = Decoder::learn(format, body, grouping, allowed)?;
     *memory = Some(decoder);
     Ok(families)
 }
@@ -105,17 +94,19 @@ impl Decoder {
         format: Format,
         body: &[u8],
         grouping: &Grouping,
+        allowed: Allowed,
     ) -> Option<Vec<Incoming>> {
         if self.format != format || format == Format::Text && !body.ends_with(b"\n") {
             return None;
         }
         let mut overwrite = Overwrite::new(grouping);
-        let round = self.parser.parse(format, body, 0, &mut overwrite).ok()?;
+        let parsed = self.parser.parse(format, body, NO_TIME, &mut overwrite);
+        let round = parsed.ok()?;
         let (stats, frame) = (round.stats, &*round.frame);
         let layout = &self.layout;
         let is_like = stats.expected == stats.lines
             && stats.repeated == 0
-            && frame.times_ms().is_empty()
+            && (frame.times_ms().is_empty() || allowed.timestamps)
             && frame.schema().same(&layout.schema)
             && frame.present() == &layout.present
             && frame.histograms().len() == layout.natives
@@ -134,11 +125,11 @@ impl Decoder {
         format: Format,
         body: &[u8],
         grouping: &Grouping,
-        utf8: bool,
+        allowed: Allowed,
     ) -> Result<(Self, Vec<Incoming>), PushError> {
         let mut parser = Parser::new(grouping.common(), options());
         let mut overwrite = Overwrite::new(grouping);
-        let parsed = parser.parse(format, body, 0, &mut overwrite);
+        let parsed = parser.parse(format, body, NO_TIME, &mut overwrite);
         let round = parsed.map_err(|error| syntax(format, body, &error))?;
         if format == Format::Text {
             let text = str::from_utf8(body).map_err(|_| text_error(1, "invalid UTF-8"))?;
@@ -146,16 +137,16 @@ impl Decoder {
         }
         let inconsistent = |detail| Err(PushError::Inconsistent { detail });
         let frame = &*round.frame;
-        if !utf8 {
+        if !allowed.utf8_names {
             check_names(format, body, frame)?;
         }
-        if !frame.times_ms().is_empty() {
+        if !frame.times_ms().is_empty() && !allowed.timestamps {
             return inconsistent("pushed metrics must not have timestamps".to_owned());
         }
         if let Some(detail) = overwrite.fault {
             return inconsistent(detail);
         }
-        let families = plans(format, frame);
+        let families = plan::plans(format, frame);
         let layout = Layout {
             schema: frame.schema().clone(),
             present: frame.present().clone(),
@@ -174,29 +165,6 @@ impl Decoder {
             parser,
         };
         Ok((decoder, incoming))
-    }
-}
-
-impl Plan {
-    fn fill(&self, frame: &Frame) -> Incoming {
-        let values = frame.values();
-        let mut natives = Vec::new();
-        let cells = self.columns.iter().map(|column| {
-            let value = values.get(*column as usize).copied().unwrap_or_default();
-            match Cell::decode(value) {
-                Cell::Histogram(at) => {
-                    natives.push(Arc::clone(&frame.histograms()[at as usize]));
-                    native_cell(natives.len() - 1)
-                }
-                _ => value,
-            }
-        });
-        let cells = cells.collect();
-        Incoming {
-            shape: Arc::clone(&self.shape),
-            cells,
-            natives,
-        }
     }
 }
 
@@ -320,195 +288,4 @@ fn syntax(format: Format, body: &[u8], error: &ParseError) -> PushError {
     let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
     let detail = format!("column {}: {}{hint}", error.column, error.kind);
     text_error(error.line, &detail)
-}
-
-/// A family under construction.
-struct Builder {
-    shape: Shape,
-    /// Metrics by the hash of their labels.
-    places: HashMap<LabelHash, usize>,
-    /// Parts of each metric, with their columns.
-    parts: Vec<Vec<(Part, u32)>>,
-    last: (LabelHash, usize),
-}
-
-/// Groups the columns of a body into families, ordered by name.
-fn plans(format: Format, frame: &Frame) -> Vec<Plan> {
-    let schema = frame.schema();
-    let declared: HashMap<&str, (MetricType, &Arc<str>)> = schema
-        .families()
-        .iter()
-        .map(|family| (&*family.name, (family.metric_type, &family.help)))
-        .collect();
-    let mut builders: Vec<Builder> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (id, column) in schema.columns() {
-        if !frame.present().contains(id.index()) {
-            continue;
-        }
-        let metric = column.set.metric_name();
-        let family = match format {
-            Format::Text => family_of(metric, &declared),
-            _ => &*schema.family(id).name,
-        };
-        // The gateway writes these itself, whatever is pushed.
-        if matches!(family, "push_time_seconds" | "push_failure_time_seconds") {
-            continue;
-        }
-        let at = *places.entry(family).or_insert_with(|| {
-            builders.push(Builder::new(family, declared.get(family)));
-            builders.len() - 1
-        });
-        builders[at].add(id, &column.set, frame);
-    }
-    builders.sort_by(|a, b| a.shape.name.cmp(&b.shape.name));
-    builders.into_iter().map(Builder::finish).collect()
-}
-
-/// Returns the family of a sample in the text format: the one with its own name, or one it is a part of.
-fn family_of<'a>(metric: &'a str, declared: &HashMap<&str, (MetricType, &Arc<str>)>) -> &'a str {
-    if declared.contains_key(metric) {
-        return metric;
-    }
-    for (suffix, types) in [
-        ("_count", &[MetricType::Summary, MetricType::Histogram][..]),
-        ("_sum", &[MetricType::Summary, MetricType::Histogram]),
-        ("_bucket", &[MetricType::Histogram]),
-    ] {
-        if let Some(base) = metric.strip_suffix(suffix)
-            && declared
-                .get(base)
-                .is_some_and(|(found, _)| types.contains(found))
-        {
-            return base;
-        }
-    }
-    metric
-}
-
-impl Builder {
-    fn new(name: &str, declared: Option<&(MetricType, &Arc<str>)>) -> Self {
-        let (metric_type, help) = match declared {
-            Some((metric_type, help)) => (*metric_type, Arc::clone(help)),
-            None => (MetricType::Unknown, "".into()),
-        };
-        Self {
-            shape: Shape {
-                name: name.into(),
-                metric_type,
-                help,
-                metrics: Vec::new(),
-                parts: Vec::new(),
-            },
-            places: HashMap::new(),
-            parts: Vec::new(),
-            last: (LabelHash::EMPTY, usize::MAX),
-        }
-    }
-
-    fn add(&mut self, id: ColumnId, set: &LabelSet, frame: &Frame) {
-        let bounded = match self.shape.metric_type {
-            MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
-            MetricType::Summary => Some("quantile"),
-            _ => None,
-        };
-        let Some(bounded) = bounded else {
-            let labels = set.without(&[METRIC_NAME]);
-            self.push_metric(labels, vec![(Part::Value, id.0)]);
-            return;
-        };
-        let bound = set.label(bounded);
-        let name = set
-            .label(METRIC_NAME)
-            .map_or(LabelHash::EMPTY, |label| label.hash());
-        let hash = set.hash() - name - bound.map_or(LabelHash::EMPTY, |label| label.hash());
-        let suffix = set.metric_name().strip_prefix(&*self.shape.name);
-        let is_native = matches!(Cell::decode(frame.values()[id.index()]), Cell::Histogram(_));
-        let bound = bound.and_then(|label| label.value().parse().ok());
-        let part = match (suffix, bound) {
-            _ if is_native => Part::Native,
-            (Some("_sum"), _) => Part::Sum,
-            (Some("_count"), _) => Part::Count,
-            (Some("_bucket"), Some(bound)) if bounded == "le" => Part::Point(bound),
-            (Some(""), Some(bound)) if bounded == "quantile" => Part::Point(bound),
-            // Go's parser accepts such a line and ignores its value.
-            _ => return,
-        };
-        let at = match self.last {
-            (last, at) if last == hash && at != usize::MAX => at,
-            _ => match self.places.get(&hash) {
-                Some(at) => *at,
-                None => {
-                    let labels = set.without(&[METRIC_NAME, bounded]);
-                    self.push_metric(labels, Vec::new());
-                    self.places.insert(hash, self.parts.len() - 1);
-                    self.parts.len() - 1
-                }
-            },
-        };
-        self.last = (hash, at);
-        self.parts[at].push((part, id.0));
-    }
-
-    fn push_metric(&mut self, labels: LabelSet, parts: Vec<(Part, u32)>) {
-        self.shape.metrics.push(Metric {
-            labels: labels.intern(),
-            parts_end: 0,
-        });
-        self.parts.push(parts);
-    }
-
-    /// Orders the parts of every metric for output, and adds the mandatory ones.
-    fn finish(mut self) -> Plan {
-        let mut columns = Vec::new();
-        let is_summary = self.shape.metric_type == MetricType::Summary;
-        for (metric, mut parts) in self.shape.metrics.iter_mut().zip(self.parts) {
-            if parts.first().is_some_and(|(part, _)| *part != Part::Value) {
-                complete(&mut parts, is_summary);
-            }
-            self.shape.parts.extend(parts.iter().map(|(part, _)| *part));
-            columns.extend(parts.iter().map(|(_, column)| *column));
-            metric.parts_end = columns.len();
-        }
-        self.shape.parts.shrink_to_fit();
-        self.shape.metrics.shrink_to_fit();
-        columns.shrink_to_fit();
-        Plan {
-            shape: Arc::new(self.shape),
-            columns,
-        }
-    }
-}
-
-/// Sorts the parts of a summary or histogram and adds missing sum, count and last bucket.
-fn complete(parts: &mut Vec<(Part, u32)>, is_summary: bool) {
-    let column = |parts: &[(Part, u32)], wanted: Part| {
-        let found = parts.iter().find(|(part, _)| *part == wanted);
-        found.map(|(_, column)| *column)
-    };
-    let only_native = parts.iter().all(|(part, _)| *part == Part::Native);
-    if only_native {
-        return;
-    }
-    let count = column(parts, Part::Count);
-    for part in [Part::Sum, Part::Count] {
-        if column(parts, part).is_none() {
-            parts.push((part, NO_COLUMN));
-        }
-    }
-    let open = Part::Point(f64::INFINITY);
-    if !is_summary && column(parts, open).is_none() {
-        parts.push((open, count.unwrap_or(NO_COLUMN)));
-    }
-    let rank = |part: &Part| match part {
-        Part::Native => (0, 0.0),
-        Part::Value => (1, 0.0),
-        Part::Point(bound) => (2, *bound),
-        Part::Sum => (3, 0.0),
-        Part::Count => (4, 0.0),
-    };
-    parts.sort_by(|(a, _), (b, _)| {
-        let (a, b) = (rank(a), rank(b));
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-    });
 }

@@ -1,6 +1,6 @@
 //! A group's metric family: its shape, its numbers, and its lines of the page.
 //!
-//! **Invariant:** `cells` has one number for each part of the shape, and the lines show these numbers. A shape never
+//! **Invariant:** there is one cell for each part of the shape, and the lines show these numbers. A shape never
 //! changes: pushes of the same series share it and only change numbers.
 
 use crate::grouping::Grouping;
@@ -65,37 +65,74 @@ impl Shape {
     }
 }
 
+/// Time of a cell without a time of its own.
+pub(crate) const NO_TIME: i64 = i64::MIN;
+
+/// The numbers of a family.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) cells: Vec<f64>,
+    /// Native histograms, which cells refer to.
+    pub(crate) natives: Vec<Arc<Histogram>>,
+    /// Times of the cells, or empty if none has one of its own.
+    pub(crate) times_ms: Vec<i64>,
+}
+
+impl Numbers {
+    /// Reports whether all are the same, bit for bit.
+    pub(crate) fn are(&self, other: &Self) -> bool {
+        let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits();
+        self.cells.len() == other.cells.len()
+            && self.cells.iter().zip(&other.cells).all(same)
+            && self.natives == other.natives
+            && self.times_ms == other.times_ms
+    }
+
+    /// Returns a cell's own time.
+    pub(crate) fn time_ms(&self, at: usize) -> Option<i64> {
+        let time_ms = self.times_ms.get(at).copied();
+        time_ms.filter(|time_ms| *time_ms != NO_TIME)
+    }
+
+    /// Returns the native histogram that a cell refers to.
+    pub(crate) fn native(&self, at: usize) -> Option<&Arc<Histogram>> {
+        match Cell::decode(*self.cells.get(at)?) {
+            Cell::Histogram(native) => self.natives.get(native as usize),
+            _ => None,
+        }
+    }
+}
+
+/// A family of a body.
+#[derive(Clone, Debug)]
+pub(crate) struct Incoming {
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) numbers: Numbers,
+}
+
 /// One state of a group's family.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) shape: Arc<Shape>,
-    pub(crate) cells: Vec<f64>,
-    /// Native histograms, which cells refer to.
-    pub(crate) natives: Vec<Arc<Histogram>>,
+    pub(crate) numbers: Numbers,
     lines: Vec<u8>,
-    /// For each cell, the end and the length of its number in the lines.
-    numbers: Vec<(u32, u8)>,
+    /// For each cell, the end and the length of its number in the lines, its time included.
+    marks: Vec<(u32, u8)>,
 }
 
 impl Content {
     /// Renders a family.
-    pub(crate) fn new(
-        shape: Arc<Shape>,
-        cells: Vec<f64>,
-        natives: Vec<Arc<Histogram>>,
-        grouping: &Grouping,
-    ) -> Self {
+    pub(crate) fn new(shape: Arc<Shape>, numbers: Numbers, grouping: &Grouping) -> Self {
         let mut content = Self {
             lines: Vec::new(),
-            numbers: Vec::new(),
+            marks: Vec::new(),
             shape,
-            cells,
-            natives,
+            numbers,
         };
         let writer = content.render(grouping, Escaping::Underscores);
-        let (mut lines, numbers) = (writer.lines, writer.numbers);
+        let (mut lines, marks) = (writer.lines, writer.marks);
         lines.shrink_to_fit();
-        (content.lines, content.numbers) = (lines, numbers);
+        (content.lines, content.marks) = (lines, marks);
         content
     }
 
@@ -108,8 +145,8 @@ impl Content {
         let mut writer = LineWriter {
             shape: &self.shape,
             escaping,
-            lines: Vec::with_capacity(self.cells.len() * 64),
-            numbers: Vec::with_capacity(self.cells.len()),
+            lines: Vec::with_capacity(self.numbers.cells.len() * 64),
+            marks: Vec::with_capacity(self.numbers.cells.len()),
         };
         let mut labels = Vec::new();
         for (metric, range) in self.shape.metrics() {
@@ -121,56 +158,33 @@ impl Content {
     }
 
     /// Returns the family with other numbers; `shape` must equal its own.
-    pub(crate) fn with(
-        &self,
-        shape: Arc<Shape>,
-        cells: Vec<f64>,
-        natives: Vec<Arc<Histogram>>,
-        grouping: &Grouping,
-    ) -> Self {
+    pub(crate) fn with(&self, shape: Arc<Shape>, numbers: Numbers, grouping: &Grouping) -> Self {
         if self.shape.has_natives() {
-            return Self::new(shape, cells, natives, grouping);
+            return Self::new(shape, numbers, grouping);
         }
-        let mut lines = Vec::with_capacity(self.lines.len() + cells.len());
-        let mut numbers = Vec::with_capacity(self.numbers.len());
+        let mut lines = Vec::with_capacity(self.lines.len() + numbers.cells.len());
+        let mut marks = Vec::with_capacity(self.marks.len());
         let mut from = 0;
-        for ((end, len), value) in self.numbers.iter().zip(&cells) {
+        for (at, ((end, len), value)) in self.marks.iter().zip(&numbers.cells).enumerate() {
             let end = *end as usize;
             lines.extend_from_slice(&self.lines[from..end - usize::from(*len)]);
             let start = lines.len();
-            write_value(&mut lines, *value);
-            numbers.push(mark(start, lines.len()));
+            write_sample(&mut lines, *value, numbers.time_ms(at));
+            marks.push(mark(start, lines.len()));
             from = end;
         }
         lines.extend_from_slice(&self.lines[from..]);
         Self {
             shape,
-            cells,
-            natives,
-            lines,
             numbers,
+            lines,
+            marks,
         }
-    }
-
-    /// Reports whether the numbers are the same, bit for bit.
-    pub(crate) fn has_numbers(&self, cells: &[f64], natives: &[Arc<Histogram>]) -> bool {
-        let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits();
-        self.cells.len() == cells.len()
-            && self.cells.iter().zip(cells).all(same)
-            && self.natives == natives
     }
 
     /// Returns the lines of the family's samples.
     pub(crate) fn lines(&self) -> &[u8] {
         &self.lines
-    }
-
-    /// Returns the native histogram that a cell refers to.
-    pub(crate) fn native(&self, at: usize) -> Option<&Histogram> {
-        match Cell::decode(*self.cells.get(at)?) {
-            Cell::Histogram(native) => self.natives.get(native as usize).map(|native| &**native),
-            _ => None,
-        }
     }
 }
 
@@ -179,7 +193,7 @@ struct LineWriter<'a> {
     shape: &'a Shape,
     escaping: Escaping,
     lines: Vec<u8>,
-    numbers: Vec<(u32, u8)>,
+    marks: Vec<(u32, u8)>,
 }
 
 impl LineWriter<'_> {
@@ -187,22 +201,22 @@ impl LineWriter<'_> {
         let parts = &self.shape.parts[range.clone()];
         let is_classic = parts.iter().any(|part| *part != Part::Native);
         for (part, at) in parts.iter().zip(range) {
-            let value = content.cells[at];
+            let sample = (content.numbers.cells[at], content.numbers.time_ms(at));
             match part {
-                Part::Value => self.line("", labels, None, value),
+                Part::Value => self.line("", labels, None, sample),
                 Part::Point(bound) if self.shape.metric_type == MetricType::Summary => {
-                    self.line("", labels, Some(("quantile", *bound)), value);
+                    self.line("", labels, Some(("quantile", *bound)), sample);
                 }
-                Part::Point(bound) => self.line("_bucket", labels, Some(("le", *bound)), value),
-                Part::Sum => self.line("_sum", labels, None, value),
-                Part::Count => self.line("_count", labels, None, value),
+                Part::Point(bound) => self.line("_bucket", labels, Some(("le", *bound)), sample),
+                Part::Sum => self.line("_sum", labels, None, sample),
+                Part::Count => self.line("_count", labels, None, sample),
                 // The text format cannot express more of a native histogram.
                 Part::Native if !is_classic => {
-                    if let Some(native) = content.native(at) {
-                        let open = Some(("le", f64::INFINITY));
-                        self.line("_bucket", labels, open, native.count);
-                        self.line("_sum", labels, None, native.sum);
-                        self.line("_count", labels, None, native.count);
+                    if let Some(native) = content.numbers.native(at) {
+                        let (open, time) = (Some(("le", f64::INFINITY)), sample.1);
+                        self.line("_bucket", labels, open, (native.count, time));
+                        self.line("_sum", labels, None, (native.sum, time));
+                        self.line("_count", labels, None, (native.count, time));
                     }
                 }
                 Part::Native => {}
@@ -210,7 +224,13 @@ impl LineWriter<'_> {
         }
     }
 
-    fn line(&mut self, suffix: &str, labels: &[u8], bound: Option<(&str, f64)>, value: f64) {
+    fn line(
+        &mut self,
+        suffix: &str,
+        labels: &[u8],
+        bound: Option<(&str, f64)>,
+        (value, time_ms): (f64, Option<i64>),
+    ) {
         let out = &mut self.lines;
         let name = self.escaping.name(&self.shape.name);
         if is_legacy_metric_name(&name) {
@@ -234,15 +254,19 @@ impl LineWriter<'_> {
         }
         out.push(b' ');
         let start = out.len();
-        write_value(out, value);
-        self.numbers.push(mark(start, out.len()));
+        write_sample(out, value, time_ms);
+        self.marks.push(mark(start, out.len()));
         out.push(b'\n');
     }
 }
 
-/// Writes a value as Go's text format does: zero has no sign.
-fn write_value(out: &mut Vec<u8>, value: f64) {
+/// Writes a value, and its time if it has one, as Go's text format does: zero has no sign.
+fn write_sample(out: &mut Vec<u8>, value: f64, time_ms: Option<i64>) {
     write_number(out, if value == 0.0 { 0.0 } else { value });
+    if let Some(time_ms) = time_ms {
+        out.push(b' ');
+        out.extend_from_slice(time_ms.to_string().as_bytes());
+    }
 }
 
 /// Returns the end and the length of a number.

@@ -1,7 +1,9 @@
 //! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{
-    decode, gob,
+    decode::{self, Allowed},
+    family::Content,
+    gob,
     grouping::Grouping,
     handler::{cleaned, percent_decoded},
     journal, record,
@@ -28,7 +30,8 @@ pub fn fuzz_path(data: &[u8]) {
     }
 }
 
-/// Decodes bytes as a body, then all but its last line: memory of the first body must not change the result.
+/// Decodes bytes as a body, then all but its last line: memory of the first body must not change the result. What is
+/// decoded is rendered.
 ///
 /// # Panics
 /// Panics when this does not hold, which is what fuzzing looks for.
@@ -36,12 +39,20 @@ pub fn fuzz_body(data: &[u8]) {
     let grouping = Grouping::new(vec![("job".to_owned(), "j".to_owned())]);
     let lines = data.strip_suffix(b"\n").unwrap_or(data);
     let shorter = &data[..memchr::memrchr(b'\n', lines).map_or(0, |at| at + 1)];
-    for format in [Format::Text, Format::Protobuf] {
+    for format in [Format::Text, Format::OpenMetrics, Format::Protobuf] {
         let mut memory = None;
-        for body in [data, data, shorter] {
-            let after = decode::decode(&mut memory, format, body, &grouping, false);
-            let alone = decode::decode(&mut None, format, body, &grouping, false);
+        // A timestamp is the only thing that is allowed in the second round and not in the others.
+        for (body, timestamps) in [(data, false), (data, true), (shorter, false)] {
+            let allowed = Allowed {
+                utf8_names: false,
+                timestamps,
+            };
+            let after = decode::decode(&mut memory, format, body, &grouping, allowed);
+            let alone = decode::decode(&mut None, format, body, &grouping, allowed);
             assert_eq!(format!("{after:?}"), format!("{alone:?}"));
+            for family in after.unwrap_or_default() {
+                Content::new(family.shape, family.numbers, &grouping);
+            }
         }
     }
 }

@@ -10,10 +10,10 @@
 //! **Invariant:** no allocation trusts a length in the file; memory grows with the bytes that are there.
 
 use crate::{
-    decode,
+    decode::{self, Allowed},
+    gauges::{FAILED, PUSHED},
     grouping::Grouping,
-    page::STAMPS,
-    record::{Groups, Numbers, Restored},
+    record::{Groups, Restored},
 };
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::LabelSet;
@@ -342,8 +342,8 @@ fn restore(
     message: &[u8],
 ) -> Result<(), String> {
     let body = delimited(message);
-    let of_failure = name == STAMPS[0].0;
-    if of_failure || name == STAMPS[1].0 {
+    let of_failure = name == FAILED;
+    if of_failure || name == PUSHED {
         let ns = stamp_ns(&body, pushed_ns)?;
         if of_failure {
             restored.failed_ns = ns;
@@ -352,16 +352,16 @@ fn restore(
         }
         return Ok(());
     }
-    let decoded = decode::decode(&mut None, Format::Protobuf, &body, grouping, true);
+    let allowed = Allowed {
+        utf8_names: true,
+        timestamps: false,
+    };
+    let decoded = decode::decode(&mut None, Format::Protobuf, &body, grouping, allowed);
     for family in decoded.map_err(|error| format!("family {name:?}: {error}"))? {
-        let numbers = Numbers {
-            cells: family.cells,
-            natives: family.natives,
-        };
         let key = family.shape.name.to_string();
         restored
             .families
-            .insert(key, (numbers, family.shape, pushed_ns));
+            .insert(key, (family.numbers, family.shape, pushed_ns));
     }
     Ok(())
 }

@@ -3,10 +3,11 @@
 //! **Invariant:** states are replaced whole: a push becomes visible in one step. Readers never wait for a push.
 
 use crate::{
-    decode::{Decoder, Incoming},
-    family::{Content, write_labels},
+    decode::Decoder,
+    family::{Content, Incoming, write_labels},
     grouping::Grouping,
     registry::GroupId,
+    state::State,
 };
 use narthex_expfmt::{Escaping, Format};
 use narthex_model::{LabelSet, sync::Whole as _};
@@ -39,50 +40,6 @@ pub(crate) struct Pushing {
     memories: Vec<(u64, Option<Decoder>)>,
     /// Number of the newest journal file that holds the whole group.
     pub(crate) journal: u64,
-}
-
-/// Contents of a group.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct State {
-    /// Whether anything was ever pushed, successfully or not.
-    pub(crate) exists: bool,
-    /// Ordered by name.
-    pub(crate) families: Vec<Stored>,
-    /// Times of the last stored and the last refused push, in nanoseconds since the Unix epoch; 0 for never.
-    pub(crate) pushed_ns: i64,
-    pub(crate) failed_ns: i64,
-    /// Lifetime after the last push; `None` for ever.
-    pub(crate) ttl_ms: Option<u64>,
-    /// Length of the last body, in bytes.
-    pub(crate) body_bytes: usize,
-}
-
-/// A family and the time of its push.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) content: Arc<Content>,
-    pub(crate) pushed_ns: i64,
-}
-
-impl State {
-    /// Returns the index of a family, or where to insert it.
-    pub(crate) fn find(&self, name: &str) -> Result<usize, usize> {
-        let families = &self.families;
-        families.binary_search_by(|stored| (*stored.content.shape.name).cmp(name))
-    }
-
-    /// Returns the number of series.
-    pub(crate) fn series(&self) -> usize {
-        self.families
-            .iter()
-            .map(|stored| stored.content.cells.len())
-            .sum()
-    }
-
-    /// Returns whether the last push was stored.
-    pub(crate) fn is_last_push_stored(&self) -> bool {
-        self.failed_ns <= self.pushed_ns
-    }
 }
 
 impl Pushing {
@@ -162,28 +119,24 @@ pub(crate) enum Update {
 impl Update {
     /// Compares a pushed family with the stored one.
     pub(crate) fn new(incoming: Incoming, state: &State, grouping: &Grouping) -> Self {
-        let Incoming {
-            shape,
-            cells,
-            natives,
-        } = incoming;
+        let Incoming { shape, numbers } = incoming;
         let stored = state
             .find(&shape.name)
             .ok()
             .map(|at| &state.families[at].content);
         match stored {
             Some(content) if Arc::ptr_eq(&content.shape, &shape) => {
-                if content.has_numbers(&cells, &natives) {
+                if content.numbers.are(&numbers) {
                     Self::Same(Arc::clone(content))
                 } else {
-                    Self::Numbers(Arc::new(content.with(shape, cells, natives, grouping)))
+                    Self::Numbers(Arc::new(content.with(shape, numbers, grouping)))
                 }
             }
             // Equal but not the same shape: storing this one lets the next push match by pointer.
             Some(content) if content.shape == shape => {
-                Self::Numbers(Arc::new(content.with(shape, cells, natives, grouping)))
+                Self::Numbers(Arc::new(content.with(shape, numbers, grouping)))
             }
-            _ => Self::Whole(Arc::new(Content::new(shape, cells, natives, grouping))),
+            _ => Self::Whole(Arc::new(Content::new(shape, numbers, grouping))),
         }
     }
 

@@ -5,6 +5,7 @@
 //! **Invariant:** a waiting request does not block a thread. Responses have the Pushgateway's statuses and texts.
 
 use crate::{
+    asked::{Asked, Words},
     body::{self, Room},
     error::PushError,
     grouping::Grouping,
@@ -12,10 +13,9 @@ use crate::{
     metrics, page, status,
     store::{Push, Store},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use narthex_client::Registry;
 use narthex_expfmt::Format;
-use narthex_model::duration;
 use narthex_net::{
     Gate, Router,
     axum::{
@@ -67,8 +67,6 @@ struct Shared {
     page_bytes: AtomicUsize,
 }
 
-/// Header that sets a group's lifetime.
-const TTL: HeaderName = HeaderName::from_static("narthex-push-ttl");
 /// `Retry-After` of refused pushes.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -287,7 +285,10 @@ async fn push(
 ) -> Result<StatusCode, PushError> {
     let config = &shared.config;
     let (head, wire) = request.into_parts();
-    let ttl_ms = ttl_ms(&head.headers, head.uri.query())?;
+    let asked = Asked::read(&Words {
+        headers: &head.headers,
+        query: head.uri.query(),
+    })?;
     let mut room = Room::new(&shared.reading_left);
     let wire = body::read(
         wire,
@@ -321,7 +322,7 @@ async fn push(
             replace: head.method == Method::PUT,
             format: body::format_of(&head.headers),
             body: &body,
-            ttl_ms,
+            asked: &asked,
         };
         shared.store.push(grouping, push)
     };
@@ -336,21 +337,6 @@ async fn push(
             StatusCode::OK
         }
     })
-}
-
-/// Returns the lifetime that the sender asks for.
-fn ttl_ms(headers: &HeaderMap, query: Option<&str>) -> Result<Option<u64>, PushError> {
-    let of_header = headers.get(TTL).and_then(|value| value.to_str().ok());
-    let of_query = || query?.split('&').find_map(|pair| pair.strip_prefix("ttl="));
-    let Some(text) = of_header.or_else(of_query) else {
-        return Ok(None);
-    };
-    match duration::parse(text) {
-        Ok(ttl_ms) => Ok(Some(ttl_ms.unsigned_abs())),
-        Err(error) => Err(PushError::Path {
-            detail: format!("invalid ttl {text:?}: {error}"),
-        }),
-    }
 }
 
 fn count(handler: &str, method: &Method, status: StatusCode) {

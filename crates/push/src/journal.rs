@@ -19,7 +19,9 @@ use std::{
 };
 
 const MAGIC: [u8; 8] = *b"NRTHXPSH";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Oldest version that is read.
+const OLDEST_VERSION: u32 = 1;
 const HEADER_BYTES: u64 = 16;
 const FRAME_BYTES: usize = 8;
 /// Longest record, in bytes; the limit on bodies is lower.
@@ -63,6 +65,8 @@ pub(crate) struct Replay {
     pub(crate) records: usize,
     /// Offset and description of each damaged place.
     pub(crate) faults: Vec<(u64, String)>,
+    /// Whether the file has an older version, which no record may be appended to.
+    pub(crate) is_old: bool,
     /// End of the intact part.
     good_bytes: u64,
 }
@@ -333,13 +337,14 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Replay> {
         return invalid("not a push journal, or its header is damaged".to_owned());
     }
     let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-    if version != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return invalid(format!(
-            "a push journal of version {version}, not {VERSION}"
+            "a push journal of version {version}, not {OLDEST_VERSION} to {VERSION}"
         ));
     }
     let mut replay = Replay {
         good_bytes: HEADER_BYTES,
+        is_old: version < VERSION,
         ..Replay::default()
     };
     let mut at = HEADER_BYTES;

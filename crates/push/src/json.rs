@@ -2,9 +2,10 @@
 
 use crate::{
     family::{Content, Part, each_label},
-    group::{Group, State},
-    page::{STAMPS, stamp},
+    gauges::{FAILED, GROUP_GAUGES},
+    group::Group,
     registry::type_name,
+    state::State,
     store::Store,
 };
 use narthex_client::write_number;
@@ -50,13 +51,13 @@ pub(crate) fn metrics(store: &Store) -> Vec<u8> {
         if at > 0 {
             out.push(b',');
         }
-        put_group(&mut out, group, &group.state());
+        put_group(&mut out, group, &group.state(), store.now_ns());
     }
     out.extend_from_slice(b"]}");
     out
 }
 
-fn put_group(out: &mut Vec<u8>, group: &Group, state: &State) {
+fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
     out.extend_from_slice(br#"{"labels":{"#);
     let labels = group.grouping.labels().iter();
     put_pairs(
@@ -70,10 +71,12 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State) {
         "false"
     };
     out.extend_from_slice(is_stored.as_bytes());
-    for (name, help) in STAMPS {
-        let of_failure = name == STAMPS[0].0;
+    for gauge in &GROUP_GAUGES {
+        let Some(value) = (gauge.value)(state, now_ns) else {
+            continue;
+        };
         // A time of zero is replaced by the other one.
-        let own_ns = if of_failure {
+        let own_ns = if gauge.name == FAILED {
             state.failed_ns
         } else {
             state.pushed_ns
@@ -83,11 +86,11 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State) {
         } else {
             own_ns
         };
-        put_head(out, name, ns, MetricType::Gauge, help);
+        put_head(out, gauge.name, ns, MetricType::Gauge, gauge.help);
         out.extend_from_slice(br#"{"labels":"#);
         put_labels(out, &LabelSet::empty(), group);
         out.extend_from_slice(br#","value":"#);
-        put_number(out, stamp(state, name));
+        put_number(out, value);
         out.extend_from_slice(b"}]}");
     }
     for stored in &state.families {
@@ -148,12 +151,18 @@ fn put_values(out: &mut Vec<u8>, content: &Content, range: Range<usize>) {
     let parts = &content.shape.parts[range.clone()];
     let is_summary = content.shape.metric_type == MetricType::Summary;
     let native = parts.iter().position(|part| *part == Part::Native);
-    if let Some(native) = native.and_then(|at| content.native(range.start + at)) {
+    let numbers = &content.numbers;
+    if let Some(time_ms) = range.clone().find_map(|at| numbers.time_ms(at)) {
+        out.extend_from_slice(br#","timestamp_ms":""#);
+        out.extend_from_slice(time_ms.to_string().as_bytes());
+        out.push(b'"');
+    }
+    if let Some(native) = native.and_then(|at| numbers.native(range.start + at)) {
         return put_native(out, native);
     }
     let mut points = Vec::new();
     for (part, at) in parts.iter().zip(range) {
-        let value = content.cells[at];
+        let value = numbers.cells[at];
         let name = match part {
             Part::Value => "value",
             Part::Sum => "sum",

@@ -10,12 +10,14 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod asked;
 mod body;
 mod decode;
 mod error;
 mod family;
 #[doc(hidden)]
 pub mod fuzz;
+mod gauges;
 mod gob;
 mod group;
 mod grouping;
@@ -25,11 +27,14 @@ mod journal;
 mod json;
 mod metrics;
 mod page;
+mod plan;
 mod record;
 mod registry;
+mod state;
 mod status;
 mod store;
 
+pub use asked::Asked;
 pub use error::PushError;
 pub use grouping::Grouping;
 pub use handler::{GatewayConfig, routes};

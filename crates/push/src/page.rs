@@ -4,11 +4,13 @@
 //! Only a family whose type differs from that in other groups is left out.
 
 use crate::{
-    decode,
+    decode::{self, Allowed},
     family::{self, Content, Part, Shape, each_label, type_word, write_labels},
-    group::{Group, State, Stored},
+    gauges::{self, GROUP_GAUGES, GroupGauge},
+    group::Group,
     grouping::Grouping,
     metrics,
+    state::{State, Stored},
     store::Store,
 };
 use narthex_client::{Registry, write_number};
@@ -16,34 +18,15 @@ use narthex_expfmt::{Escaping, Format, Negotiated};
 use narthex_model::{Histogram, LabelSet, MetricType, histogram::Span, protobuf::Message};
 use std::{collections::HashMap, sync::Arc};
 
-/// The gateway's own gauges for each group.
-pub(crate) const STAMPS: [(&str, &str); 2] = [
-    (
-        "push_failure_time_seconds",
-        "Last Unix time when changing this group in the Pushgateway failed.",
-    ),
-    (
-        "push_time_seconds",
-        "Last Unix time when changing this group in the Pushgateway succeeded.",
-    ),
-];
-
-/// Returns the value of one of [`STAMPS`].
-pub(crate) fn stamp(state: &State, name: &str) -> f64 {
-    let ns = if name == STAMPS[0].0 {
-        state.failed_ns
-    } else {
-        state.pushed_ns
-    };
-    ns as f64 / 1e9
-}
-
 /// A group and its state when the scrape began.
 type Seen = (Arc<Group>, Arc<State>);
 
 /// The contents of one page, by family.
 struct Page<'a> {
     families: Vec<Entry<'a>>,
+    groups: &'a [Seen],
+    now_ns: i64,
+    escaping: Escaping,
 }
 
 struct Entry<'a> {
@@ -74,17 +57,16 @@ pub(crate) fn render(store: &Store, own: &Registry, style: Negotiated, room: usi
             (group, state)
         })
         .collect();
-    let page = Page::new(&own, &seen);
+    let page = Page::new(&own, &seen, store.now_ns(), style.escaping);
     let mut out = Vec::with_capacity(room);
     if style.format == Format::Protobuf {
         let contents = own_contents(&own);
         for entry in &page.families {
-            let own = contents.get(entry.name);
-            page_message(&mut out, entry, own, &seen, style.escaping);
+            page.put_message(&mut out, entry, contents.get(entry.name));
         }
     } else {
         for entry in &page.families {
-            page_text(&mut out, entry, &seen, style.escaping);
+            page.put_text(&mut out, entry);
         }
     }
     out
@@ -107,14 +89,18 @@ pub fn own_families(own: &Registry) -> Vec<(String, MetricType)> {
             )
         })
         .collect();
-    all.extend(STAMPS.map(|(name, _)| (name.to_owned(), MetricType::Gauge)));
+    let gauges = GROUP_GAUGES.iter();
+    all.extend(gauges.map(|gauge| (gauge.name.to_owned(), MetricType::Gauge)));
     all
 }
 
 impl<'a> Page<'a> {
-    fn new(own: &'a str, seen: &'a [Seen]) -> Self {
+    fn new(own: &'a str, groups: &'a [Seen], now_ns: i64, escaping: Escaping) -> Self {
         let mut page = Self {
             families: Vec::new(),
+            groups,
+            now_ns,
+            escaping,
         };
         let mut places: HashMap<&str, usize> = HashMap::new();
         for block in blocks(own) {
@@ -126,14 +112,14 @@ impl<'a> Page<'a> {
                 pushed: Vec::new(),
             });
         }
-        for (name, _) in STAMPS {
+        for gauge in &GROUP_GAUGES {
             page.families.push(Entry {
-                name,
+                name: gauge.name,
                 own: None,
                 pushed: Vec::new(),
             });
         }
-        for (group, state) in seen {
+        for (group, state) in groups {
             for stored in &state.families {
                 let name = &*stored.content.shape.name;
                 let at = *places.entry(name).or_insert_with(|| {
@@ -149,6 +135,99 @@ impl<'a> Page<'a> {
         }
         page.families.sort_unstable_by_key(|entry| entry.name);
         page
+    }
+
+    /// Returns the groups that have a gauge, with its value.
+    fn gauged(&self, gauge: &'static GroupGauge) -> impl Iterator<Item = (&'a Group, f64)> {
+        let now_ns = self.now_ns;
+        let value = move |state: &State| (gauge.value)(state, now_ns);
+        let groups = self.groups.iter();
+        groups.filter_map(move |(group, state)| Some((&**group, value(state)?)))
+    }
+
+    fn put_text(&self, out: &mut Vec<u8>, entry: &Entry<'_>) {
+        if let Some(gauge) = gauges::find(entry.name) {
+            return self.put_gauge(out, gauge);
+        }
+        match (entry.own, entry.pushed.first()) {
+            (Some(block), _) => out.extend_from_slice(block.as_bytes()),
+            (None, Some((_, first))) => {
+                family::write_head(out, &first.content.shape, self.escaping);
+            }
+            (None, None) => {}
+        }
+        for (group, stored) in &entry.pushed {
+            if self.escaping == Escaping::Underscores {
+                out.extend_from_slice(stored.content.lines());
+            } else {
+                let lines = stored.content.lines_as(&group.grouping, self.escaping);
+                out.extend_from_slice(&lines);
+            }
+        }
+    }
+
+    fn put_gauge(&self, out: &mut Vec<u8>, gauge: &'static GroupGauge) {
+        let (name, help) = (gauge.name, gauge.help);
+        for (at, (group, value)) in self.gauged(gauge).enumerate() {
+            if at == 0 {
+                let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+                out.extend_from_slice(head.as_bytes());
+            }
+            out.extend_from_slice(name.as_bytes());
+            if self.escaping == Escaping::Underscores {
+                out.extend_from_slice(&group.labels);
+            } else {
+                write_labels(out, &LabelSet::empty(), &group.grouping, self.escaping);
+            }
+            out.push(b' ');
+            write_number(out, value);
+            out.push(b'\n');
+        }
+    }
+
+    fn put_message(&self, out: &mut Vec<u8>, entry: &Entry<'_>, own: Option<&Content>) {
+        let mut family = Message::default();
+        family.text(1, &self.escaping.name(entry.name));
+        if let Some(gauge) = gauges::find(entry.name) {
+            family.text(2, gauge.help);
+            family.integer(3, 1);
+            let mut is_empty = true;
+            for (group, value) in self.gauged(gauge) {
+                is_empty = false;
+                let mut metric = labels_message(&LabelSet::empty(), &group.grouping, self.escaping);
+                metric.message(2, &value_message(value));
+                family.message(4, &metric);
+            }
+            if !is_empty {
+                family.delimited(out);
+            }
+            return;
+        }
+        let first = entry.pushed.first().map(|(_, first)| &*first.content);
+        let Some(shape) = own.or(first).map(|content| &content.shape) else {
+            return;
+        };
+        family.text(2, &shape.help);
+        family.integer(3, type_number(shape.metric_type));
+        if let Some(own) = own {
+            for (metric, range) in own.shape.metrics() {
+                let mut message = Message::default();
+                for label in &metric.labels {
+                    put_label(&mut message, label.name(), label.value());
+                }
+                put_metric(&mut message, own, range);
+                family.message(4, &message);
+            }
+        }
+        for (group, stored) in &entry.pushed {
+            let content = &stored.content;
+            for (metric, range) in content.shape.metrics() {
+                let mut message = labels_message(&metric.labels, &group.grouping, self.escaping);
+                put_metric(&mut message, content, range);
+                family.message(4, &message);
+            }
+        }
+        family.delimited(out);
     }
 }
 
@@ -178,98 +257,17 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn page_text(out: &mut Vec<u8>, entry: &Entry<'_>, seen: &[Seen], escaping: Escaping) {
-    if let Some((name, help)) = STAMPS.iter().find(|(name, _)| *name == entry.name) {
-        if seen.is_empty() {
-            return;
-        }
-        out.extend_from_slice(format!("# HELP {name} {help}\n# TYPE {name} gauge\n").as_bytes());
-        for (group, state) in seen {
-            out.extend_from_slice(name.as_bytes());
-            if escaping == Escaping::Underscores {
-                out.extend_from_slice(&group.labels);
-            } else {
-                write_labels(out, &LabelSet::empty(), &group.grouping, escaping);
-            }
-            out.push(b' ');
-            write_number(out, stamp(state, name));
-            out.push(b'\n');
-        }
-        return;
-    }
-    match (entry.own, entry.pushed.first()) {
-        (Some(block), _) => out.extend_from_slice(block.as_bytes()),
-        (None, Some((_, first))) => family::write_head(out, &first.content.shape, escaping),
-        (None, None) => {}
-    }
-    for (group, stored) in &entry.pushed {
-        if escaping == Escaping::Underscores {
-            out.extend_from_slice(stored.content.lines());
-        } else {
-            out.extend_from_slice(&stored.content.lines_as(&group.grouping, escaping));
-        }
-    }
-}
-
-fn page_message(
-    out: &mut Vec<u8>,
-    entry: &Entry<'_>,
-    own: Option<&Content>,
-    seen: &[Seen],
-    escaping: Escaping,
-) {
-    let mut family = Message::default();
-    family.text(1, &escaping.name(entry.name));
-    if let Some((_, help)) = STAMPS.iter().find(|(name, _)| *name == entry.name) {
-        if seen.is_empty() {
-            return;
-        }
-        family.text(2, help);
-        family.integer(3, 1);
-        for (group, state) in seen {
-            let mut metric = labels_message(&LabelSet::empty(), &group.grouping, escaping);
-            metric.message(2, &value_message(stamp(state, entry.name)));
-            family.message(4, &metric);
-        }
-        return family.delimited(out);
-    }
-    let first = entry.pushed.first().map(|(_, first)| &*first.content);
-    let Some(shape) = own.or(first).map(|content| &content.shape) else {
-        return;
-    };
-    family.text(2, &shape.help);
-    family.integer(3, type_number(shape.metric_type));
-    if let Some(own) = own {
-        for (metric, range) in own.shape.metrics() {
-            let mut message = Message::default();
-            for label in &metric.labels {
-                put_label(&mut message, label.name(), label.value());
-            }
-            put_metric(&mut message, own, range);
-            family.message(4, &message);
-        }
-    }
-    for (group, stored) in &entry.pushed {
-        let content = &stored.content;
-        for (metric, range) in content.shape.metrics() {
-            let mut message = labels_message(&metric.labels, &group.grouping, escaping);
-            put_metric(&mut message, content, range);
-            family.message(4, &message);
-        }
-    }
-    family.delimited(out);
-}
-
 /// Parses the gateway's own page as if it had been pushed to a group without labels.
 fn own_contents(own: &str) -> HashMap<String, Content> {
     let nobody = Grouping::new(Vec::new());
-    let decoded = decode::decode(&mut None, Format::Text, own.as_bytes(), &nobody, true);
+    let allowed = Allowed {
+        utf8_names: true,
+        timestamps: true,
+    };
+    let decoded = decode::decode(&mut None, Format::Text, own.as_bytes(), &nobody, allowed);
     let families = decoded.unwrap_or_default().into_iter().map(|family| {
         let name = family.shape.name.to_string();
-        (
-            name,
-            Content::new(family.shape, family.cells, family.natives, &nobody),
-        )
+        (name, Content::new(family.shape, family.numbers, &nobody))
     });
     families.collect()
 }
@@ -299,10 +297,19 @@ fn value_message(value: f64) -> Message {
 fn put_metric(message: &mut Message, content: &Content, range: std::ops::Range<usize>) {
     let shape: &Shape = &content.shape;
     let is_summary = shape.metric_type == MetricType::Summary;
+    let numbers = &content.numbers;
+    // A message has one time; where parts of a text have different ones, the last counts.
+    if let Some(time_ms) = range
+        .clone()
+        .filter_map(|at| numbers.time_ms(at))
+        .next_back()
+    {
+        message.integer(6, time_ms.cast_unsigned());
+    }
     let parts = shape.parts[range.clone()].iter().zip(range);
     let mut inner = Message::default();
     for (part, at) in parts {
-        let value = content.cells[at];
+        let value = numbers.cells[at];
         match part {
             Part::Value => {
                 let field = match type_word(shape.metric_type) {
@@ -326,8 +333,8 @@ fn put_metric(message: &mut Message, content: &Content, range: std::ops::Range<u
                 inner.message(3, &point);
             }
             Part::Native => {
-                if let Some(native) = content.native(at) {
-                    put_native(&mut inner, native, content.cells.len() == 1);
+                if let Some(native) = numbers.native(at) {
+                    put_native(&mut inner, native, numbers.cells.len() == 1);
                 }
             }
         }

@@ -28,7 +28,7 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
     let mut out = HEAD.to_owned();
     let noun = if groups.len() == 1 { "group" } else { "groups" };
     out.push_str(&format!("<p>{} {noun}.</p>\n", groups.len()));
-    out.push_str("<table><tr><th>Group<th>Last push<th>Age<th>Series<th>Families<th>Body<th>Kept for<th>State<th></tr>\n");
+    out.push_str("<table><tr><th>Group<th>Last push<th>Age<th>Series<th>Families<th>Body<th>Kept for<th>Expected every<th>State<th></tr>\n");
     for group in &groups {
         let state = group.state();
         let age_ns = now_ns - state.pushed_ns;
@@ -41,22 +41,30 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
             )
         };
         let kept = state
+            .settings
             .ttl_ms
             .map(|ttl_ms| duration::format(ttl_ms.cast_signed()));
-        let state_cell = if state.is_last_push_stored() {
-            "ok".to_owned()
-        } else {
+        let expected = state
+            .settings
+            .interval_ms
+            .map(|interval_ms| duration::format(interval_ms.cast_signed()));
+        let state_cell = if !state.is_last_push_stored() {
             let at = time(state.failed_ns / 1_000_000_000 * 1_000_000_000);
             format!("<span class=\"failed\">Last push failed! {at}</span>")
+        } else if state.is_up(now_ns) == Some(false) {
+            "<span class=\"failed\">Late</span>".to_owned()
+        } else {
+            "ok".to_owned()
         };
         out.push_str(&format!(
-            "<tr><td><code>{}</code><td>{at}<td class=\"n\">{age}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{} B<td class=\"n\">{}<td>{state_cell}\
+            "<tr><td><code>{}</code><td>{at}<td class=\"n\">{age}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{} B<td class=\"n\">{}<td class=\"n\">{}<td>{state_cell}\
 <td><button data-method=\"DELETE\" data-path=\"{}\" data-question=\"Delete this group?\">Delete</button></tr>\n",
             html(&shown(&group.grouping)),
             state.series(),
             state.families.len(),
             state.body_bytes,
             kept.as_deref().unwrap_or("ever"),
+            expected.as_deref().unwrap_or_default(),
             path_of(&group.grouping),
         ));
     }

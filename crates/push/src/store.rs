@@ -4,16 +4,18 @@
 //! visible before it is acknowledged.
 
 use crate::{
-    decode,
+    asked::Asked,
+    decode::{self, Allowed},
     error::PushError,
     family::{Content, Shape},
     gob,
-    group::{Group, Pushing, State, Stored, Update},
+    group::{Group, Pushing, Update},
     grouping::Grouping,
     journal::{Journal, damaged_path},
     metrics,
     record::{self, Groups, Restored},
     registry::{Change, Registry},
+    state::{Settings, State, Stored},
 };
 use narthex_expfmt::Format;
 use narthex_model::{MetricType, sync::Whole as _};
@@ -40,10 +42,14 @@ pub struct StoreConfig {
     pub is_unchecked: bool,
     /// Whether names may be any UTF-8.
     pub utf8_names: bool,
+    /// Whether pushes keep timestamps, instead of being refused for them.
+    pub keep_timestamps: bool,
     /// The gateway's own families.
     pub own: Vec<(String, MetricType)>,
     /// Lifetime of groups after their last push, by job, in milliseconds; the empty name holds the default.
     pub ttl_ms: HashMap<String, u64>,
+    /// Longest expected time between pushes to a group, by job, in milliseconds; the empty name holds the default.
+    pub interval_ms: HashMap<String, u64>,
 }
 
 /// All groups of a gateway.
@@ -68,8 +74,8 @@ pub struct Push<'a> {
     pub format: Format,
     /// The body, decompressed.
     pub body: &'a [u8],
-    /// Lifetime of the group without another push, if the sender sets it; 0 means for ever.
-    pub ttl_ms: Option<u64>,
+    /// What the sender asks for.
+    pub asked: &'a Asked,
 }
 
 impl Store {
@@ -125,6 +131,9 @@ impl Store {
         let mut store = Self::in_memory(config, now_ns);
         store.journal = Some(journal);
         store.restore_all(replay.groups);
+        if replay.is_old {
+            store.rewrite()?;
+        }
         Ok(store)
     }
 
@@ -138,7 +147,7 @@ impl Store {
         let group = self.group(&grouping);
         let mut families: Vec<Stored> = Vec::with_capacity(restored.families.len());
         for (_, (numbers, shape, pushed_ns)) in restored.families {
-            let content = Content::new(shape, numbers.cells, numbers.natives, &grouping);
+            let content = Content::new(shape, numbers, &grouping);
             let content = Arc::new(content);
             families.push(Stored { content, pushed_ns });
         }
@@ -160,7 +169,7 @@ impl Store {
             families,
             pushed_ns: restored.pushed_ns,
             failed_ns: restored.failed_ns,
-            ttl_ms: restored.ttl_ms,
+            settings: restored.settings,
             body_bytes: 0,
         };
         self.show(&group, state);
@@ -206,7 +215,9 @@ impl Store {
             }
             let outcome = self.push_to(&group, &mut pushing, push);
             match &outcome {
-                Err(PushError::Inconsistent { .. }) => self.fail(&group, &mut pushing),
+                Err(PushError::Inconsistent { .. }) => {
+                    self.fail(&group, &mut pushing, push.asked);
+                }
                 Err(_) if !group.state().exists => self.remove(&group, &mut pushing),
                 _ => {}
             }
@@ -221,13 +232,12 @@ impl Store {
         push: Push<'_>,
     ) -> Result<(), PushError> {
         let memory = pushing.memory(push.format, push.body);
-        let incoming = decode::decode(
-            memory,
-            push.format,
-            push.body,
-            &group.grouping,
-            self.config.utf8_names,
-        )?;
+        let kept = push.asked.keep_timestamps;
+        let allowed = Allowed {
+            utf8_names: self.config.utf8_names,
+            timestamps: kept.unwrap_or(self.config.keep_timestamps),
+        };
+        let incoming = decode::decode(memory, push.format, push.body, &group.grouping, allowed)?;
         let state = group.state();
         let updates: Vec<Update> = incoming
             .into_iter()
@@ -243,8 +253,8 @@ impl Store {
             applied.map_err(|detail| PushError::Inconsistent { detail })?;
         }
         let pushed_ns = (self.now_ns)();
-        let ttl_ms = self.ttl_ms(group, push.ttl_ms);
-        let record = || record::push(&group.grouping, pushed_ns, push.replace, ttl_ms, &updates);
+        let settings = self.settings(group, push.asked);
+        let record = || record::push(&group.grouping, pushed_ns, push.replace, settings, &updates);
         if let Err(error) = self.append(pushing, !state.exists, record) {
             if is_change && !self.config.is_unchecked {
                 let back = Change {
@@ -264,24 +274,31 @@ impl Store {
                 families,
                 pushed_ns,
                 failed_ns: state.failed_ns,
-                ttl_ms,
+                settings,
                 body_bytes: push.body.len(),
             },
         );
         Ok(())
     }
 
-    /// Returns the lifetime of a group after a push.
-    fn ttl_ms(&self, group: &Group, asked_ms: Option<u64>) -> Option<u64> {
-        let ttls = &self.config.ttl_ms;
-        let of_job = group.grouping.get("job").and_then(|job| ttls.get(job));
-        let ttl_ms = asked_ms.or_else(|| of_job.or_else(|| ttls.get("")).copied());
-        ttl_ms.filter(|ttl_ms| *ttl_ms > 0)
+    /// Returns the settings of a group after a push.
+    fn settings(&self, group: &Group, asked: &Asked) -> Settings {
+        let job = group.grouping.get("job").unwrap_or_default();
+        let period_ms = |asked_ms: Option<u64>, flags: &HashMap<String, u64>| {
+            let flag = flags.get(job).or_else(|| flags.get(""));
+            asked_ms
+                .or(flag.copied())
+                .filter(|period_ms| *period_ms > 0)
+        };
+        Settings {
+            ttl_ms: period_ms(asked.ttl_ms, &self.config.ttl_ms),
+            interval_ms: period_ms(asked.interval_ms, &self.config.interval_ms),
+        }
     }
 
     fn show(&self, group: &Group, state: State) {
-        let before = group.state().ttl_ms.is_some();
-        match (before, state.ttl_ms.is_some()) {
+        let before = group.state().settings.ttl_ms.is_some();
+        match (before, state.settings.ttl_ms.is_some()) {
             (false, true) => self.mortal.fetch_add(1, Ordering::Relaxed),
             (true, false) => self.mortal.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
@@ -311,15 +328,23 @@ impl Store {
     }
 
     /// Records the time of an inconsistent push.
-    fn fail(&self, group: &Group, pushing: &mut Pushing) {
+    fn fail(&self, group: &Group, pushing: &mut Pushing, asked: &Asked) {
         let mut state = State::clone(&group.state());
-        let failed_ns = (self.now_ns)();
-        let record = || record::failure(&group.grouping, failed_ns);
-        if let Err(error) = self.append(pushing, !state.exists, record) {
+        let is_new = !std::mem::replace(&mut state.exists, true);
+        state.failed_ns = (self.now_ns)();
+        if is_new {
+            state.settings = self.settings(group, asked);
+        }
+        let record = || {
+            if is_new {
+                record::state(&group.grouping, &state)
+            } else {
+                record::failure(&group.grouping, state.failed_ns)
+            }
+        };
+        if let Err(error) = self.append(pushing, is_new, record) {
             tracing::error!(%error, "The time of a refused push could not be kept.");
         }
-        state.exists = true;
-        state.failed_ns = failed_ns;
         self.show(group, state);
     }
 
@@ -333,7 +358,7 @@ impl Store {
         {
             shard.remove(&group.grouping);
         }
-        if group.state().ttl_ms.is_some() {
+        if group.state().settings.ttl_ms.is_some() {
             self.mortal.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -387,12 +412,7 @@ impl Store {
             return;
         }
         let now_ns = (self.now_ns)();
-        let is_over = |state: &State| {
-            let age_ms = (now_ns - state.pushed_ns) / 1_000_000;
-            state
-                .ttl_ms
-                .is_some_and(|ttl_ms| age_ms >= i64::try_from(ttl_ms).unwrap_or(i64::MAX))
-        };
+        let is_over = |state: &State| state.is_over(now_ns);
         for group in self.groups() {
             if !is_over(&group.state()) {
                 continue;

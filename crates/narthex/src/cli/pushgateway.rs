@@ -34,7 +34,12 @@ flags! {
         utf8_names: bool = "push.enable-utf8-names";
         /// How long a group lives after its last push, or JOB=PERIOD for the groups of one job; may be repeated. Without
         /// it for ever.
-        ttls: Ttls = "push.ttl";
+        ttls: Periods = "push.ttl";
+        /// Longest time between the pushes to a group, or JOB=PERIOD for the groups of one job; may be repeated. A group
+        /// with one gets narthex_push_up, which is 0 once a push is late by half of it.
+        intervals: Periods = "push.interval";
+        /// Keep timestamps of samples, instead of refusing pushes with them.
+        keep_timestamps: bool = "push.keep-timestamps";
         /// Longest body of a push, compressed or not; longer ones are answered with 413.
         max_body: Bytes = "push.max-body-size", default("64MB");
         /// Memory of all bodies that are being read; what is more is answered with 503.
@@ -72,26 +77,26 @@ impl PushOptions {
     }
 }
 
-/// Lifetime of groups by job; the empty name holds the default.
+/// Periods in milliseconds by job; the empty name holds the default.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Ttls(pub(crate) HashMap<String, u64>);
+pub(crate) struct Periods(pub(crate) HashMap<String, u64>);
 
-impl Value for Ttls {
+impl Value for Periods {
     const KIND: Kind = Kind::Duration;
     const IS_REPEATABLE: bool = true;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         let text = String::parse(text)?;
         let (job, period) = text.rsplit_once('=').unwrap_or(("", &text));
-        let ttl = Duration::parse(OsStr::new(period))?;
-        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        Ok(Self([(job.to_owned(), ttl_ms)].into()))
+        let period = Duration::parse(OsStr::new(period))?;
+        let period_ms = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
+        Ok(Self([(job.to_owned(), period_ms)].into()))
     }
 
     fn collect(given: &[&OsStr]) -> Result<Self, String> {
         let one = given.iter().map(|text| Self::parse(text));
         let all: Result<Vec<Self>, String> = one.collect();
-        Ok(Self(all?.into_iter().flat_map(|ttl| ttl.0).collect()))
+        Ok(Self(all?.into_iter().flat_map(|period| period.0).collect()))
     }
 }
 

@@ -73,7 +73,9 @@ fn open(options: &PushOptions, registry: &Registry) -> Result<Arc<Store>, Server
         is_unchecked: options.is_unchecked,
         utf8_names: options.utf8_names,
         own: narthex_push::own_families(registry),
+        keep_timestamps: options.keep_timestamps,
         ttl_ms: options.ttls.0.clone(),
+        interval_ms: options.intervals.0.clone(),
     };
     let now_ns: NowNs = Arc::new(now_ns);
     let store = match &options.persistence_file {

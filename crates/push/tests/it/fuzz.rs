@@ -22,7 +22,8 @@ fn mutated_paths() {
 #[test]
 fn mutated_bodies() {
     let messages = b"\x1e\x0a\x01m\x12\x01h\x18\x01\"\x14\x0a\x06\x0a\x01a\x12\x01b\x12\x09\x09\0\0\0\0\0\0\xf0?";
-    let corpus: [&[u8]; 4] = [
+    let corpus: [&[u8]; 5] = [
+        b"# TYPE c counter\nc_total 1 1.5\nc_created 1\n# TYPE g gaugehistogram\ng_bucket{le=\"1\"} 1\ng_gcount 1\ng_gsum 1\n# EOF\n",
         b"# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_count 2\nh_sum 3\n",
         b"# HELP s Help.\n# TYPE s summary\ns{quantile=\"0.5\"} NaN\ns_sum 3\nm{a=\"b\",instance=\"x\"} 1e3\n",
         b"m{\"k\":1} 1\nm 1 2\n",

@@ -33,6 +33,8 @@ fn a_journal_of_version_1_is_read() {
     let rig = opened(&dir, "push_small.journal");
     assert_eq!(shown(&rig.samples()), small());
     assert!(!dir.join("p.journal.damaged").exists());
+    // An older program must not read what is appended from here on.
+    assert_eq!(fs::read(dir.join("p.journal")).unwrap()[8], 2);
     // A push of known series, and a restart.
     rig.put("/metrics/job/plain", "m{x=\"1\"} 100\n");
     drop(rig);

@@ -10,6 +10,7 @@ mod groups;
 mod journal;
 mod limits;
 mod rig;
+mod settings;
 
 use narthex_testkit::alloc::Counting;
 

@@ -101,7 +101,7 @@ impl Rig {
         let text = page.text();
         let lines = text
             .lines()
-            .filter(|line| !line.starts_with('#') && !line.starts_with("push_"));
+            .filter(|line| !line.starts_with('#') && !line.contains("push_"));
         let pairs = lines.map(|line| line.rsplit_once(' ').unwrap());
         pairs
             .map(|(series, value)| (series.to_owned(), value.to_owned()))

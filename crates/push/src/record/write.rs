@@ -1,0 +1,196 @@
+//! Writes records, in the form of version 2.
+
+use super::{DELETION, FAILURE, NUMBERS, PUSH, SAME, STATE, TYPES, WHOLE};
+use crate::{
+    family::{Numbers, Part, Shape},
+    group::Update,
+    grouping::Grouping,
+    state::{Settings, State, Stored},
+};
+use narthex_model::{Histogram, MetricType, histogram::ResetHint};
+
+/// Encodes a push.
+pub(crate) fn push(
+    grouping: &Grouping,
+    pushed_ns: i64,
+    replace: bool,
+    settings: Settings,
+    updates: &[Update],
+) -> Vec<u8> {
+    let cells: usize = updates
+        .iter()
+        .map(|update| update.content().numbers.cells.len())
+        .sum();
+    let mut out = Vec::with_capacity(64 + updates.len() * 40 + cells * 8);
+    out.push(PUSH);
+    put_grouping(&mut out, grouping);
+    out.extend_from_slice(&pushed_ns.to_le_bytes());
+    out.push(u8::from(replace));
+    put_settings(&mut out, settings);
+    put(&mut out, updates.len() as u64);
+    for update in updates {
+        let content = update.content();
+        put_text(&mut out, &content.shape.name);
+        match update {
+            Update::Same(_) => out.push(SAME),
+            Update::Numbers(_) => {
+                out.push(NUMBERS);
+                put_numbers(&mut out, &content.numbers);
+            }
+            Update::Whole(_) => {
+                out.push(WHOLE);
+                put_shape(&mut out, &content.shape);
+                put_numbers(&mut out, &content.numbers);
+            }
+        }
+    }
+    out
+}
+
+/// Encodes a whole group.
+pub(crate) fn state(grouping: &Grouping, state: &State) -> Vec<u8> {
+    let mut out = vec![STATE];
+    put_grouping(&mut out, grouping);
+    out.extend_from_slice(&state.pushed_ns.to_le_bytes());
+    out.extend_from_slice(&state.failed_ns.to_le_bytes());
+    put_settings(&mut out, state.settings);
+    put(&mut out, state.families.len() as u64);
+    for Stored { content, pushed_ns } in &state.families {
+        put_text(&mut out, &content.shape.name);
+        out.extend_from_slice(&pushed_ns.to_le_bytes());
+        put_shape(&mut out, &content.shape);
+        put_numbers(&mut out, &content.numbers);
+    }
+    out
+}
+
+/// Encodes a refused push.
+pub(crate) fn failure(grouping: &Grouping, failed_ns: i64) -> Vec<u8> {
+    let mut out = vec![FAILURE];
+    put_grouping(&mut out, grouping);
+    out.extend_from_slice(&failed_ns.to_le_bytes());
+    out
+}
+
+/// Encodes the end of a group.
+pub(crate) fn deletion(grouping: &Grouping) -> Vec<u8> {
+    let mut out = vec![DELETION];
+    put_grouping(&mut out, grouping);
+    out
+}
+
+fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn put_double(out: &mut Vec<u8>, value: f64) {
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
+}
+
+fn put_settings(out: &mut Vec<u8>, settings: Settings) {
+    for period_ms in [settings.ttl_ms, settings.interval_ms] {
+        put(
+            out,
+            period_ms.map_or(0, |period_ms| period_ms.saturating_add(1)),
+        );
+    }
+}
+
+fn put_grouping(out: &mut Vec<u8>, grouping: &Grouping) {
+    put(out, grouping.labels().len() as u64);
+    for (name, value) in grouping.labels() {
+        put_text(out, name);
+        put_text(out, value);
+    }
+}
+
+fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
+    out.push(type_number(shape.metric_type));
+    put_text(out, &shape.help);
+    put(out, shape.metrics.len() as u64);
+    for (metric, range) in shape.metrics() {
+        put(out, metric.labels.len() as u64);
+        for label in &metric.labels {
+            put_text(out, label.name());
+            put_text(out, label.value());
+        }
+        put(out, range.len() as u64);
+        for part in &shape.parts[range] {
+            match part {
+                Part::Value => out.push(0),
+                Part::Point(bound) => {
+                    out.push(1);
+                    put_double(out, *bound);
+                }
+                Part::Sum => out.push(2),
+                Part::Count => out.push(3),
+                Part::Native => out.push(4),
+            }
+        }
+    }
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &Numbers) {
+    put(out, numbers.cells.len() as u64);
+    for value in &numbers.cells {
+        put_double(out, *value);
+    }
+    put(out, numbers.times_ms.len() as u64);
+    for time_ms in &numbers.times_ms {
+        out.extend_from_slice(&time_ms.to_le_bytes());
+    }
+    put(out, numbers.natives.len() as u64);
+    for native in &numbers.natives {
+        put_native(out, native);
+    }
+}
+
+fn put_native(out: &mut Vec<u8>, native: &Histogram) {
+    out.extend_from_slice(&native.histogram_schema.to_le_bytes());
+    let hint = match native.reset_hint {
+        ResetHint::Unknown => 0,
+        ResetHint::Reset => 1,
+        ResetHint::NotReset => 2,
+        ResetHint::Gauge => 3,
+    };
+    out.push(hint | u8::from(native.integer_counts) << 7);
+    for value in [
+        native.zero_threshold,
+        native.zero_count,
+        native.count,
+        native.sum,
+    ] {
+        put_double(out, value);
+    }
+    for spans in [&native.positive_spans, &native.negative_spans] {
+        put(out, spans.len() as u64);
+        for span in spans {
+            out.extend_from_slice(&span.offset.to_le_bytes());
+            out.extend_from_slice(&span.length.to_le_bytes());
+        }
+    }
+    for values in [
+        &native.positive_buckets,
+        &native.negative_buckets,
+        &native.custom_values,
+    ] {
+        put(out, values.len() as u64);
+        for value in values {
+            put_double(out, *value);
+        }
+    }
+}
+
+fn type_number(metric_type: MetricType) -> u8 {
+    let at = TYPES.iter().position(|known| *known == metric_type);
+    at.expect("every type is listed") as u8
+}
