@@ -31,6 +31,7 @@
 pub mod alloc;
 mod alone;
 pub mod corpora;
+pub mod exposition;
 pub mod fleet;
 mod fs;
 pub mod fuzz;
@@ -40,6 +41,7 @@ pub mod process;
 pub mod remote_write;
 pub mod rng;
 mod tool;
+pub mod ttar;
 
 #[cfg(test)]
 #[global_allocator]

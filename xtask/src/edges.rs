@@ -140,6 +140,7 @@ pub(crate) const ONLY: &[Only] = &[
             "narthex-discovery",
             "narthex-scrape",
             "narthex-push",
+            "narthex-host",
             "narthex-remote",
             "narthex",
             "narthex-bench",

@@ -108,15 +108,14 @@ impl BackgroundHandle {
         }
     }
 
+    /// Makes the next run read slowly changing facts again.
+    pub(crate) fn request_refresh(&mut self) {
+        self.refresh = true;
+    }
+
     /// Returns the task that the pool should run in this round. First copies the values of a run that ended between
     /// rounds.
-    pub(crate) fn begin(
-        &mut self,
-        round: u64,
-        refresh: bool,
-        out: &mut Sink,
-    ) -> Option<&Arc<Task<Background>>> {
-        self.refresh |= refresh;
+    pub(crate) fn begin(&mut self, round: u64, out: &mut Sink) -> Option<&Arc<Task<Background>>> {
         self.was_asked = false;
         if self.task.waiting().is_some() || (self.is_empty && !self.refresh) {
             return None;

@@ -156,8 +156,8 @@ impl FilterConfig {
         let include = given(&self.include);
         if include.is_some() && given(&self.exclude).is_some() {
             return Err(HostError::Exclusive {
-                include: flags.include,
-                exclude: flags.exclude,
+                flag: flags.include,
+                other: flags.exclude,
             });
         }
         let exclude = match (&self.exclude, &include) {

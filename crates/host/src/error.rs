@@ -18,12 +18,12 @@ pub enum HostError {
         /// The regex compiler's error.
         source: Box<regex::Error>,
     },
-    /// Include and exclude are both given for one filter.
+    /// Two flags are given of which only one may be.
     Exclusive {
-        /// Flag of the include pattern.
-        include: &'static str,
-        /// Flag of the exclude pattern.
-        exclude: &'static str,
+        /// One flag.
+        flag: &'static str,
+        /// The other flag.
+        other: &'static str,
     },
     /// A file of procfs or sysfs can't be opened or read.
     Read {
@@ -126,8 +126,8 @@ impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern { flag, .. } => write!(f, "--{flag} is not a valid regular expression"),
-            Self::Exclusive { include, exclude } => {
-                write!(f, "--{include} and --{exclude} are mutually exclusive")
+            Self::Exclusive { flag, other } => {
+                write!(f, "--{flag} and --{other} are mutually exclusive")
             }
             Self::Read { path, .. } => write!(f, "can't read {}", path.display()),
             Self::TooLarge { path, limit_bytes } => {
@@ -184,8 +184,8 @@ mod tests {
                 source: Box::new(pattern),
             },
             HostError::Exclusive {
-                include: "a",
-                exclude: "b",
+                flag: "a",
+                other: "b",
             },
             HostError::Read {
                 path: path(),

@@ -1,6 +1,6 @@
 //! node_exporter's flags of host collection, each with its place in the configuration.
 //!
-//! Invariant: every name, default and help is node_exporter's; every flag changes the configuration, but those without
+//! Invariant: every name and default is node_exporter's; every flag changes the configuration, but those without
 //! effect.
 
 use crate::config::{self, HostConfig, NetdevSource};
@@ -11,6 +11,34 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 const DISABLE_DEFAULTS: &str = "collector.disable-defaults";
+
+/// Former names of flags, each with its successor.
+pub const DEPRECATED: &[(&str, &str)] = &[
+    (
+        "collector.diskstats.ignored-devices",
+        "collector.diskstats.device-exclude",
+    ),
+    (
+        "collector.filesystem.ignored-fs-types",
+        "collector.filesystem.fs-types-exclude",
+    ),
+    (
+        "collector.filesystem.ignored-mount-points",
+        "collector.filesystem.mount-points-exclude",
+    ),
+    (
+        "collector.netdev.device-blacklist",
+        "collector.netdev.device-exclude",
+    ),
+    (
+        "collector.netdev.device-whitelist",
+        "collector.netdev.device-include",
+    ),
+    (
+        "collector.netdev.ignored-devices",
+        "collector.netdev.device-exclude",
+    ),
+];
 
 /// Declares the flags: `(PLACE): TYPE = NAME, METHODS OF FLAG => CONVERSION;`. An empty place is left to the caller.
 macro_rules! host_flags {
@@ -53,13 +81,13 @@ host_flags! {
     (arp.proc_net_arp): bool = "collector.arp.netlink", default("true") => |on: bool| !on;
     /// Expose expensive priority stats.
     (bcache_priority): bool = "collector.bcache.priorityStats";
-    /// Enables metric node_cpu_guest_seconds_total
+    /// Enables metric node_cpu_guest_seconds_total.
     (cpu.guest): bool = "collector.cpu.guest", default("true");
-    /// Enables metric cpu_info
+    /// Enables metric cpu_info.
     (cpu.info): bool = "collector.cpu.info";
-    /// Filter the `bugs` field in cpuInfo with a value that must be a regular expression
+    /// Filter the `bugs` field in cpuInfo with a value that must be a regular expression.
     (cpu.info_bugs_include): String = "collector.cpu.info.bugs-include";
-    /// Filter the `flags` field in cpuInfo with a value that must be a regular expression
+    /// Filter the `flags` field in cpuInfo with a value that must be a regular expression.
     (cpu.info_flags_include): String = "collector.cpu.info.flags-include";
     /// Set all collectors to disabled by default.
     (): bool = "collector.disable-defaults";
@@ -68,20 +96,26 @@ host_flags! {
         default(config::DISKSTATS_DEVICE.default_exclude);
     /// Regexp of diskstats devices to include (mutually exclusive to device-exclude).
     (diskstats.include): String = "collector.diskstats.device-include";
-    /// Regexp of filesystem types to exclude for filesystem collector. (mutually exclusive to fs-types-include)
+    /// Former name of collector.diskstats.device-exclude.
+    (diskstats.exclude): String = "collector.diskstats.ignored-devices", hidden();
+    /// Regexp of filesystem types to exclude for filesystem collector (mutually exclusive to fs-types-include).
     (filesystem.fs_types.exclude): String = "collector.filesystem.fs-types-exclude",
         default(config::FS_TYPES.default_exclude);
-    /// Regexp of filesystem types to exclude for filesystem collector. (mutually exclusive to fs-types-exclude)
+    /// Regexp of filesystem types to include for filesystem collector (mutually exclusive to fs-types-exclude).
     (filesystem.fs_types.include): String = "collector.filesystem.fs-types-include";
-    /// Regexp of mount points to exclude for filesystem collector. (mutually exclusive to mount-points-include)
+    /// Former name of collector.filesystem.fs-types-exclude.
+    (filesystem.fs_types.exclude): String = "collector.filesystem.ignored-fs-types", hidden();
+    /// Former name of collector.filesystem.mount-points-exclude.
+    (filesystem.mount_points.exclude): String = "collector.filesystem.ignored-mount-points", hidden();
+    /// Regexp of mount points to exclude for filesystem collector (mutually exclusive to mount-points-include).
     (filesystem.mount_points.exclude): String = "collector.filesystem.mount-points-exclude",
         default(config::MOUNT_POINTS.default_exclude);
-    /// Regexp of mount points to include for filesystem collector. (mutually exclusive to mount-points-exclude)
+    /// Regexp of mount points to include for filesystem collector (mutually exclusive to mount-points-exclude).
     (filesystem.mount_points.include): String = "collector.filesystem.mount-points-include";
-    /// how long to wait for a mount to respond before marking it as stale
+    /// How long to wait for a mount to respond before marking it as stale.
     (filesystem.mount_timeout_ms): GoDuration = "collector.filesystem.mount-timeout",
         default("5s"), hidden() => milliseconds;
-    /// how many stat calls to process simultaneously
+    /// How many stat calls to process simultaneously.
     (filesystem.stat_workers): usize = "collector.filesystem.stat-workers", default("4"), hidden();
     /// Regexp of hwmon chip to exclude (mutually exclusive to device-include).
     (hwmon_chips.exclude): String = "collector.hwmon.chip-exclude";
@@ -106,15 +140,21 @@ host_flags! {
     (): bool = "collector.netclass.netlink", no_effect("netlink is used where it can be");
     /// Expose the statistics for each network device, replacing netdev collector.
     (): bool = "collector.netclass_rtnl.with-stats", no_effect("netlink is used where it can be");
-    /// Collect address-info for every device
+    /// Collect address-info for every device.
     (netdev.address_info): bool = "collector.netdev.address-info";
+    /// Former name of collector.netdev.device-exclude.
+    (netdev.device.exclude): String = "collector.netdev.device-blacklist", hidden();
     /// Regexp of net devices to exclude (mutually exclusive to device-include).
     (netdev.device.exclude): String = "collector.netdev.device-exclude";
     /// Regexp of net devices to include (mutually exclusive to device-exclude).
     (netdev.device.include): String = "collector.netdev.device-include";
-    /// Use (incompatible) metric names that provide more detailed stats on Linux
+    /// Former name of collector.netdev.device-include.
+    (netdev.device.include): String = "collector.netdev.device-whitelist", hidden();
+    /// Use (incompatible) metric names that provide more detailed stats on Linux.
     (netdev.detailed): bool = "collector.netdev.enable-detailed-metrics";
-    /// Add ifAlias label
+    /// Former name of collector.netdev.device-exclude.
+    (netdev.device.exclude): String = "collector.netdev.ignored-devices", hidden();
+    /// Add ifAlias label.
     (netdev.label_ifalias): bool = "collector.netdev.label-ifalias";
     /// Use netlink to gather stats instead of /proc/net/dev.
     (netdev.source): bool = "collector.netdev.netlink", default("true") => netdev_source;
@@ -122,13 +162,13 @@ host_flags! {
     (netstat_fields): String = "collector.netstat.fields", default(config::NETSTAT_FIELDS);
     /// Regexp of power supplies to ignore for powersupplyclass collector.
     (powersupply_ignored): String = "collector.powersupply.ignored-supplies", default("^$");
-    /// Enables service unit metric unit_start_time_seconds
+    /// One family with a label for the zone instead of one for each zone.
     (rapl_zone_label): bool = "collector.rapl.enable-zone-label";
-    /// Export softirq calls per vector
+    /// Export softirq calls per vector.
     (stat_softirq): bool = "collector.stat.softirq";
     /// Regexp of devices to ignore for tapestats.
     (tapestats_ignored): String = "collector.tapestats.ignored-devices", default("^$");
-    /// Directory to read text files with metrics from, supports glob matching. (repeatable)
+    /// Directory to read text files with metrics from, supports glob matching (repeatable).
     (): Vec<String> = "collector.textfile.directory", directory();
     /// Regexp of fields to return for vmstat collector.
     (vmstat_fields): String = "collector.vmstat.fields", default(config::VMSTAT_FIELDS);
@@ -147,8 +187,16 @@ impl HostConfig {
     ///
     /// # Errors
     ///
-    /// `Flag` for a value the flag does not take.
+    /// `Flag` for a value the flag does not take, `Exclusive` for a flag that is given by its former name too.
     pub fn set_flags(&mut self, values: &Values) -> Result<(), HostError> {
+        for (former, successor) in DEPRECATED {
+            if values.is_given(former) && values.is_given(successor) {
+                return Err(HostError::Exclusive {
+                    flag: former,
+                    other: successor,
+                });
+            }
+        }
         // Collectors that are named count, wherever they stand.
         let (defaults, others): (Vec<_>, Vec<_>) = values
             .given()
@@ -182,8 +230,9 @@ impl HostConfig {
                     self.collectors = CollectorSet::none();
                 }
             }),
+            // The default of node_exporter, no directory, may be given explicitly.
             ("collector.textfile.directory", _) => String::parse(value.as_ref())
-                .map(|directory| self.textfile_directories.push(directory)),
+                .map(|directory| self.textfile_directories.extend(some(directory))),
             _ => assign(self, name, value.as_ref()),
         };
         set.map_err(|problem| HostError::Flag {
@@ -191,6 +240,10 @@ impl HostConfig {
             problem,
         })
     }
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn netdev_source(netlink: bool) -> NetdevSource {
@@ -269,6 +322,29 @@ mod tests {
         assert_eq!(config.collectors, only);
         assert_eq!(config.procfs.to_str(), Some("/x"));
         assert_eq!(config.textfile_directories, ["a", "b"]);
+    }
+
+    #[test]
+    fn former_names_are_taken_but_not_beside_their_successors() {
+        let parsed = |line: &[&str]| {
+            let line: Vec<_> = line.iter().map(Into::into).collect();
+            let tables = [CollectorKind::FLAGS, FLAGS];
+            let values = Values::parse(&tables, &line, Surroundings::process()).expect("flags");
+            let mut config = HostConfig::default();
+            config.set_flags(&values).map(|()| config)
+        };
+        for (former, successor) in DEPRECATED {
+            let by_former = parsed(&[&format!("--{former}=x")]).expect(former);
+            let by_successor = parsed(&[&format!("--{successor}=x")]).expect(successor);
+            assert_eq!(format!("{by_former:?}"), format!("{by_successor:?}"));
+            let both = parsed(&[&format!("--{successor}=x"), &format!("--{former}=x")]);
+            assert_eq!(
+                both.expect_err(former).to_string(),
+                format!("--{former} and --{successor} are mutually exclusive")
+            );
+        }
+        let none = parsed(&["--collector.textfile.directory="]).expect("no directory");
+        assert_eq!(none.textfile_directories, [""; 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! which is configured like it (see [`FLAGS`]) and returns one [`Frame`] per round. Families, types, helps, labels and
 //! values are node_exporter's.
 //!
-//! What it is not: an exporter. It has no text format and no HTTP; the caller writes, stores or sends the frame.
+//! An [`Exporter`] answers scrapes of such a source over HTTP, as node_exporter does.
 //!
 //! How it stays cheap: devices, mounts and CPUs are identified, filtered and labelled when they appear. A round without
 //! such changes is a handful of `pread`s into one buffer, one netlink dump of binary counters, and numbers written in
@@ -28,6 +28,7 @@ mod background;
 mod collector;
 mod config;
 mod error;
+mod exporter;
 mod filter;
 mod flags;
 #[doc(hidden)]
@@ -57,7 +58,8 @@ pub use config::{
     NetdevConfig, NetdevSource,
 };
 pub use error::{HostError, ParseError};
-pub use flags::FLAGS;
+pub use exporter::{Exporter, ExporterConfig, OwnMetrics, register_metrics};
+pub use flags::{DEPRECATED, FLAGS};
 pub use kind::{CollectorKind, CollectorSet};
 pub use source::HostSource;
 #[doc(hidden)]

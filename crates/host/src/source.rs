@@ -10,7 +10,7 @@ use crate::background::{Background, BackgroundHandle};
 use crate::collector::{self, Collector, Ctx};
 use crate::config::{BuildInfo, HostConfig};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
+use crate::kind::{CollectorKind, CollectorSet};
 use crate::open_file::ReadBuf;
 use crate::pool::{Pool, Until};
 use crate::sink::{Desc, Sink, Slot};
@@ -36,6 +36,8 @@ pub struct HostSource {
 struct Running {
     collector: Box<dyn Collector>,
     own: OwnSeries,
+    /// Whether its next round reads slowly changing facts again.
+    refresh: bool,
     prepared: Duration,
     error: Option<HostError>,
 }
@@ -95,6 +97,7 @@ impl HostSource {
                 collectors.push(Running {
                     collector,
                     own,
+                    refresh: true,
                     prepared: Duration::ZERO,
                     error: None,
                 });
@@ -123,30 +126,49 @@ impl HostSource {
     /// returns the cause from [`error`](Self::error). File systems and devices that don't answer cost at most the
     /// configured waits, once.
     pub fn collect(&mut self, now_ms: i64) -> &Frame {
+        self.collect_only(now_ms, CollectorSet::all())
+    }
+
+    /// As [`collect`](Self::collect), with only those of the collectors that are in `only`. Series of the others are
+    /// absent from this frame.
+    pub fn collect_only(&mut self, now_ms: i64, only: CollectorSet) -> &Frame {
         self.round += 1;
-        let refresh = self.refresh_due(now_ms);
+        if self.refresh_due(now_ms) {
+            self.collectors.iter_mut().for_each(|r| r.refresh = true);
+            let handles = self.in_background.iter_mut().map(|r| &mut r.handle);
+            handles.for_each(BackgroundHandle::request_refresh);
+        }
         self.sink.begin();
         // Each collector's end is the next one's start: one clock read instead of two.
         let mut clock = Instant::now();
         let deadline = clock + self.wait;
-        let pool_error = self.ask_background(refresh).err();
+        let pool_error = self.ask_background(only).err();
         let mut ctx = Ctx {
             buf: &mut self.buf,
             round: self.round,
-            refresh,
+            refresh: false,
         };
-        for running in &mut self.collectors {
+        let wanted = |running: &&mut Running| only.contains(running.own.kind);
+        for running in self.collectors.iter_mut().filter(wanted) {
             clock = running.prepare(clock, &mut ctx, &mut self.sink);
         }
-        for running in &mut self.collectors {
+        for running in self.collectors.iter_mut().filter(wanted) {
             clock = running.collect(clock, &mut ctx, &mut self.sink);
         }
-        self.end_background(deadline, pool_error);
+        self.end_background(only, deadline, pool_error);
         let build_info = *self
             .build_info
             .get_or_insert_with(|| build_info(&self.build, &mut self.sink));
         self.sink.set(build_info, 1.0);
         self.sink.finish(now_ms)
+    }
+
+    /// Returns its collectors.
+    pub fn collectors(&self) -> CollectorSet {
+        let here = self.collectors.iter().map(|r| r.own.kind);
+        let beside = self.in_background.iter().map(|r| r.own.kind);
+        here.chain(beside)
+            .fold(CollectorSet::none(), CollectorSet::with)
     }
 
     /// Returns the last round's frame; before the first round, an empty one.
@@ -159,16 +181,24 @@ impl HostSource {
         self.sink.schema()
     }
 
-    /// Returns why `kind` failed in the last round, or `None` if it did not.
+    /// Returns why `kind` failed in its last round, or `None` if it did not.
     pub fn error(&self, kind: CollectorKind) -> Option<&HostError> {
+        let mut errors = self.errors();
+        errors
+            .find(|(other, _)| *other == kind)
+            .map(|(_, error)| error)
+    }
+
+    /// Lists the collectors that failed in their last round, in no particular order.
+    pub fn errors(&self) -> impl Iterator<Item = (CollectorKind, &HostError)> {
         let here = self.collectors.iter().map(|r| (r.own.kind, &r.error));
         let beside = self.in_background.iter().map(|r| (r.own.kind, &r.error));
-        let mut all = here.chain(beside);
-        all.find(|(other, _)| *other == kind)?.1.as_ref()
+        here.chain(beside)
+            .filter_map(|(kind, error)| Some((kind, error.as_ref()?)))
     }
 
     /// Starts the collectors on the pool's thread.
-    fn ask_background(&mut self, refresh: bool) -> Result<(), HostError> {
+    fn ask_background(&mut self, only: CollectorSet) -> Result<(), HostError> {
         let Self {
             in_background,
             pool,
@@ -176,22 +206,33 @@ impl HostSource {
             round,
             ..
         } = self;
-        let asked = in_background.iter_mut().filter_map(|running| {
+        let wanted = in_background
+            .iter_mut()
+            .filter(|running| only.contains(running.own.kind));
+        let asked = wanted.filter_map(|running| {
             sink.set_owner(running.own.kind as u8);
-            running.handle.begin(*round, refresh, sink)
+            running.handle.begin(*round, sink)
         });
         pool.ask(asked)
     }
 
     /// Waits for the collectors on the pool's thread, and copies their values.
-    fn end_background(&mut self, deadline: Instant, mut pool_error: Option<HostError>) {
-        let tasks = self
-            .in_background
-            .iter()
-            .map(|running| running.handle.task());
+    fn end_background(
+        &mut self,
+        only: CollectorSet,
+        deadline: Instant,
+        mut pool_error: Option<HostError>,
+    ) {
+        let wanted = |running: &InBackground| only.contains(running.own.kind);
+        let tasks = self.in_background.iter().filter(|running| wanted(running));
+        let tasks = tasks.map(|running| running.handle.task());
         let waited = self.pool.wait(tasks, Until(deadline));
         pool_error = pool_error.or(waited.err());
-        for running in &mut self.in_background {
+        for running in self
+            .in_background
+            .iter_mut()
+            .filter(|running| wanted(running))
+        {
             let kind = running.own.kind;
             self.sink.set_owner(kind as u8);
             let mut took = Duration::ZERO;
@@ -223,6 +264,7 @@ impl HostSource {
 impl Running {
     fn prepare(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
         self.prepared = Duration::ZERO;
+        ctx.refresh = self.refresh;
         // Missing data is looked for at a refresh: modules are rarely loaded.
         if !ctx.refresh && self.error.as_ref().is_some_and(HostError::is_no_data) {
             return start;
@@ -240,6 +282,7 @@ impl Running {
 
     fn collect(&mut self, start: Instant, ctx: &mut Ctx<'_>, out: &mut Sink) -> Instant {
         let kind = self.own.kind;
+        ctx.refresh = std::mem::take(&mut self.refresh);
         out.set_owner(kind as u8);
         if self.error.is_none() {
             self.error = self.collector.collect(ctx, out).err();

@@ -42,6 +42,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string(), 1),
         },
+        Ok(cli::Invocation::NodeExporter(options)) => match role::node_exporter::run(*options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string(), 1),
+        },
         Ok(cli::Invocation::CheckConfig(check)) => {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_config::run(&check, &mut out, &mut error))

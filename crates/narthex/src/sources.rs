@@ -69,16 +69,25 @@ impl OwnPage {
     pub(crate) fn render(&self, accept: &str) -> (Option<String>, Vec<u8>) {
         let style = Negotiated::from_accept(accept);
         let mut page = Vec::new();
-        if style.format != Format::Text {
-            // After a panic, parser and writers may disagree about the columns.
-            let renew = |_: &Rendered| Rendered::new(self.registry);
-            let mut rendered = self.rendered.lock_or_renew(renew);
-            if rendered.write(style, &mut page).is_ok() {
-                return (Some(style.content_type()), page);
-            }
+        if style.format != Format::Text && self.append(style, &mut page) {
+            Writer::end(style, &mut page);
+            return (Some(style.content_type()), page);
         }
         self.registry.encode_text(&mut page);
         (None, page)
+    }
+
+    /// Appends the metrics in a format, without its end. Returns `false`, having appended nothing, if they can't be
+    /// rendered in it.
+    pub(crate) fn append(&self, style: Negotiated, page: &mut Vec<u8>) -> bool {
+        if style.format == Format::Text {
+            self.registry.encode_text(page);
+            return true;
+        }
+        // After a panic, parser and writers may disagree about the columns.
+        let renew = |_: &Rendered| Rendered::new(self.registry);
+        let mut rendered = self.rendered.lock_or_renew(renew);
+        rendered.write(style, page).is_ok()
     }
 }
 
@@ -101,7 +110,6 @@ impl Rendered {
         if let Some((_, writer)) = self.writers.get_mut(at) {
             writer.write(frame, page);
         }
-        Writer::end(style, page);
         Ok(())
     }
 }

@@ -77,10 +77,10 @@ impl Rig {
     fn round(&mut self, waits: bool, refresh: bool, max_age: Duration) -> Result<Vec<f64>, String> {
         self.round += 1;
         self.out.begin();
-        let asked = self
-            .handle
-            .begin(self.round, refresh, &mut self.out)
-            .cloned();
+        if refresh {
+            self.handle.request_refresh();
+        }
+        let asked = self.handle.begin(self.round, &mut self.out).cloned();
         self.pool.ask(asked.iter()).expect("threads start");
         let patience = if waits { LONG } else { Duration::ZERO };
         let tasks = [self.handle.task().clone()];

@@ -1,8 +1,7 @@
-//! Tests of the whole source: fixture trees, the real host, comparison with node_exporter.
+//! Tests of the whole source: fixture trees and the real host.
 
 mod cpu;
 mod devices;
-mod differential;
 mod filesystem;
 mod filters;
 mod fuzz;

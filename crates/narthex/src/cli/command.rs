@@ -4,6 +4,7 @@
 
 use super::{
     check::{self, ConfigFlags, DiscoveryFlags, MetricsFlags, ServerFlags, WebConfigFlags},
+    node_exporter::{NodeExporterOptions, WebFlags},
     pushgateway::PushOptions,
     server::ServerOptions,
 };
@@ -11,6 +12,7 @@ use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
+use narthex_host::CollectorKind;
 use std::{ffi::OsString, path::PathBuf};
 
 /// What a command line asks for.
@@ -18,6 +20,7 @@ use std::{ffi::OsString, path::PathBuf};
 pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
     Pushgateway(Box<PushOptions>),
+    NodeExporter(Box<NodeExporterOptions>),
     CheckConfig(CheckConfig),
     CheckDiscovery(CheckDiscovery),
     CheckServer(CheckServer),
@@ -49,6 +52,17 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
                 Ok(Invocation::Pushgateway(Box::new(PushOptions::read(
                     values,
                 )?)))
+            },
+        },
+        Command {
+            name: "node-exporter",
+            called_as: &["node_exporter", "prometheus-node-exporter"],
+            about: "Serves metrics of this host; takes node_exporter's flags.",
+            flags: &[WebFlags::FLAGS, narthex_host::FLAGS, CollectorKind::FLAGS],
+            read: |values| {
+                Ok(Invocation::NodeExporter(Box::new(
+                    NodeExporterOptions::read(values)?,
+                )))
             },
         },
         Command {

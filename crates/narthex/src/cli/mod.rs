@@ -2,11 +2,13 @@
 
 mod check;
 mod command;
+mod node_exporter;
 mod pushgateway;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use command::{Invocation, dispatch};
+pub(crate) use node_exporter::NodeExporterOptions;
 pub(crate) use pushgateway::PushOptions;
 pub(crate) use server::ServerOptions;

@@ -30,6 +30,7 @@ mod known;
 mod memory;
 #[path = "../../../expfmt/tests/it/messages.rs"]
 mod messages;
+mod node_exporter;
 mod output;
 mod pair;
 mod peers;

@@ -1,26 +1,22 @@
-//! Comparison with node_exporter on this machine, at the same time and with the same filters.
+//! The default collectors of both on this machine, at the same time and with the same flags.
 //!
-//! Debian's is 1.5; `NARTHEX_NODE_EXPORTER` names another program. Differences between 1.5 and 1.12 or later are listed
-//! here and allowed only with a 1.5.
+//! Differences between 1.5 and 1.12 or later are listed here and allowed only with a 1.5.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
-
-use narthex_host::{CollectorKind, CollectorSet, FilterConfig, HostConfig, HostSource};
-use narthex_testkit::process::Spawn;
-use narthex_testkit::{http, tool};
-
-use crate::support::{Families, PATIENT_MS, Samples, families, parse_text, samples};
+use super::{is_1_5, ours, real};
+use narthex_testkit::{
+    exposition::{Families, Samples, parse_text},
+    http,
+};
 
 /// Differences of 1.12 from 1.5, each with its reason.
 mod known {
     /// 1.12 adds the labels `rotational` and `adminstate`.
     pub(super) const LABELS: [&str; 2] = ["node_disk_info", "node_network_info"];
     /// Added since 1.5.
-    pub(super) const ADDED: [&str; 8] = [
+    pub(super) const ADDED: [&str; 9] = [
         "node_filesystem_mount_info",
         "node_filesystem_purgeable_bytes",
+        "node_kernel_hung_tasks_total",
         "node_netstat_TcpExt_TCPOFOQueue",
         "node_netstat_TcpExt_TCPRcvQDrop",
         "node_softnet_backlog_len",
@@ -71,59 +67,18 @@ const MOVING: [&str; 17] = [
     "node_udp_queues",
 ];
 
-/// Set for both sides, because Debian's build has defaults of its own.
-const DISKS: &str = r"^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$";
-const MOUNTS: &str = "^/(dev|proc|sys)($|/)";
-const TYPES: &str = "^(proc|sysfs|cgroup2?|devpts|devtmpfs|overlay|squashfs)$";
-const LINKS: &str = "^ifb";
-
-fn config(collectors: CollectorSet) -> HostConfig {
-    let exclude = |pattern: &str| FilterConfig {
-        include: None,
-        exclude: Some(pattern.into()),
-    };
-    let mut config = HostConfig {
-        diskstats: exclude(DISKS),
-        collectors,
-        wait_ms: PATIENT_MS,
-        ..HostConfig::default()
-    };
-    config.filesystem.mount_points = exclude(MOUNTS);
-    config.filesystem.fs_types = exclude(TYPES);
-    config.netdev.device = exclude(LINKS);
-    config
-}
-
-/// Returns the collectors that the program has, according to its help.
-fn known_to(program: &Path) -> CollectorSet {
-    let help = Command::new(program).arg("--help").output();
-    let help = help.expect("it runs");
-    let help = String::from_utf8_lossy(&[help.stdout, help.stderr].concat()).into_owned();
-    let words: Vec<&str> = help
-        .split_ascii_whitespace()
-        .map(|word| word.trim_start_matches("--").trim_start_matches("[no-]"))
-        .collect();
-    CollectorKind::ALL
-        .into_iter()
-        .filter(|kind| words.contains(&format!("collector.{}", kind.name()).as_str()))
-        .fold(CollectorSet::none(), CollectorSet::with)
-}
-
-fn flags(collectors: CollectorSet) -> Vec<String> {
-    let mut flags = vec![
-        "--web.listen-address=127.0.0.1:0".to_owned(),
-        "--web.disable-exporter-metrics".to_owned(),
-        "--collector.disable-defaults".to_owned(),
-        format!("--collector.diskstats.device-exclude={DISKS}"),
-        format!("--collector.filesystem.mount-points-exclude={MOUNTS}"),
-        format!("--collector.filesystem.fs-types-exclude={TYPES}"),
-        format!("--collector.netdev.device-exclude={LINKS}"),
-    ];
-    let kinds = CollectorKind::ALL.into_iter();
-    let kinds = kinds.filter(|kind| collectors.contains(*kind));
-    flags.extend(kinds.map(|kind| format!("--collector.{}", kind.name())));
-    flags
-}
+/// Given to both, because Debian's build has defaults of its own.
+const FLAGS: [&str; 8] = [
+    "--web.disable-exporter-metrics",
+    r"--collector.diskstats.device-exclude=^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$",
+    "--collector.filesystem.mount-points-exclude=^/(dev|proc|sys)($|/)",
+    "--collector.filesystem.fs-types-exclude=^(proc|sysfs|cgroup2?|devpts|devtmpfs|overlay|squashfs)$",
+    // Other tests add and remove these.
+    "--collector.netdev.device-exclude=^ifb",
+    "--no-collector.arp",
+    "--collector.textfile.directory=",
+    "--no-collector.systemd",
+];
 
 fn family_of(series: &str) -> &str {
     series.split('{').next().expect("a name")
@@ -215,38 +170,37 @@ fn assert_plausible(series: &str, kind: &str, (before, ours, after): (f64, f64, 
     }
 }
 
+/// Removes what is about collectors that `other` does not have.
+fn without_collectors_of_one(samples: &mut Samples, other: &Samples) {
+    samples.retain(|series, _| {
+        let about = |family: &str| series.strip_prefix(family);
+        let rest = about("node_scrape_collector_success")
+            .or(about("node_scrape_collector_duration_seconds"));
+        rest.is_none_or(|labels| {
+            other.contains_key(&format!("node_scrape_collector_success{labels}"))
+        })
+    });
+}
+
 #[test]
 fn node_exporter_says_the_same() {
-    let program: PathBuf = match std::env::var_os("NARTHEX_NODE_EXPORTER") {
-        Some(path) => path.into(),
-        None => tool("prometheus-node-exporter", "prometheus-node-exporter"),
-    };
-    let version = Command::new(&program)
-        .arg("--version")
-        .output()
-        .expect("it runs");
-    let version = [version.stdout, version.stderr].concat();
-    let expected = Expected {
-        is_1_5: String::from_utf8_lossy(&version).contains("version 1.5."),
-    };
-    let collectors = known_to(&program);
-    let mut exporter = Spawn::new(program).args(flags(collectors)).start();
-    let port = exporter.wait_port("Listening on", Duration::from_secs(20));
-    let scrape = || {
-        let page = http::get(&format!("http://127.0.0.1:{port}/metrics")).expect("it answers");
+    let expected = Expected { is_1_5: is_1_5() };
+    let (ours, real) = (ours(&FLAGS), real(&FLAGS));
+    let scrape = |url: &str| {
+        let page = http::get(&format!("{url}/metrics")).unwrap();
         parse_text(&page.text())
     };
-    let mut host = HostSource::new(config(collectors)).expect("valid");
-    host.collect(0);
-    for now_ms in 1..4 {
-        let (before, their_families) = scrape();
-        let frame = host.collect(now_ms);
-        let (ours, our_families) = (samples(frame), families(frame));
-        let (after, _) = scrape();
-        expected.assert_same_series(&ours, &before);
+    for _ in 0..3 {
+        let (mut before, their_families) = scrape(&real.url);
+        let (mut page, our_families) = scrape(&ours.url);
+        let (after, _) = scrape(&real.url);
+        let all = page.clone();
+        without_collectors_of_one(&mut page, &before);
+        without_collectors_of_one(&mut before, &all);
+        expected.assert_same_series(&page, &before);
         expected.assert_same_families(&our_families, &their_families);
         let mut compared = 0;
-        for (series, value) in &ours {
+        for (series, value) in &page {
             if let (Some(before), Some(after)) = (before.get(series), after.get(series)) {
                 let (kind, _) = &our_families[family_of(series)];
                 assert_plausible(series, kind, (*before, *value, *after));

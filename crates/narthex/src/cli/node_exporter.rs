@@ -1,0 +1,203 @@
+//! `narthex node-exporter`: node_exporter's flags.
+//!
+//! **Invariant:** every flag of node_exporter 1.12 is declared, in one of the three classes.
+
+use narthex_cli::{UsageError, Values, flags};
+use narthex_host::{HostConfig, HostError};
+use std::path::PathBuf;
+
+const NO_COLLECTOR: &str = "this version does not have the collector";
+const OF_MISSING: &str = "this version does not have its collector";
+
+flags! {
+    /// What the exporter is asked to do, apart from the collectors.
+    #[derive(Clone, Debug)]
+    pub(crate) struct WebFlags {
+        /// Address to listen on; may be repeated.
+        listen_addresses: Vec<String> = "web.listen-address", default(":9100"), value("ADDRESS");
+        /// File with TLS, users, headers and a rate limit of what is served.
+        config_file: Option<PathBuf> = "web.config.file";
+        /// Path under which metrics are exposed.
+        telemetry_path: String = "web.telemetry-path", default("/metrics");
+        /// Leave out metrics about the exporter itself (promhttp_*, process_*, narthex_*).
+        disable_exporter_metrics: bool = "web.disable-exporter-metrics";
+        /// Most scrapes at once; more are answered with 503. 0 for no limit.
+        max_requests: usize = "web.max-requests", default("40");
+        /// Most connections at once; further ones wait.
+        max_connections: usize = "web.max-connections", default("512");
+        /// Which log lines are written: debug, info, warn or error.
+        log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
+        /// How log lines are written: logfmt or json.
+        log_format: String = "log.format", default("logfmt"), offers(&["logfmt", "json"]);
+        ..values
+    }
+    without effect {
+        "there is no Go runtime" => "runtime.gomaxprocs": usize;
+        OF_MISSING => "collector.ethtool.device-exclude": String, "collector.ethtool.device-include": String,
+            "collector.ethtool.metrics-include": String, "collector.interrupts.include-zeros": bool,
+            "collector.interrupts.name-exclude": String, "collector.interrupts.name-include": String,
+            "collector.ntp.ip-ttl": usize, "collector.ntp.local-offset-tolerance": String,
+            "collector.ntp.max-distance": String, "collector.ntp.protocol-version": usize,
+            "collector.ntp.server": String, "collector.ntp.server-is-local": bool, "collector.ntp.server-port": usize,
+            "collector.pcidevice.idsfile": PathBuf, "collector.pcidevice.names": bool,
+            "collector.perf.cache-profilers": Vec<String>, "collector.perf.cpus": String,
+            "collector.perf.disable-cache-profilers": bool, "collector.perf.disable-hardware-profilers": bool,
+            "collector.perf.disable-software-profilers": bool, "collector.perf.hardware-profilers": Vec<String>,
+            "collector.perf.software-profilers": Vec<String>, "collector.perf.tracepoint": Vec<String>,
+            "collector.qdisc.device-exclude": String, "collector.qdisc.device-include": String,
+            "collector.qdisc.fixtures": PathBuf, "collector.qdisk.device-exclude": String,
+            "collector.qdisk.device-include": String, "collector.runit.servicedir": PathBuf,
+            "collector.slabinfo.slabs-exclude": String, "collector.slabinfo.slabs-include": String,
+            "collector.supervisord.url": String, "collector.sysctl.include": Vec<String>,
+            "collector.sysctl.include-info": Vec<String>, "collector.systemd.enable-restarts-metrics": bool,
+            "collector.systemd.enable-start-time-metrics": bool, "collector.systemd.enable-task-metrics": bool,
+            "collector.systemd.private": bool, "collector.systemd.unit-blacklist": String,
+            "collector.systemd.unit-exclude": String, "collector.systemd.unit-include": String,
+            "collector.systemd.unit-whitelist": String, "collector.wifi.fixtures": PathBuf;
+    }
+    refused {
+        NO_COLLECTOR => "collector.bcachefs": bool, "collector.buddyinfo": bool, "collector.cgroups": bool,
+            "collector.cpu_vulnerabilities": bool, "collector.drbd": bool, "collector.drm": bool,
+            "collector.ethtool": bool, "collector.interrupts": bool, "collector.ksmd": bool, "collector.lnstat": bool,
+            "collector.logind": bool, "collector.meminfo_numa": bool, "collector.mountstats": bool,
+            "collector.network_route": bool, "collector.ntp": bool, "collector.nvmesubsystem": bool,
+            "collector.pcidevice": bool, "collector.perf": bool, "collector.processes": bool, "collector.qdisc": bool,
+            "collector.runit": bool, "collector.slabinfo": bool, "collector.softirqs": bool,
+            "collector.supervisord": bool, "collector.swap": bool, "collector.sysctl": bool, "collector.systemd": bool,
+            "collector.tcpstat": bool, "collector.wifi": bool, "collector.xfrm": bool, "collector.zoneinfo": bool;
+        "this version does not have it" => "web.systemd-socket": bool;
+    }
+}
+
+/// What the exporter is asked to do.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeExporterOptions {
+    pub(crate) web: WebFlags,
+    pub(crate) host: HostConfig,
+}
+
+impl NodeExporterOptions {
+    /// Reads the values of `node-exporter`.
+    ///
+    /// # Errors
+    /// Fails on the first invalid value.
+    pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
+        let mut host = HostConfig::default();
+        host.set_flags(&values).map_err(usage)?;
+        let mut web = WebFlags::from_values(values)?;
+        web.telemetry_path = format!("/{}", web.telemetry_path.trim_start_matches('/'));
+        Ok(Self { web, host })
+    }
+
+    /// Lists the former names that flags are given by, each with its successor.
+    pub(crate) fn deprecated(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        let given = |(former, _): &&(&str, &str)| self.web.values.is_given(former);
+        narthex_host::DEPRECATED.iter().filter(given)
+    }
+}
+
+fn usage(error: HostError) -> UsageError {
+    let (flag, reason) = match error {
+        HostError::Flag { flag, problem } => (flag, problem),
+        HostError::Exclusive { flag, other } => (
+            flag.to_owned(),
+            format!("mutually exclusive with --{other}"),
+        ),
+        other => ("collector".to_owned(), other.to_string()),
+    };
+    UsageError::Value {
+        flag: format!("--{flag}"),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_host::{CollectorKind, CollectorSet};
+    use std::ffi::OsString;
+
+    fn options(arguments: &[&str]) -> Result<NodeExporterOptions, UsageError> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let around = narthex_cli::Surroundings::process();
+        let tables = [WebFlags::FLAGS, narthex_host::FLAGS, CollectorKind::FLAGS];
+        NodeExporterOptions::read(Values::parse(&tables, &arguments, around)?)
+    }
+
+    #[test]
+    fn defaults_are_node_exporters() {
+        let options = options(&[]).unwrap();
+        assert_eq!(options.web.listen_addresses, [":9100"]);
+        assert_eq!(options.web.telemetry_path, "/metrics");
+        assert_eq!(
+            (options.web.max_requests, options.web.config_file),
+            (40, None)
+        );
+        assert_eq!(
+            format!("{:?}", options.host),
+            format!("{:?}", HostConfig::default())
+        );
+    }
+
+    #[test]
+    fn collectors_paths_and_former_names_are_taken() {
+        let options = options(&[
+            "--collector.disable-defaults",
+            "--collector.cpu",
+            "--no-collector.systemd",
+            "--collector.systemd.unit-include=x",
+            "--collector.netdev.ignored-devices=^veth",
+            "--path.rootfs=/host",
+            "--web.config.file=",
+            "--web.telemetry-path=all",
+            "--runtime.gomaxprocs=4",
+        ])
+        .unwrap();
+        let cpu = CollectorSet::none().with(CollectorKind::Cpu);
+        assert_eq!(options.host.collectors, cpu);
+        assert_eq!(options.host.netdev.device.exclude.as_deref(), Some("^veth"));
+        assert_eq!(options.host.rootfs.to_str(), Some("/host"));
+        assert_eq!(
+            (
+                options.web.config_file.as_ref(),
+                &*options.web.telemetry_path
+            ),
+            (None, "/all")
+        );
+        let former: Vec<_> = options.deprecated().map(|(former, _)| *former).collect();
+        assert_eq!(former, ["collector.netdev.ignored-devices"]);
+        let without_effect = options.web.values.without_effect.iter();
+        let without_effect: Vec<_> = without_effect.map(|(flag, _)| *flag).collect();
+        assert_eq!(
+            without_effect,
+            ["collector.systemd.unit-include", "runtime.gomaxprocs"]
+        );
+    }
+
+    #[test]
+    fn wrong_flags_are_named() {
+        for (arguments, text) in [
+            (
+                &["--collector.systemd"][..],
+                "flag '--collector.systemd' is not supported: this version does not have the collector",
+            ),
+            (
+                &["--collector.cpu=maybe"],
+                "flag '--collector.cpu': not true or false: \"maybe\"",
+            ),
+            (
+                &["--collector.softnets"],
+                "unknown long flag '--collector.softnets'; did you mean '--collector.softnet'?",
+            ),
+            (
+                &[
+                    "--collector.netdev.device-exclude=a",
+                    "--collector.netdev.device-blacklist=b",
+                ],
+                "flag '--collector.netdev.device-blacklist': mutually exclusive with --collector.netdev.device-exclude",
+            ),
+        ] {
+            assert_eq!(options(arguments).unwrap_err().to_string(), text);
+        }
+    }
+}

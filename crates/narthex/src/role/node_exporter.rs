@@ -1,0 +1,124 @@
+//! `narthex node-exporter`: starts and stops the exporter of host metrics.
+//!
+//! **Invariant:** the collectors' thread ends after the last request.
+
+use super::server::ServerError;
+use crate::{
+    cli::NodeExporterOptions,
+    descriptors, lifecycle, logging,
+    sources::OwnPage,
+    web::origin::{Origins, protect},
+};
+use narthex_client::Registry;
+use narthex_host::{CollectorKind, Exporter, ExporterConfig, OwnMetrics};
+use narthex_net::{Router, Server, ServerConfig, StopToken, Stopper, axum::middleware};
+use narthex_tsdb::{Clock as _, SystemClock};
+use std::{sync::Arc, time::Duration};
+
+/// Runs the exporter until it is stopped.
+///
+/// # Errors
+/// Fails when it cannot start or cannot end cleanly.
+pub(crate) fn run(options: NodeExporterOptions) -> Result<(), ServerError> {
+    logging::start(&options.web.log_level, &options.web.log_format)
+        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
+    narthex_net::log_panics();
+    warn(&options);
+    descriptors::raise_limit();
+    // The collectors have a thread of their own; what is left is a little HTTP, which one thread does without waking
+    // others.
+    let serving = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ServerError::Runtime)?;
+    let outcome = serving.block_on(serve(options));
+    serving.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+fn warn(options: &NodeExporterOptions) {
+    for (flag, reason) in &options.web.values.without_effect {
+        tracing::warn!(flag, reason, "Flag is accepted without effect.");
+    }
+    for (flag, successor) in options.deprecated() {
+        tracing::warn!(flag, successor, "Flag has a new name.");
+    }
+    if rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "Running as root, which is not needed: without it only a few values are missing."
+        );
+    }
+}
+
+async fn serve(options: NodeExporterOptions) -> Result<(), ServerError> {
+    let registry = narthex_client::global();
+    register(registry).map_err(ServerError::Metrics)?;
+    let (stopper, stop) = Stopper::new();
+    lifecycle::listen(stopper).map_err(ServerError::Runtime)?;
+    // Debian's unit reloads with this signal, which must not end the process.
+    let _ignored = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
+    let exporter = start(&options, registry)?;
+    let routes = exporter
+        .routes()
+        .layer(middleware::from_fn(|request, next| {
+            protect(Origins::default(), request, next)
+        }));
+    let cut = listen(&options, routes, stop).await?;
+    lifecycle::force_after_deadline(|| "the collectors");
+    exporter.join();
+    tracing::info!("Ended cleanly.");
+    if cut > 0 {
+        return Err(ServerError::Cut { requests: cut });
+    }
+    Ok(())
+}
+
+fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
+    narthex_client::process::register(registry)?;
+    narthex_net::register_metrics(registry)?;
+    narthex_host::register_metrics(registry)
+}
+
+fn start(
+    options: &NodeExporterOptions,
+    registry: &'static Registry,
+) -> Result<Exporter, ServerError> {
+    let own = OwnPage::new(registry);
+    let own: OwnMetrics = Arc::new(move |style, page| {
+        own.append(style, page);
+    });
+    let config = ExporterConfig {
+        telemetry_path: options.web.telemetry_path.clone(),
+        max_requests: options.web.max_requests,
+        own: (!options.web.disable_exporter_metrics).then_some(own),
+        now_ms: Arc::new(|| SystemClock.now_ms()),
+    };
+    let mut host = options.host.clone();
+    host.timezone = std::env::var("TZ").ok();
+    Exporter::start(host, config).map_err(ServerError::Host)
+}
+
+/// Serves until stopped; returns how many requests were cut off.
+async fn listen(
+    options: &NodeExporterOptions,
+    routes: Router,
+    stop: StopToken,
+) -> Result<u64, ServerError> {
+    let mut config = ServerConfig::default();
+    config.max_connections = options.web.max_connections;
+    let server = Server::bind(&options.web.listen_addresses, config)
+        .await
+        .map_err(ServerError::Net)?;
+    let server = match &options.web.config_file {
+        Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
+        None => server,
+    };
+    let names = CollectorKind::ALL.into_iter();
+    let names = names.filter(|kind| options.host.collectors.contains(*kind));
+    let names: Vec<&str> = names.map(CollectorKind::name).collect();
+    tracing::info!(collectors = names.join(","), "Enabled collectors");
+    for address in server.local_addrs() {
+        tracing::info!(address = address.to_string(), "Listening on");
+    }
+    Ok(server.serve(routes, stop).await.cut_requests_total)
+}

@@ -1,0 +1,163 @@
+//! node_exporter's own fixture trees, given to the command with the flags that printed its page of them.
+
+use super::ours;
+use narthex_testkit::{
+    TempDir, corpora,
+    exposition::{Families, Samples, parse_text},
+    http, ttar,
+};
+
+/// Prefixes of families whose collectors we lack.
+const LACKED: [&str; 19] = [
+    "node_bcachefs_",
+    "node_buddyinfo_",
+    "node_cgroups_",
+    "node_cpu_vulnerabilities_",
+    "node_drbd_",
+    "node_interrupts_",
+    "node_ksmd_",
+    "node_lnstat_",
+    "node_memory_numa_",
+    "node_mountstats_",
+    "node_pcidevice_",
+    "node_processes_",
+    "node_qdisc_",
+    "node_slabinfo_",
+    "node_softirqs_functions_",
+    "node_sysctl_",
+    "node_wifi_",
+    "node_xfrm_",
+    "node_zoneinfo_",
+];
+
+/// Families that depend on when and where a page is printed; the one of the fixtures has none of them.
+const VOLATILE: [&str; 12] = [
+    "go_",
+    "node_exporter_build_info",
+    "node_network_receive_bytes_total",
+    "node_network_receive_packets_total",
+    "node_network_transmit_bytes_total",
+    "node_network_transmit_packets_total",
+    "node_scrape_collector_duration_seconds",
+    "node_textfile_mtime_seconds",
+    "node_time_seconds",
+    "node_time_zone_offset_seconds",
+    "process_",
+    "promhttp_",
+];
+
+/// The flags of FLAGS.md as far as they apply, with paths below the fixtures where they end in a slash.
+const FLAGS: [&str; 22] = [
+    "--web.disable-exporter-metrics",
+    "--no-collector.filesystem",
+    "--no-collector.selinux",
+    "--no-collector.timex",
+    "--no-collector.uname",
+    "--collector.arp.device-exclude=nope",
+    "--no-collector.arp.netlink",
+    "--collector.bcache.priorityStats",
+    "--collector.cpu.info",
+    "--collector.cpu.info.bugs-include=^(cpu_meltdown|spectre_.*|mds)$",
+    "--collector.cpu.info.flags-include=^(aes|avx.?|constant_tsc)$",
+    "--collector.hwmon.chip-include=(applesmc|asus_nb_wmi|coretemp|hwmon4|ieee80211|nct6779)",
+    "--collector.netclass.ignore-invalid-speed",
+    "--collector.netclass.ignored-devices=(dmz|int)",
+    "--collector.netdev.device-include=lo",
+    // Otherwise chosen by whether it is the kernel's procfs.
+    "--collector.netdev.netlink",
+    "--collector.stat.softirq",
+    "--collector.sysctl.include=fs.file-nr",
+    "--collector.sysctl.include=fs.file-nr:total,current,max",
+    "--collector.sysctl.include=kernel.threads-max",
+    "--collector.sysctl.include-info=kernel.seccomp.actions_avail",
+    "--collector.qdisc.device-include=(wlan0|eth0)",
+];
+
+fn family_of(series: &str) -> &str {
+    series.split('{').next().unwrap_or_default()
+}
+
+/// Removes what cannot be compared.
+fn comparable(
+    (mut samples, mut families): (Samples, Families),
+    collectors: &[String],
+) -> (Samples, Families) {
+    let is_compared = |family: &str| {
+        !LACKED
+            .iter()
+            .chain(&VOLATILE)
+            .any(|begin| family.starts_with(begin))
+    };
+    samples.retain(|series, _| {
+        let collector = series.strip_prefix("node_scrape_collector_success");
+        is_compared(family_of(series))
+            && collector.is_none_or(|labels| collectors.iter().any(|one| one == labels))
+    });
+    families.retain(|family, _| is_compared(family));
+    // Types alone: helps are in our own words.
+    let types = families
+        .into_iter()
+        .map(|(family, (kind, _))| (family, (kind, String::new())));
+    (samples, types.collect())
+}
+
+#[test]
+fn the_page_of_the_fixtures_is_node_exporters() {
+    let Some(dir) = corpora::dir("node-exporter") else {
+        return corpora::report("node_exporter fixtures by command", 0, 0);
+    };
+    let unpacked = TempDir::new("node-exporter-fixtures");
+    ttar::unpack(&dir.join("sys.ttar"), unpacked.path());
+    ttar::unpack(&dir.join("udev.ttar"), unpacked.path());
+    std::os::unix::fs::symlink(dir.join("usr"), unpacked.join("usr")).unwrap();
+    let paths = [
+        format!("--path.procfs={}", dir.join("proc").display()),
+        format!("--path.sysfs={}", unpacked.join("sys").display()),
+        format!("--path.rootfs={}", unpacked.path().display()),
+        format!("--path.udev.data={}", unpacked.join("udev/data").display()),
+        format!(
+            "--collector.textfile.directory={}",
+            dir.join("textfile/two_metric_files").display()
+        ),
+    ];
+    let flags: Vec<&str> = FLAGS
+        .into_iter()
+        .chain(paths.iter().map(String::as_str))
+        .collect();
+    let exporter = ours(&flags);
+    let page = http::get(&format!("{}/metrics", exporter.url))
+        .unwrap()
+        .text();
+    // node_exporter's page was printed in the directory above the trees.
+    let page = page.replace(&unpacked.path().display().to_string(), "collector/fixtures");
+    let page = page.replace(&dir.display().to_string(), "collector/fixtures");
+    let expected = std::fs::read_to_string(dir.join("e2e-output.txt")).unwrap();
+    let page = parse_text(&page);
+    let collectors = page
+        .0
+        .keys()
+        .filter_map(|series| series.strip_prefix("node_scrape_collector_success"));
+    let collectors: Vec<String> = collectors.map(str::to_owned).collect();
+    let (samples, types) = comparable(page, &collectors);
+    let (expected, expected_types) = comparable(parse_text(&expected), &collectors);
+    let lines = |samples: &Samples| {
+        samples
+            .iter()
+            .map(|(series, value)| format!("{series} {value}"))
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let (ours, theirs) = (lines(&samples), lines(&expected));
+    let missing: Vec<_> = theirs.difference(&ours).collect();
+    let extra: Vec<_> = ours.difference(&theirs).collect();
+    assert!(
+        missing.is_empty() && extra.is_empty(),
+        "missing {missing:#?}\nextra {extra:#?}"
+    );
+    assert_eq!(types, expected_types);
+    let total = expected.len() + expected_types.len();
+    corpora::report(
+        "node_exporter fixtures by command (series and families)",
+        total,
+        total,
+    );
+}
