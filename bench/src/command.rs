@@ -4,7 +4,7 @@
 //! result.
 
 use crate::{
-    frame::{
+    harness::{
         ScenarioFile, cleanup,
         cli::{COMMON, Flag, Values, help_of, usage},
         error::BenchError,
@@ -67,7 +67,7 @@ fn file(arguments: &[String]) -> Result<(), BenchError> {
         .split_first()
         .ok_or_else(|| usage("run needs a scenario's file"))?;
     let file = ScenarioFile::read(Path::new(path))?;
-    let scenario = scenario::of_file(&file)?;
+    let scenario = scenario::named_in(&file)?;
     measure(scenario, &scenario.values(rest)?.with_file(file)?)
 }
 

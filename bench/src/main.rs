@@ -10,7 +10,7 @@
 )]
 
 mod command;
-mod frame;
+mod harness;
 mod load;
 mod record;
 mod report;
@@ -25,12 +25,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let hint = match error {
-                frame::error::BenchError::Usage(_) => {
+                harness::error::BenchError::Usage(_) => {
                     "\nnarthex-bench --help lists commands and flags"
                 }
                 _ => "",
             };
-            frame::progress::complain(&format!("narthex-bench: {error}{hint}"));
+            harness::progress::complain(&format!("narthex-bench: {error}{hint}"));
             ExitCode::from(error.exit_code())
         }
     }

@@ -3,7 +3,7 @@
 //! **Invariant:** a failed scenario does not end the tour; failed, refused and missing ones are listed at the end.
 
 use crate::{
-    frame::{
+    harness::{
         ScenarioFile, cleanup,
         cli::{Flag, Values},
         error::BenchError,
@@ -84,7 +84,7 @@ fn visit(
     notes: &mut Vec<String>,
 ) -> Result<(), BenchError> {
     let file = ScenarioFile::parse(text, &format!("tour/{name}.yml"))?;
-    let scenario = scenario::of_file(&file)?;
+    let scenario = scenario::named_in(&file)?;
     let mut record = (scenario.run)(&scenario.values(&[])?.with_file(file)?)?;
     // To repeat it, use the stop's file, not the flags built here.
     record.command = format!("{} tour --only={name}", record.tool.name);
@@ -102,7 +102,7 @@ mod tests {
     fn every_stop_has_a_right_file() {
         for (name, text) in STOPS {
             let file = ScenarioFile::parse(text, name).unwrap();
-            assert_eq!(scenario::of_file(&file).unwrap().name, *name);
+            assert_eq!(scenario::named_in(&file).unwrap().name, *name);
             let values = scenario::find(name).unwrap().values(&[]).unwrap();
             values.with_file(file).unwrap();
         }
@@ -122,7 +122,7 @@ mod tests {
                 continue;
             }
             let file = ScenarioFile::read(&path).unwrap();
-            let scenario = scenario::of_file(&file).unwrap();
+            let scenario = scenario::named_in(&file).unwrap();
             scenario.values(&[]).unwrap().with_file(file).unwrap();
         }
     }

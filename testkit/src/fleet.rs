@@ -16,13 +16,13 @@ const BUCKETS: usize = 12;
 #[derive(Debug)]
 pub struct Target {
     prefixes: Vec<String>,
-    kinds: Vec<Kind>,
+    kinds: Vec<SeriesKind>,
     values: Vec<f64>,
     rng: SplitMix64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum SeriesKind {
     Counter,
     /// A bucket; the flag marks the first of its histogram, where cumulation starts.
     Bucket {
@@ -44,13 +44,13 @@ impl Target {
             service % 12
         );
         let kind = |at: usize| match at * 4 / series.max(1) {
-            0 | 1 => Kind::Counter,
-            2 => Kind::Bucket {
+            0 | 1 => SeriesKind::Counter,
+            2 => SeriesKind::Bucket {
                 first: at.is_multiple_of(BUCKETS),
             },
-            _ => Kind::Gauge,
+            _ => SeriesKind::Gauge,
         };
-        let kinds: Vec<Kind> = (0..series).map(kind).collect();
+        let kinds: Vec<SeriesKind> = (0..series).map(kind).collect();
         let prefixes = kinds
             .iter()
             .enumerate()
@@ -59,7 +59,7 @@ impl Target {
         let values = kinds
             .iter()
             .map(|kind| {
-                if matches!(kind, Kind::Gauge) {
+                if matches!(kind, SeriesKind::Gauge) {
                     0.5
                 } else {
                     1000.0
@@ -97,12 +97,12 @@ impl Target {
         let mut cumulated = 0;
         for (value, kind) in self.values.iter_mut().zip(&self.kinds) {
             match kind {
-                Kind::Counter => *value += self.rng.below(16) as f64,
-                Kind::Bucket { first } => {
+                SeriesKind::Counter => *value += self.rng.below(16) as f64,
+                SeriesKind::Bucket { first } => {
                     cumulated = if *first { 0 } else { cumulated } + self.rng.below(4);
                     *value += cumulated as f64;
                 }
-                Kind::Gauge => *value = self.rng.below(1_000_000) as f64 / 1000.0,
+                SeriesKind::Gauge => *value = self.rng.below(1_000_000) as f64 / 1000.0,
             }
         }
     }
@@ -116,12 +116,12 @@ impl Target {
     }
 }
 
-fn prefix(at: usize, kind: Kind, common: &str) -> String {
+fn prefix(at: usize, kind: SeriesKind, common: &str) -> String {
     let head = |name: &str, kind: &str| {
         format!("# HELP {name} A metric of the fleet.\n# TYPE {name} {kind}\n")
     };
     match kind {
-        Kind::Counter => {
+        SeriesKind::Counter => {
             let name = format!("http_server_requests_{:02}_total", at / 14);
             let head = if at.is_multiple_of(14) {
                 head(&name, "counter")
@@ -134,7 +134,7 @@ fn prefix(at: usize, kind: Kind, common: &str) -> String {
                 "{head}{name}{{{common},method=\"GET\",route=\"/api/v1/r{route:02}\",code=\"{code}\",version=\"1.4.2\"}} "
             )
         }
-        Kind::Bucket { first } => {
+        SeriesKind::Bucket { first } => {
             let name = format!("rpc_duration_seconds_{:02}", at / BUCKETS);
             let head = if first {
                 head(&name, "histogram")
@@ -149,7 +149,7 @@ fn prefix(at: usize, kind: Kind, common: &str) -> String {
                 "{head}{name}_bucket{{{common},method=\"Get\",peer=\"backend\",version=\"1.4.2\",le=\"{le}\"}} "
             )
         }
-        Kind::Gauge => {
+        SeriesKind::Gauge => {
             let name = format!("worker_pool_saturation_{:02}_ratio", at / 10);
             let head = if at.is_multiple_of(10) {
                 head(&name, "gauge")

@@ -153,7 +153,7 @@ impl Mutator {
         let mut worst = Worst::default();
         self.feed(corpus, iterations, &mut |data: &[u8]| {
             let ((), used) = alloc::bounded(data, bound.per_byte, bound.constant, &mut target);
-            worst.take(data.len(), &used, bound);
+            worst.note(data.len(), &used, bound);
         });
         #[expect(
             clippy::print_stdout,
@@ -231,7 +231,7 @@ struct Worst {
 }
 
 impl Worst {
-    fn take(&mut self, len: usize, used: &Allocated, bound: Bound) {
+    fn note(&mut self, len: usize, used: &Allocated, bound: Bound) {
         self.peak = self.peak.max((used.peak_bytes, len));
         let per_byte = (used.peak_bytes - bound.constant as i64) / len.max(1) as i64;
         self.per_byte = self.per_byte.max((per_byte, len));

@@ -162,8 +162,8 @@ impl Request {
             if let Some(metadata) = &series.metadata {
                 let mut inner = Vec::new();
                 varint(&mut inner, 1, metadata.metric_type);
-                varint(&mut inner, 3, symbols.of(&metadata.help));
-                varint(&mut inner, 4, symbols.of(&metadata.unit));
+                varint(&mut inner, 3, symbols.reference(&metadata.help));
+                varint(&mut inner, 4, symbols.reference(&metadata.unit));
                 bytes(&mut message, 5, &inner);
             }
             messages.push(message);
@@ -277,7 +277,7 @@ impl Histogram {
 struct Symbols(Vec<String>);
 
 impl Symbols {
-    fn of(&mut self, text: &str) -> u64 {
+    fn reference(&mut self, text: &str) -> u64 {
         let at = self.0.iter().position(|other| other == text);
         at.unwrap_or_else(|| {
             self.0.push(text.to_owned());
@@ -288,8 +288,8 @@ impl Symbols {
     fn refs(&mut self, out: &mut Vec<u8>, labels: &[(String, String)]) {
         let mut packed = Vec::new();
         for (name, value) in labels {
-            raw_varint(&mut packed, self.of(name));
-            raw_varint(&mut packed, self.of(value));
+            raw_varint(&mut packed, self.reference(name));
+            raw_varint(&mut packed, self.reference(value));
         }
         bytes(out, 1, &packed);
     }

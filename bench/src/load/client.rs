@@ -3,7 +3,7 @@
 //! **Invariant:** a response is complete or an error. A request is sent once: it is repeated on a fresh connection only
 //! if the kept one turns out to have ended before any byte of a response.
 
-use crate::frame::{cli::usage, error::BenchError, server::RunningServer};
+use crate::harness::{cli::usage, error::BenchError, server::RunningServer};
 use narthex_testkit::http::{Response, read_response};
 use std::{
     io::{self, BufReader, ErrorKind, Write},

@@ -1,6 +1,6 @@
 //! A server within this program: an accepting thread, and one for each connection.
 
-use crate::frame::error::BenchError;
+use crate::harness::error::BenchError;
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{

@@ -11,7 +11,7 @@ use super::{
     answer::{Answer, AnswerReader},
     latency::{Histogram, Latencies},
 };
-use crate::frame::{
+use crate::harness::{
     error::BenchError,
     measure::{ThreadTime, cpu_time},
     sync::join,

@@ -6,7 +6,7 @@
 //! sleeping for it.
 
 use super::latency::{Histogram, Latencies};
-use crate::frame::{error::BenchError, sync::lock};
+use crate::harness::{error::BenchError, sync::lock};
 use std::{
     sync::{
         Arc, Mutex,

@@ -8,7 +8,7 @@ use super::{
     dataset::{DatasetConfig, POD_SERIES, Pod, labels},
     protobuf::varint,
 };
-use crate::frame::error::BenchError;
+use crate::harness::error::BenchError;
 use std::ops::Range;
 
 /// Pods of one request; with 50 series of 5 steps each this is a request of 10,000 samples.

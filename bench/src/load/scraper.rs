@@ -3,7 +3,7 @@
 //! **Invariant:** only a scrape that takes longer than the interval makes the next one late.
 
 use super::client::Client;
-use crate::frame::error::BenchError;
+use crate::harness::error::BenchError;
 use narthex_testkit::http::Response;
 use std::{
     net::SocketAddr,

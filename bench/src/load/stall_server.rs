@@ -3,7 +3,7 @@
 //! **Invariant:** requests received within a stall are answered when it ends, not before.
 
 use super::listener::Listener;
-use crate::frame::error::BenchError;
+use crate::harness::error::BenchError;
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},

@@ -9,7 +9,7 @@ mod tables;
 pub(crate) mod terminal;
 
 use crate::{
-    frame::error::BenchError,
+    harness::error::BenchError,
     record::{self, Record, summary},
 };
 use std::{

@@ -11,7 +11,7 @@ pub(crate) mod self_test;
 mod storage;
 
 use crate::{
-    frame::{
+    harness::{
         ScenarioFile,
         cli::{COMMON, Flag, Values, usage},
         error::BenchError,
@@ -22,7 +22,7 @@ use crate::{
 /// What scenarios declare themselves with.
 mod prelude {
     pub(super) use super::Scenario;
-    pub(super) use crate::frame::{
+    pub(super) use crate::harness::{
         ServerKind,
         cli::Values,
         error::BenchError,
@@ -68,7 +68,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
 }
 
 /// Returns the scenario that a file names.
-pub(crate) fn of_file(file: &ScenarioFile) -> Result<&'static Scenario, BenchError> {
+pub(crate) fn named_in(file: &ScenarioFile) -> Result<&'static Scenario, BenchError> {
     find(&file.scenario).ok_or_else(|| {
         let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
         let (place, name) = (&file.place, &file.scenario);

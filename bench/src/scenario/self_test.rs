@@ -4,7 +4,7 @@
 //! the bytes it writes; the stalling server follows a clock and not its requests.
 
 use crate::{
-    frame::{
+    harness::{
         cleanup::{Group, WorkDir},
         cli::{Flag, Values},
         error::BenchError,

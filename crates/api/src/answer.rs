@@ -73,7 +73,7 @@ pub(crate) enum Data {
 }
 
 impl Answer {
-    pub(crate) fn of(data: Vec<u8>) -> Self {
+    pub(crate) fn whole(data: Vec<u8>) -> Self {
         Self::new(Data::Whole(data))
     }
 

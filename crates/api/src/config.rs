@@ -61,7 +61,7 @@ pub(crate) enum Gate {
 }
 
 /// Threads for calls when many run at once.
-struct Crowd {
+struct OverflowThreads {
     /// Up to this many run at the usual priority.
     few: usize,
     threads: Handle,
@@ -84,7 +84,7 @@ pub struct Api {
     /// Memory of listings.
     listings: Budget,
     /// Runtime for calls when the serving one has enough to do.
-    crowd: Option<Crowd>,
+    overflow: Option<OverflowThreads>,
 }
 
 impl Api {
@@ -113,7 +113,7 @@ impl Api {
             now_ms,
             status: Arc::new(NoStatus),
             listings: budget.clone(),
-            crowd: None,
+            overflow: None,
             budget,
         }
     }
@@ -139,8 +139,8 @@ impl Api {
 
     /// Runs calls beyond `few` at once on the blocking threads of another runtime, which may have a lower priority.
     #[must_use]
-    pub fn with_crowd(mut self, few: usize, threads: Handle) -> Self {
-        self.crowd = Some(Crowd { few, threads });
+    pub fn with_overflow_threads(mut self, few: usize, threads: Handle) -> Self {
+        self.overflow = Some(OverflowThreads { few, threads });
         self
     }
 
@@ -150,8 +150,8 @@ impl Api {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let at_once = self.queries.in_flight() + self.metadata.in_flight();
-        match &self.crowd {
-            Some(crowd) if at_once > crowd.few => crowd.threads.spawn_blocking(work),
+        match &self.overflow {
+            Some(overflow) if at_once > overflow.few => overflow.threads.spawn_blocking(work),
             _ => tokio::task::spawn_blocking(work),
         }
     }

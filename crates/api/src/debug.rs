@@ -73,7 +73,7 @@ pub(crate) async fn flamegraph(
 }
 
 async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) -> Response {
-    let params = match Params::of(api, request).await {
+    let params = match Params::read(api, request).await {
         Ok(params) => params,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &error.message),
     };
@@ -156,7 +156,7 @@ async fn taken<T: Send + 'static>(
     request: Request,
     form: impl FnOnce(Profile) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    let params = Params::of(api, request)
+    let params = Params::read(api, request)
         .await
         .map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message))?;
     let seconds = match params.get("seconds").parse() {

@@ -9,13 +9,13 @@ use narthex_promql::{ErrorKind, QueryError};
 /// A failed call.
 #[derive(Debug)]
 pub(crate) struct ApiError {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ErrorType,
     pub(crate) message: String,
 }
 
 /// The API's `errorType`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ErrorType {
     BadData,
     Execution,
     Timeout,
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     TooLarge,
 }
 
-impl Kind {
+impl ErrorType {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::BadData | Self::TooLarge => "bad_data",
@@ -56,7 +56,7 @@ impl Kind {
 impl ApiError {
     pub(crate) fn bad_data(message: impl Into<String>) -> Self {
         Self {
-            kind: Kind::BadData,
+            kind: ErrorType::BadData,
             message: message.into(),
         }
     }
@@ -68,7 +68,7 @@ impl ApiError {
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Internal,
+            kind: ErrorType::Internal,
             message: message.into(),
         }
     }
@@ -77,14 +77,14 @@ impl ApiError {
 impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         let kind = match error.kind() {
-            ErrorKind::BadData => Kind::BadData,
-            ErrorKind::Execution => Kind::Execution,
-            ErrorKind::Timeout => Kind::Timeout,
-            ErrorKind::Canceled => Kind::Canceled,
-            ErrorKind::Internal => Kind::Internal,
+            ErrorKind::BadData => ErrorType::BadData,
+            ErrorKind::Execution => ErrorType::Execution,
+            ErrorKind::Timeout => ErrorType::Timeout,
+            ErrorKind::Canceled => ErrorType::Canceled,
+            ErrorKind::Internal => ErrorType::Internal,
         };
         match error {
-            error if kind == Kind::BadData => Self::parameter("query", error),
+            error if kind == ErrorType::BadData => Self::parameter("query", error),
             error => Self {
                 kind,
                 message: error.to_string(),
@@ -108,11 +108,11 @@ impl From<StopReason> for ApiError {
 impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
         let kind = match &error {
-            StorageError::OverBudget(_) => Kind::Execution,
-            StorageError::Stopped(StopReason::TimedOut) => Kind::Timeout,
-            StorageError::Stopped(StopReason::Canceled) => Kind::Canceled,
-            StorageError::Stopped(_) => Kind::Unavailable,
-            _ => Kind::Internal,
+            StorageError::OverBudget(_) => ErrorType::Execution,
+            StorageError::Stopped(StopReason::TimedOut) => ErrorType::Timeout,
+            StorageError::Stopped(StopReason::Canceled) => ErrorType::Canceled,
+            StorageError::Stopped(_) => ErrorType::Unavailable,
+            _ => ErrorType::Internal,
         };
         Self {
             kind,

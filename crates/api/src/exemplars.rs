@@ -36,7 +36,7 @@ pub(crate) async fn exemplars(
 
 /// Returns the exemplars of the series a query selects; `None` for a query that selects no series.
 async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     let range = params.range()?;
     if range.is_empty() {
         return Err(ApiError::bad_data(
@@ -60,7 +60,7 @@ async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>
                 _ => error.into(),
             })?;
         if any_of.is_empty() {
-            let mut nothing = Answer::of(Vec::new());
+            let mut nothing = Answer::whole(Vec::new());
             nothing.data = Data::Nothing;
             return Ok(nothing);
         }

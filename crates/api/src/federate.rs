@@ -50,7 +50,7 @@ pub(crate) async fn federate(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    let style = Style::of(&headers);
+    let style = Style::negotiate(&headers);
     match federate_of(&api, request, style).await {
         Ok(Answer {
             data: Data::Pieces(write),
@@ -86,7 +86,7 @@ pub(crate) async fn federate(
 }
 
 async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let (selectors, _parsed) = selectors(api, &params, ctx, true, |error| error)?;
         let now_ms = (api.now_ms)();
@@ -183,7 +183,7 @@ fn newest(
 
 impl Style {
     /// Negotiates as Prometheus does: in the client's order, and with underscores unless it names another escaping.
-    fn of(headers: &HeaderMap) -> Self {
+    fn negotiate(headers: &HeaderMap) -> Self {
         let accept = headers
             .get_all(header::ACCEPT)
             .iter()
@@ -243,14 +243,14 @@ const SERIES: usize = 4096;
 
 /// Metric type of a family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum SampleType {
     Untyped,
     Histogram,
     GaugeHistogram,
 }
 
-impl Kind {
-    fn of(sample: &Newest) -> Self {
+impl SampleType {
+    fn of_sample(sample: &Newest) -> Self {
         match &sample.histogram {
             None => Self::Untyped,
             Some(histogram) if histogram.reset_hint == ResetHint::Gauge => Self::GaugeHistogram,
@@ -263,7 +263,7 @@ impl Kind {
 struct Page {
     style: Style,
     external: Vec<(String, String)>,
-    family: Option<(String, Kind)>,
+    family: Option<(String, SampleType)>,
     /// Number of metrics and their bytes, for each family message still to be written.
     sizes: std::vec::IntoIter<(usize, u64)>,
     /// Metrics of the current family message still to be written.
@@ -292,11 +292,11 @@ impl Page {
     fn sizes(&self, samples: &[Newest], ctx: &Context) -> Result<Vec<(usize, u64)>, StopReason> {
         let mut pace = ctx.stop.pace();
         let mut sizes: Vec<(usize, u64)> = Vec::new();
-        let mut family: Option<(&str, Kind)> = None;
+        let mut family: Option<(&str, SampleType)> = None;
         let mut scratch = Vec::new();
         for sample in samples {
             pace.spend(256)?;
-            let here = (sample.labels.metric_name(), Kind::of(sample));
+            let here = (sample.labels.metric_name(), SampleType::of_sample(sample));
             if family != Some(here) {
                 family = Some(here);
                 sizes.push((0, 0));
@@ -320,10 +320,10 @@ impl Page {
             head.text(1, &self.style.escaping.name(name));
             head.integer(
                 3,
-                match Kind::of(sample) {
-                    Kind::Untyped => 3,
-                    Kind::Histogram => 4,
-                    Kind::GaugeHistogram => 5,
+                match SampleType::of_sample(sample) {
+                    SampleType::Untyped => 3,
+                    SampleType::Histogram => 4,
+                    SampleType::GaugeHistogram => 5,
                 },
             );
             put_varint(out, bytes + head.fields().len() as u64);
@@ -358,7 +358,7 @@ impl Page {
     }
 
     fn write_lines(&mut self, sample: &Newest, out: &mut Vec<u8>) {
-        let kind = Kind::of(sample);
+        let kind = SampleType::of_sample(sample);
         if let Some(histogram) = &sample.histogram
             && !histogram.uses_custom_buckets()
         {
@@ -375,8 +375,8 @@ impl Page {
             out.extend_from_slice(b"# TYPE ");
             write_name(out, &shown);
             out.extend_from_slice(match kind {
-                Kind::Untyped => b" untyped\n",
-                Kind::Histogram | Kind::GaugeHistogram => b" histogram\n",
+                SampleType::Untyped => b" untyped\n",
+                SampleType::Histogram | SampleType::GaugeHistogram => b" histogram\n",
             });
         }
         let line = |out: &mut Vec<u8>, suffix: &str, le: Option<f64>, value: f64| {
@@ -534,7 +534,7 @@ mod tests {
         let chosen = |accept: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
-            Style::of(&headers).content_type()
+            Style::negotiate(&headers).content_type()
         };
         assert_eq!(chosen("*/*"), format!("{TEXT}; escaping=underscores"));
         assert_eq!(

@@ -84,7 +84,7 @@ async fn listed<T: Send + 'static>(
     + 'static,
     write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
 ) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     if match_required && params.all("match[]").next().is_none() {
         return Err(ApiError::bad_data("no match[] parameter provided"));
     }
@@ -101,7 +101,7 @@ async fn listed<T: Send + 'static>(
         };
         let (any_of, _parsed) = selectors(api, &params, ctx, false, named)?;
         if range.is_empty() {
-            return Ok(Answer::of(b"[]".to_vec()));
+            return Ok(Answer::whole(b"[]".to_vec()));
         }
         let query = SeriesQuery {
             any_of,
@@ -159,7 +159,7 @@ pub(crate) async fn metadata(
 }
 
 async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     // Unlike elsewhere, 0 means no items here.
     let limit = params.metadata_limit("limit")?.unwrap_or(usize::MAX);
     let limit_per_metric = params

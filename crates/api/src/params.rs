@@ -5,7 +5,7 @@
 
 use crate::{
     config::Api,
-    error::{ApiError, Kind},
+    error::{ApiError, ErrorType},
     time::{MAX_TIME_MS, MIN_TIME_MS, parse_duration, parse_time},
 };
 use http::{Method, header::CONTENT_TYPE};
@@ -41,7 +41,7 @@ struct Pair {
 
 impl Params {
     /// Reads the parameters of a request, its form body included.
-    pub(crate) async fn of(api: &Api, request: Request) -> Result<Self, ApiError> {
+    pub(crate) async fn read(api: &Api, request: Request) -> Result<Self, ApiError> {
         let query = request.uri().query().unwrap_or_default();
         let mut lease = api.parameters.lease(query.len() as u64).map_err(busy)?;
         let query = query.as_bytes().to_vec();
@@ -237,7 +237,7 @@ async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> 
         };
         if whole.len() + data.len() > BODY_LIMIT_BYTES {
             return Err(ApiError {
-                kind: Kind::TooLarge,
+                kind: ErrorType::TooLarge,
                 message: "error parsing form values: http: request body too large".to_owned(),
             });
         }
@@ -250,7 +250,7 @@ async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> 
 
 fn busy(over: narthex_model::storage::OverBudget) -> ApiError {
     ApiError {
-        kind: Kind::Busy,
+        kind: ErrorType::Busy,
         message: over.to_string(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     answer::{Answer, List, respond},
     config::{Api, Gate},
-    error::{ApiError, Kind},
+    error::{ApiError, ErrorType},
     json, metrics,
     params::Params,
 };
@@ -57,10 +57,10 @@ async fn measured(
 }
 
 async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     let limit = params.limit()?;
     let time_ms = params.time_or("time", (api.now_ms)())?;
-    let options = Options::of(params, api, limit)?;
+    let options = Options::read(params, api, limit)?;
     run(api, Gate::Query, options.timeout, move |api, ctx| {
         let begun = Instant::now();
         let result = options
@@ -72,7 +72,7 @@ async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError
 }
 
 async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     let limit = params.limit()?;
     let (start_ms, end_ms) = (params.time("start")?, params.time("end")?);
     if end_ms < start_ms {
@@ -93,7 +93,7 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
             "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
         ));
     }
-    let options = Options::of(params, api, limit)?;
+    let options = Options::read(params, api, limit)?;
     run(api, Gate::Query, options.timeout, move |api, ctx| {
         let begun = Instant::now();
         let engine = &options.engine;
@@ -121,7 +121,7 @@ struct Options {
 }
 
 impl Options {
-    fn of(params: Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
+    fn read(params: Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
         let timeout = params.timeout(api.config.timeout)?;
         let lookback = params.scalar("lookback_delta")?;
         let lookback_delta_ms = if lookback.is_empty() {
@@ -215,7 +215,7 @@ pub(crate) async fn run(
     let _counted = (gate == Gate::Query).then(Counted::new);
     let waiting = api.gate(gate).pass(timeout.min(api.config.timeout));
     let pass = waiting.await.map_err(|_refused| ApiError {
-        kind: Kind::Timeout,
+        kind: ErrorType::Timeout,
         message: "query timed out in query queue".to_owned(),
     })?;
     let of_work = Arc::clone(api);
@@ -256,7 +256,7 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
         Value::Scalar { time_ms, value } => {
             json::sample(&mut head, time_ms, value);
             head.extend_from_slice(&end);
-            Answer::of(head)
+            Answer::whole(head)
         }
         Value::String { time_ms, text } => {
             head.push(b'[');
@@ -265,7 +265,7 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
             json::string(&mut head, &text);
             head.push(b']');
             head.extend_from_slice(&end);
-            Answer::of(head)
+            Answer::whole(head)
         }
         Value::Vector(samples) => {
             let write = |out: &mut Vec<u8>, sample: VectorSample| vector_sample(out, &sample);

@@ -6,7 +6,7 @@
 use crate::{
     answer::{Answer, respond},
     config::{Api, Gate},
-    error::{ApiError, Kind},
+    error::{ApiError, ErrorType},
     params::Params,
     process::{ServerStatus, WalReplay},
     query::run,
@@ -31,7 +31,7 @@ use std::sync::Arc;
 const MAX_TSDB_LIMIT: usize = 10_000;
 
 fn answer(data: &Value, headers: &HeaderMap) -> Response {
-    respond(Ok(Answer::of(data.to_string().into_bytes())), headers)
+    respond(Ok(Answer::whole(data.to_string().into_bytes())), headers)
 }
 
 pub(crate) async fn build_info(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
@@ -131,7 +131,7 @@ pub(crate) async fn tsdb(
 }
 
 async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     let limit = match &*params.scalar("limit")? {
         "" => 10,
         text => match text.parse() {
@@ -165,7 +165,7 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
             "memoryInBytesByLabelName": list(&counted.bytes_by_label),
             "seriesCountByLabelValuePair": list(&counted.by_pair),
         });
-        Ok(Answer::of(data.to_string().into_bytes()))
+        Ok(Answer::whole(data.to_string().into_bytes()))
     })
     .await
 }
@@ -173,7 +173,7 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
 /// Rejects the admin calls for deletion and snapshots, which the storage does not offer.
 pub(crate) async fn admin(headers: HeaderMap) -> Response {
     let error = ApiError {
-        kind: Kind::Unavailable,
+        kind: ErrorType::Unavailable,
         message: "admin APIs disabled".to_owned(),
     };
     respond(Err(error), &headers)

@@ -50,7 +50,7 @@ async fn inspected(
     request: Request,
     look: fn(&Expr) -> Value,
 ) -> Result<Answer, ApiError> {
-    let params = Params::of(api, request).await?;
+    let params = Params::read(api, request).await?;
     run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let query = params.get("query");
         // Runs inside `inspect`, which has enough stack for the tree's depth.
@@ -63,7 +63,7 @@ async fn inspected(
             Ok::<_, OverBudget>((look(expr).to_string().into_bytes(), lease))
         })?;
         let (data, lease) = data.map_err(StorageError::from)?;
-        let mut answer = Answer::of(data);
+        let mut answer = Answer::whole(data);
         answer.holds.add(lease);
         Ok(answer)
     })

@@ -2,7 +2,7 @@
 //!
 //! A candidate is a line `WORD<tab>DESCRIPTION`; `:files` and `:directories` make the shell complete paths.
 
-use crate::{Class, Command, Flag, Kind, Program, parse, program::BUILT_IN};
+use crate::{Class, Command, Flag, Program, ValueKind, parse, program::BUILT_IN};
 use std::ffi::{OsStr, OsString};
 
 /// Returns the completion script for a shell.
@@ -91,7 +91,7 @@ fn of_command<A>(
     let last = before.last().filter(|word| parse::is_flag(word));
     let waiting = last.map(|word| parse::split(word));
     match waiting.and_then(|(name, value)| named(name).filter(|_| value.is_none())) {
-        Some(flag) if flag.kind != Kind::Switch => values(flag, "", found),
+        Some(flag) if flag.kind != ValueKind::Switch => values(flag, "", found),
         _ => {
             let argument = command.all().find(|flag| flag.is_positional);
             argument
@@ -110,7 +110,7 @@ fn offer(flag: &'static Flag, before: &[OsString], found: &mut Candidates) {
     if flag.class != Class::Honoured || flag.is_hidden || is_given && !flag.is_repeatable {
         return;
     }
-    if flag.kind != Kind::Switch {
+    if flag.kind != ValueKind::Switch {
         return found.push((format!("--{}=", flag.name), flag.help));
     }
     // Offer the form that changes the default.
@@ -122,9 +122,11 @@ fn values(flag: &Flag, prefix: &str, found: &mut Candidates) {
     let offers = flag.offers.iter();
     found.extend(offers.map(|offer| (format!("{prefix}{offer}"), "")));
     match flag.kind {
-        Kind::File => found.push((":files".to_owned(), "")),
-        Kind::Directory => found.push((":directories".to_owned(), "")),
-        Kind::Switch => found.extend(["true", "false"].map(|on| (format!("{prefix}{on}"), ""))),
+        ValueKind::File => found.push((":files".to_owned(), "")),
+        ValueKind::Directory => found.push((":directories".to_owned(), "")),
+        ValueKind::Switch => {
+            found.extend(["true", "false"].map(|on| (format!("{prefix}{on}"), "")))
+        }
         _ => {}
     }
 }

@@ -8,7 +8,7 @@ pub struct Flag {
     /// Name without dashes.
     pub name: &'static str,
     /// Kind of value.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Name of the value in help; empty for the kind's name.
     pub value_name: &'static str,
     /// Default as written on a command line; empty for none.
@@ -34,7 +34,7 @@ pub struct Flag {
 /// Kind of a flag's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ValueKind {
     /// No value; `--no-<name>` turns it off.
     Switch,
     /// A text.
@@ -51,7 +51,7 @@ pub enum Kind {
     Count,
 }
 
-impl Kind {
+impl ValueKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Switch => "switch",
@@ -84,7 +84,7 @@ impl Flag {
             name,
             kind: T::KIND,
             value_name: "",
-            default: if matches!(T::KIND, Kind::Switch) {
+            default: if matches!(T::KIND, ValueKind::Switch) {
                 "false"
             } else {
                 ""
@@ -112,9 +112,9 @@ impl Flag {
             .value(value_name)
             .default(default);
         flag.kind = match value_name.as_bytes() {
-            b"FILE" => Kind::File,
-            b"DIR" => Kind::Directory,
-            _ => Kind::Text,
+            b"FILE" => ValueKind::File,
+            b"DIR" => ValueKind::Directory,
+            _ => ValueKind::Text,
         };
         flag
     }
@@ -164,7 +164,7 @@ impl Flag {
     /// Makes the path a directory's.
     #[must_use]
     pub const fn directory(mut self) -> Self {
-        self.kind = Kind::Directory;
+        self.kind = ValueKind::Directory;
         self
     }
 
@@ -210,7 +210,7 @@ impl Flag {
         let again = if self.is_repeatable { " ..." } else { "" };
         match (self.kind, self.default) {
             _ if self.is_positional => format!("<{}>{}", self.name, again.trim_start()),
-            (Kind::Switch, _) => format!("--[no-]{}", self.name),
+            (ValueKind::Switch, _) => format!("--[no-]{}", self.name),
             (_, "") => format!("--{}={}{again}", self.name, self.shown_value()),
             (_, default) => format!("--{}={default}{again}", self.name),
         }

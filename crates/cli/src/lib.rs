@@ -37,7 +37,7 @@ pub use bytes::Bytes;
 pub use call::Call;
 pub use error::UsageError;
 pub use expand::Surroundings;
-pub use flag::{Class, Flag, Kind};
+pub use flag::{Class, Flag, ValueKind};
 pub use parse::Values;
 pub use program::{Command, Program, Topic};
 pub use value::{GoDuration, List, Value};

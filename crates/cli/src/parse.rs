@@ -1,6 +1,6 @@
 //! Parses arguments by tables of flags.
 
-use crate::{Class, Flag, Kind, Surroundings, UsageError, Value, expand::expand};
+use crate::{Class, Flag, Surroundings, UsageError, Value, ValueKind, expand::expand};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -54,7 +54,7 @@ impl Values {
             let (flag, on) = find(&values, &name).ok_or_else(|| unknown(&values, &name))?;
             let value = match (flag.kind, inline) {
                 (_, Some(value)) => value.to_owned(),
-                (Kind::Switch, None) => on.to_string().into(),
+                (ValueKind::Switch, None) => on.to_string().into(),
                 (_, None) => rest
                     .next_if(|value| !is_flag(value))
                     .ok_or(UsageError::NoValue { flag: flag.name })?,
@@ -90,7 +90,9 @@ impl Values {
                 return Ok(());
             }
             // Turning off an unsupported feature is harmless.
-            Class::Refused(_) if flag.kind == Kind::Switch && value == "false" => return Ok(()),
+            Class::Refused(_) if flag.kind == ValueKind::Switch && value == "false" => {
+                return Ok(());
+            }
             Class::Refused(reason) => {
                 let flag = flag.name;
                 return Err(UsageError::Refused { flag, reason });
@@ -192,7 +194,7 @@ fn find(values: &Values, name: &str) -> Option<(&'static Flag, bool)> {
         return Some((flag, true));
     }
     let off = name.strip_prefix("no-")?;
-    let mut switches = values.flags().filter(|flag| flag.kind == Kind::Switch);
+    let mut switches = values.flags().filter(|flag| flag.kind == ValueKind::Switch);
     Some((switches.find(|flag| flag.name == off)?, false))
 }
 

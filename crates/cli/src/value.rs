@@ -1,13 +1,13 @@
 //! Types of flag values.
 
-use crate::{Bytes, Kind};
+use crate::{Bytes, ValueKind};
 use narthex_model::duration;
 use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 /// A type of flag values.
 pub trait Value: Sized {
     /// Kind of the flag.
-    const KIND: Kind;
+    const KIND: ValueKind;
     /// Whether the flag may be given several times.
     const IS_REPEATABLE: bool = false;
     /// Whether the value may be missing.
@@ -33,7 +33,7 @@ fn utf8(text: &OsStr) -> Result<&str, String> {
 }
 
 impl Value for String {
-    const KIND: Kind = Kind::Text;
+    const KIND: ValueKind = ValueKind::Text;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         utf8(text).map(str::to_owned)
@@ -41,7 +41,7 @@ impl Value for String {
 }
 
 impl Value for PathBuf {
-    const KIND: Kind = Kind::File;
+    const KIND: ValueKind = ValueKind::File;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         Ok(text.into())
@@ -49,7 +49,7 @@ impl Value for PathBuf {
 }
 
 impl Value for bool {
-    const KIND: Kind = Kind::Switch;
+    const KIND: ValueKind = ValueKind::Switch;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         let text = utf8(text)?;
@@ -59,7 +59,7 @@ impl Value for bool {
 }
 
 impl Value for u64 {
-    const KIND: Kind = Kind::Count;
+    const KIND: ValueKind = ValueKind::Count;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         let text = utf8(text)?;
@@ -69,7 +69,7 @@ impl Value for u64 {
 }
 
 impl Value for usize {
-    const KIND: Kind = Kind::Count;
+    const KIND: ValueKind = ValueKind::Count;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         u64::parse(text).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
@@ -77,7 +77,7 @@ impl Value for usize {
 }
 
 impl Value for Bytes {
-    const KIND: Kind = Kind::Bytes;
+    const KIND: ValueKind = ValueKind::Bytes;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         let text = utf8(text)?;
@@ -87,7 +87,7 @@ impl Value for Bytes {
 
 /// Prometheus' durations: `1h30m`, `15d`.
 impl Value for Duration {
-    const KIND: Kind = Kind::Duration;
+    const KIND: ValueKind = ValueKind::Duration;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         let ms = duration::parse(utf8(text)?).map_err(|error| error.to_string())?;
@@ -100,7 +100,7 @@ impl Value for Duration {
 pub struct GoDuration(pub Duration);
 
 impl Value for GoDuration {
-    const KIND: Kind = Kind::Duration;
+    const KIND: ValueKind = ValueKind::Duration;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         let text = utf8(text)?;
@@ -140,7 +140,7 @@ fn go_duration(text: &str) -> Option<Duration> {
 pub struct List(pub Vec<String>);
 
 impl Value for List {
-    const KIND: Kind = Kind::Text;
+    const KIND: ValueKind = ValueKind::Text;
     const IS_REPEATABLE: bool = true;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
@@ -157,7 +157,7 @@ impl Value for List {
 
 /// An empty value counts as absent.
 impl<T: Value> Value for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: ValueKind = T::KIND;
     const IS_OPTIONAL: bool = true;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
@@ -169,7 +169,7 @@ impl<T: Value> Value for Option<T> {
 }
 
 impl<T: Value> Value for Vec<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: ValueKind = T::KIND;
     const IS_REPEATABLE: bool = true;
 
     fn parse(text: &OsStr) -> Result<Self, String> {

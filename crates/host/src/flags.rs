@@ -260,7 +260,7 @@ fn milliseconds(duration: GoDuration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narthex_cli::{Class, Kind, Surroundings};
+    use narthex_cli::{Class, Surroundings, ValueKind};
 
     #[test]
     fn every_flag_is_taken_and_sorted() {
@@ -268,14 +268,14 @@ mod tests {
         for flag in FLAGS {
             let mut config = HostConfig::default();
             let value = match flag.kind {
-                Kind::Switch => "true",
-                Kind::Duration => "1m0.5s",
-                Kind::Count => "3",
+                ValueKind::Switch => "true",
+                ValueKind::Duration => "1m0.5s",
+                ValueKind::Count => "3",
                 _ => "x",
             };
             config.set_flag(flag.name, value).expect(flag.name);
             let is_changed = format!("{config:?}") != format!("{:?}", HostConfig::default());
-            let is_default = flag.default == value && flag.kind == Kind::Switch;
+            let is_default = flag.default == value && flag.kind == ValueKind::Switch;
             // Netlink is the automatic choice already.
             let excused = is_default || flag.class != Class::Honoured;
             assert!(is_changed || excused, "--{} changes nothing", flag.name);

@@ -89,7 +89,7 @@ struct Fields<'a, 'b> {
 }
 
 impl Fields<'_, '_> {
-    fn put(&mut self, field: &Field, value: &str) {
+    fn write(&mut self, field: &Field, value: &str) {
         if self.outcome.is_err() {
             return;
         }
@@ -112,10 +112,10 @@ impl Fields<'_, '_> {
 
 impl Visit for Fields<'_, '_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value);
+        self.write(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, &format!("{value:?}"));
+        self.write(field, &format!("{value:?}"));
     }
 }

@@ -154,7 +154,7 @@ impl Reloader {
             now_ms,
             turn: Mutex::new(fingerprint),
         });
-        reloader.take(config);
+        reloader.apply(config);
         let follow_stop = stop.clone();
         tokio::spawn(async move {
             let mut first = true;
@@ -180,7 +180,7 @@ impl Reloader {
         let read = catch_panic("reload", || {
             self.read().map(|config| {
                 *turn = fingerprint(&config.files);
-                self.take(config);
+                self.apply(config);
             })
         });
         // The next reload completes what a panic left half-applied.
@@ -210,7 +210,7 @@ impl Reloader {
     }
 
     /// Puts `config` into effect.
-    fn take(&self, config: Config) {
+    fn apply(&self, config: Config) {
         for warning in &config.warnings {
             tracing::warn!(warning, "Configuration");
         }

@@ -17,7 +17,7 @@ pub(crate) struct StorageFlags {
 }
 
 impl StorageFlags {
-    pub(crate) fn of(options: &ServerOptions) -> Self {
+    pub(crate) fn from_options(options: &ServerOptions) -> Self {
         Self {
             retention: options.retention,
             retention_bytes: options.retention_bytes.map(|size| size.0),

@@ -151,7 +151,7 @@ impl Ring {
     }
 
     /// Takes a sample; called in a signal handler.
-    fn take(&self, registers: Registers) {
+    fn record(&self, registers: Registers) {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         for at in 0..self.slots.len() {
             let Some(slot) = self.slots.get((first + at) % self.slots.len()) else {
@@ -239,7 +239,7 @@ extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut l
     let saved = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a ucontext to a handler installed with SA_SIGINFO.
     let registers = registers_of(unsafe { &*context.cast::<libc::ucontext_t>() });
-    ring.take(registers);
+    ring.record(registers);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = saved };
 }

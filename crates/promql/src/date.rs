@@ -25,9 +25,9 @@ const ZERO_TO_EPOCH: i64 = 292_277_022_400 / 400 * 146_097 * 86_400 + 719_468 * 
 impl Date {
     /// Returns the date `x` seconds after the epoch; a value outside `i64` becomes its minimum, as on Go's main
     /// platform.
-    pub(crate) fn of_float(x: f64) -> Self {
+    pub(crate) fn from_float(x: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
-        Self::of(if (-TWO_63..TWO_63).contains(&x) {
+        Self::from_unix(if (-TWO_63..TWO_63).contains(&x) {
             x as i64
         } else {
             i64::MIN
@@ -35,7 +35,7 @@ impl Date {
     }
 
     /// Returns the date `seconds` after the epoch.
-    pub(crate) fn of(seconds: i64) -> Self {
+    pub(crate) fn from_unix(seconds: i64) -> Self {
         // Go counts from the start of a year far back, in unsigned 64 bits.
         let since_zero = seconds.wrapping_add(ZERO_TO_EPOCH);
         let wrapped = i128::from(since_zero.cast_unsigned()) - i128::from(ZERO_TO_EPOCH);
@@ -98,11 +98,11 @@ mod tests {
             (-1, 1969, 12, 31, 3, 365),
             (-62_167_219_200, 0, 1, 1, 6, 1),
         ] {
-            let date = Date::of(seconds);
+            let date = Date::from_unix(seconds);
             assert_eq!((date.year, date.month(), date.day()), (year, month, day));
             assert_eq!((date.weekday(), date.day_of_year()), (weekday, day_of_year));
         }
-        assert_eq!(Date::of(-1).clock(), (23, 59, 59));
-        assert_eq!(Date::of(951_782_400).days_in_month(), 29);
+        assert_eq!(Date::from_unix(-1).clock(), (23, 59, 59));
+        assert_eq!(Date::from_unix(951_782_400).days_in_month(), 29);
     }
 }

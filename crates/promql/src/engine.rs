@@ -10,7 +10,7 @@ use crate::{
     notes::Note,
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
-    result::{Held, QueryResult, QueryStats},
+    result::{QueryResult, QueryStats, ResultMemory},
     stack,
 };
 use narthex_model::storage::{Context, Lease, Store, TimeRange, View};
@@ -261,7 +261,7 @@ impl Engine {
             warnings,
             infos,
             stats,
-            held: Held::new(hold),
+            held: ResultMemory::new(hold),
         })
     }
 }

@@ -47,5 +47,7 @@ pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,
     parse_with,
 };
-pub use result::{Held, MatrixSeries, QueryResult, QueryStats, SampleValue, Value, VectorSample};
+pub use result::{
+    MatrixSeries, QueryResult, QueryStats, ResultMemory, SampleValue, Value, VectorSample,
+};
 pub use span::{Position, Span};

@@ -43,7 +43,7 @@ pub(crate) struct Monotonicity {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct Collected {
     note: Note,
     samples: usize,
     min_time_ms: i64,
@@ -54,7 +54,7 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     by_text: HashMap<String, usize>,
-    kept: Vec<Kept>,
+    collected: Vec<Collected>,
 }
 
 impl Notes {
@@ -65,13 +65,13 @@ impl Notes {
 
     /// Adds a note on the step at `time_ms`.
     pub(crate) fn add_at(&mut self, note: Note, time_ms: i64) {
-        let Some(kept) = self
+        let Some(same) = self
             .by_text
             .get(&note.text)
-            .and_then(|at| self.kept.get_mut(*at))
+            .and_then(|at| self.collected.get_mut(*at))
         else {
-            self.by_text.insert(note.text.clone(), self.kept.len());
-            self.kept.push(Kept {
+            self.by_text.insert(note.text.clone(), self.collected.len());
+            self.collected.push(Collected {
                 note,
                 samples: 1,
                 min_time_ms: time_ms,
@@ -79,11 +79,11 @@ impl Notes {
             });
             return;
         };
-        kept.note.span = note.span;
-        kept.samples += 1;
-        kept.min_time_ms = kept.min_time_ms.min(time_ms);
-        kept.max_time_ms = kept.max_time_ms.max(time_ms);
-        match (&mut kept.note.detail, note.detail) {
+        same.note.span = note.span;
+        same.samples += 1;
+        same.min_time_ms = same.min_time_ms.min(time_ms);
+        same.max_time_ms = same.max_time_ms.max(time_ms);
+        match (&mut same.note.detail, note.detail) {
             (Detail::Overlaps(count), Detail::Overlaps(more)) => *count += more,
             (Detail::Monotonicity(m), Detail::Monotonicity(new)) => {
                 m.min_bucket = m.min_bucket.min(new.min_bucket);
@@ -97,7 +97,7 @@ impl Notes {
     /// Returns the texts of warnings and infos, with positions in `query`.
     pub(crate) fn texts(&self, query: &str) -> (Vec<String>, Vec<String>) {
         let of = |level| {
-            self.kept
+            self.collected
                 .iter()
                 .filter(move |k| k.note.level == level)
                 .map(|k| k.text(query))
@@ -107,7 +107,7 @@ impl Notes {
     }
 }
 
-impl Kept {
+impl Collected {
     fn text(&self, query: &str) -> String {
         let text = &self.note.text;
         let Some(span) = self.note.span else {
@@ -133,7 +133,7 @@ impl Kept {
 }
 
 fn rfc3339(time_ms: i64) -> String {
-    let date = crate::date::Date::of(time_ms.div_euclid(1000));
+    let date = crate::date::Date::from_unix(time_ms.div_euclid(1000));
     let (hour, minute, second) = date.clock();
     let (year, month, day) = (date.year, date.month(), date.day());
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

@@ -18,16 +18,16 @@ pub struct QueryResult {
     /// Statistics of the evaluation.
     pub stats: QueryStats,
     /// The memory of `value`; keep it as long as the value.
-    pub held: Held,
+    pub held: ResultMemory,
 }
 
 /// Memory of a result, given back on drop.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct ResultMemory {
     hold: Hold,
 }
 
-impl Held {
+impl ResultMemory {
     pub(crate) fn new(hold: Hold) -> Self {
         Self { hold }
     }

@@ -9,7 +9,7 @@ pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod shape;
 
-use crate::frame::measure::cpu_time;
+use crate::harness::measure::cpu_time;
 use rustix::time::ClockId;
 
 /// Returns the cost of generating one sample's text, in nanoseconds of CPU, for a fleet like that of `storage`.

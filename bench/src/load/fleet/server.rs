@@ -12,7 +12,7 @@ use super::{
     shape::{NATIVE_FAMILY, Series, Shape},
 };
 use crate::{
-    frame::{error::BenchError, measure::cpu_time, sync::lock},
+    harness::{error::BenchError, measure::cpu_time, sync::lock},
     load::{gzip::Gzip, protobuf::METRIC_FAMILIES},
 };
 use rustix::{

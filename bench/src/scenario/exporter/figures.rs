@@ -5,7 +5,7 @@
 
 use super::{compare::Comparison, measure::Scraped, page::without_values};
 use crate::{
-    frame::measure::ms,
+    harness::measure::ms,
     load::latency::Histogram,
     record::{Difference, Figure, OwnCost, Record, Run},
 };

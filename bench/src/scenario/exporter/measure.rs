@@ -7,7 +7,7 @@ use super::{
     syscalls::{self, Calls},
 };
 use crate::{
-    frame::{
+    harness::{
         error::BenchError,
         measure::{Meter, Resident, Usage, Used},
         server::{RunningServer, ServerSpec},

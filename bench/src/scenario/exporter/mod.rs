@@ -10,7 +10,7 @@ mod page;
 mod syscalls;
 
 use super::prelude::*;
-use crate::frame::server::without_command;
+use crate::harness::server::without_command;
 use measure::{Exporter, Plan};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** nothing else is measured meanwhile: tracing makes the process many times slower.
 
-use crate::frame::{
+use crate::harness::{
     cleanup::{Group, WorkDir},
     error::BenchError,
 };

@@ -8,7 +8,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    frame::measure::ms,
+    harness::measure::ms,
     load::{latency::Histogram, open_loop::Load, scraper::Scrape},
     record::{
         Course, Difference, Figure, OwnCost, Record, Run,

@@ -8,7 +8,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    frame::{
+    harness::{
         error::BenchError,
         measure::{Meter, Usage, Used},
         progress::Progress,
@@ -103,8 +103,9 @@ impl<'a> Session<'a> {
             &plan.scrape_path,
             end_ms / 1000,
         );
-        let target =
-            |path: &str| Target::parse(&server.url(path), false).map_err(crate::frame::cli::usage);
+        let target = |path: &str| {
+            Target::parse(&server.url(path), false).map_err(crate::harness::cli::usage)
+        };
         let (load, scrape) = (target(&paths.load)?, target(&paths.scrape)?);
         let has_own_page = plan.scrape_path.is_empty();
         let mut expected = match spec.kind.config.contains("{series}") && has_own_page {

@@ -14,7 +14,7 @@ mod target;
 
 use super::prelude::*;
 use crate::{
-    frame::{progress::Progress, turns::turns},
+    harness::{progress::Progress, turns::turns},
     record::Subject,
 };
 use measure::Session;

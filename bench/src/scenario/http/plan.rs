@@ -3,7 +3,7 @@
 //! **Invariant:** all values are checked: a plan can be carried out.
 
 use super::{presets, target::Target};
-use crate::frame::{
+use crate::harness::{
     cli::{Values, usage},
     error::BenchError,
     server::ServerSpec,

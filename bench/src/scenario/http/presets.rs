@@ -3,7 +3,7 @@
 //! **Invariant:** every kind answers the load with a body of a few to a few hundred bytes, so that kinds differ only in
 //! their other work.
 
-use crate::frame::{
+use crate::harness::{
     NARTHEX, PROMETHEUS, ServerKind, cli::Values, error::BenchError, server::ServerSpec,
 };
 use std::path::{Path, PathBuf};

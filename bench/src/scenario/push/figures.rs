@@ -9,7 +9,7 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    frame::measure::ms,
+    harness::measure::ms,
     load::latency::Histogram,
     record::{Figure, OwnCost, Run},
 };

@@ -8,7 +8,7 @@ use super::{
     stored::{Reader, Stored},
 };
 use crate::{
-    frame::{
+    harness::{
         error::BenchError,
         measure::Usage,
         server::{RunningServer, ServerSpec},

@@ -16,7 +16,7 @@ mod run;
 mod stored;
 
 use super::prelude::*;
-use crate::frame::server::without_command;
+use crate::harness::server::without_command;
 use fleet::Fleet;
 use plan::Plan;
 use run::Session;

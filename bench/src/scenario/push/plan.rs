@@ -6,7 +6,7 @@ use super::{
     body::{Format, LAST_ROUND},
     fleet::{Encoding, PushMode, Settings},
 };
-use crate::frame::{cli::Values, error::BenchError};
+use crate::harness::{cli::Values, error::BenchError};
 use std::{path::PathBuf, time::Duration};
 
 /// Maximum series of a fleet: stored values are read back into eight bytes each.

@@ -10,7 +10,7 @@ use super::{
     fleet::{Fleet, Packer},
 };
 use crate::{
-    frame::{error::BenchError, measure::cpu_time, sync::join},
+    harness::{error::BenchError, measure::cpu_time, sync::join},
     load::{
         client::{Client, is_timeout},
         latency::{Histogram, Latencies},

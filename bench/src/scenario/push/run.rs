@@ -11,7 +11,7 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    frame::{
+    harness::{
         error::BenchError,
         measure::{Meter, Usage, Used},
         progress::Progress,

@@ -7,7 +7,7 @@ use super::{
     measure::{Asked, Plan, Round, Written},
 };
 use crate::{
-    frame::measure::ms,
+    harness::measure::ms,
     load::latency::Histogram,
     record::{Difference, Figure, OwnCost, Run, summary::distinct},
 };

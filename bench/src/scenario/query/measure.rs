@@ -5,7 +5,7 @@
 
 use super::{answers::Answer, questions::Question};
 use crate::{
-    frame::{
+    harness::{
         VICTORIA_METRICS,
         error::BenchError,
         measure::{Meter, Usage, Used},

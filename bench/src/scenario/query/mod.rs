@@ -10,7 +10,7 @@ mod questions;
 
 use super::prelude::*;
 use crate::{
-    frame::{VICTORIA_METRICS, cli::usage, yaml},
+    harness::{VICTORIA_METRICS, cli::usage, yaml},
     load::{
         dataset::{DatasetConfig, POD_SERIES},
         fleet::clock::now_ms,

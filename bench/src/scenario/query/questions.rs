@@ -4,7 +4,7 @@
 //! asked.
 
 use crate::{
-    frame::{
+    harness::{
         cli::{parse_time, usage},
         error::BenchError,
         yaml,

@@ -8,7 +8,7 @@ use super::{
     feed::{Served, Times},
 };
 use crate::{
-    frame::{error::BenchError, server::RunningServer},
+    harness::{error::BenchError, server::RunningServer},
     load::{
         api,
         line::{Line, unescape},
@@ -42,9 +42,9 @@ pub(crate) struct Compared {
     pub(crate) samples: u64,
     /// Values not found.
     pub(crate) missing: u64,
-    /// Found with another value.
+    /// IdentifierKind with another value.
     pub(crate) different: u64,
-    /// Found though nothing was recorded.
+    /// IdentifierKind though nothing was recorded.
     pub(crate) strange: u64,
     /// Description of the first wrong value.
     pub(crate) first: Option<String>,

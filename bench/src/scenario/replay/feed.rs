@@ -8,7 +8,7 @@ use super::{
     plan::damaged,
 };
 use crate::{
-    frame::{error::BenchError, sync::lock},
+    harness::{error::BenchError, sync::lock},
     load::{fleet::clock::now_ms, gzip::Gzip, line::Line, listener::Listener},
 };
 use std::{
@@ -251,7 +251,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, stop: &AtomicBool) {
         let goes_on = match is_scrape {
             true => lock(state).answer(&mut stream, takes_gzip),
             false => stream
-                .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                .write_all(b"HTTP/1.1 404 Not IdentifierKind\r\nContent-Length: 0\r\n\r\n")
                 .is_ok(),
         };
         if !goes_on {

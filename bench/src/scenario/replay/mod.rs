@@ -13,7 +13,7 @@ mod scrub;
 
 use super::prelude::*;
 use crate::{
-    frame::{cli::Flag, progress::Progress},
+    harness::{cli::Flag, progress::Progress},
     report::say,
 };
 use plan::{Plan, damaged};

@@ -4,7 +4,7 @@
 
 use super::{corpus::Corpus, recorder::files};
 use crate::{
-    frame::{cli::Values, error::BenchError},
+    harness::{cli::Values, error::BenchError},
     scenario::replay::feed::Times,
 };
 use std::{

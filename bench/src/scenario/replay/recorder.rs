@@ -5,10 +5,10 @@
 
 use super::{
     corpus::{About, CorpusWriter, Round},
-    scrub::{Found, Scrubber, own_names},
+    scrub::{IdentifierKind, Scrubber, own_names},
 };
 use crate::{
-    frame::{error::BenchError, progress::Progress, sync::join},
+    harness::{error::BenchError, progress::Progress, sync::join},
     load::fleet::clock::now_ms,
 };
 use narthex_testkit::http;
@@ -79,7 +79,7 @@ pub(crate) struct Recorded {
     pub(crate) failure: Option<String>,
     pub(crate) body_bytes: u64,
     pub(crate) file_bytes: u64,
-    pub(crate) replaced: BTreeMap<Found, u32>,
+    pub(crate) replaced: BTreeMap<IdentifierKind, u32>,
 }
 
 impl Recording {

@@ -8,7 +8,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    frame::{
+    harness::{
         error::BenchError,
         measure::{Meter, Resident, Usage, Used, directory_bytes},
         progress::Progress,

@@ -27,7 +27,7 @@ const COMMON_PREFIXES: &[&str] = &["/proc/", "/sys/"];
 
 /// Kind of identifier found in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Found {
+pub(crate) enum IdentifierKind {
     Host,
     Address,
     HardwareAddress,
@@ -35,7 +35,7 @@ pub(crate) enum Found {
     Path,
 }
 
-impl Found {
+impl IdentifierKind {
     /// Returns the plural of its name.
     pub(crate) fn plural(self) -> &'static str {
         match self {
@@ -53,8 +53,8 @@ impl Found {
 pub(crate) struct Scrubber {
     /// Names that are replaced wherever they appear as a word.
     hosts: Vec<String>,
-    replaced: HashMap<(Found, String), String>,
-    numbers: BTreeMap<Found, u32>,
+    replaced: HashMap<(IdentifierKind, String), String>,
+    numbers: BTreeMap<IdentifierKind, u32>,
 }
 
 impl Scrubber {
@@ -68,7 +68,7 @@ impl Scrubber {
     }
 
     /// Returns how many different values of each kind were replaced.
-    pub(crate) fn counts(&self) -> &BTreeMap<Found, u32> {
+    pub(crate) fn counts(&self) -> &BTreeMap<IdentifierKind, u32> {
         &self.numbers
     }
 
@@ -112,7 +112,7 @@ impl Scrubber {
             return None;
         }
         if has_word(IDENTIFIERS, label) {
-            return Some(self.number(Found::Identifier, value));
+            return Some(self.number(IdentifierKind::Identifier, value));
         }
         if has_word(VERSIONS, label) {
             return self.without_hosts(value);
@@ -135,7 +135,7 @@ impl Scrubber {
         let is_name = name.len() > 1
             && name != "localhost"
             && !name.starts_with('(')
-            && !is_replacement(Found::Host, name)
+            && !is_replacement(IdentifierKind::Host, name)
             && name.bytes().any(|byte| byte.is_ascii_alphabetic());
         if is_name && !self.hosts.iter().any(|host| host == name) {
             self.hosts.push(name.to_owned());
@@ -148,7 +148,8 @@ impl Scrubber {
         let mut text: Option<String> = None;
         for host in self.hosts.clone() {
             let current = text.as_deref().unwrap_or(value);
-            if let Some(replaced) = replace_word(current, &host, || self.number(Found::Host, &host))
+            if let Some(replaced) =
+                replace_word(current, &host, || self.number(IdentifierKind::Host, &host))
             {
                 text = Some(replaced);
             }
@@ -164,10 +165,10 @@ impl Scrubber {
             || COMMON_PREFIXES
                 .iter()
                 .any(|prefix| value.starts_with(prefix));
-        if is_device || is_common || is_replacement(Found::Path, value) {
+        if is_device || is_common || is_replacement(IdentifierKind::Path, value) {
             return None;
         }
-        Some(self.number(Found::Path, value))
+        Some(self.number(IdentifierKind::Path, value))
     }
 
     /// Replaces every word of hexadecimal digits, colons and dots for which `find` returns a replacement.
@@ -196,10 +197,10 @@ impl Scrubber {
             && pairs.all(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
         let plain = word.to_ascii_lowercase().replace('-', ":");
         let is_special = matches!(plain.as_str(), "00:00:00:00:00:00" | "ff:ff:ff:ff:ff:ff");
-        if !is_one || is_special || is_replacement(Found::HardwareAddress, &plain) {
+        if !is_one || is_special || is_replacement(IdentifierKind::HardwareAddress, &plain) {
             return None;
         }
-        Some(self.number(Found::HardwareAddress, &plain))
+        Some(self.number(IdentifierKind::HardwareAddress, &plain))
     }
 
     /// Replaces an address, keeping its port.
@@ -225,11 +226,11 @@ impl Scrubber {
                 v6.is_loopback() || v6.is_unspecified() || v6.segments()[..2] == [0x2001, 0xdb8]
             }
         };
-        (!stays).then(|| self.number(Found::Address, &address.to_string()))
+        (!stays).then(|| self.number(IdentifierKind::Address, &address.to_string()))
     }
 
     /// Returns the replacement of a value; a new value gets the next number of its kind.
-    fn number(&mut self, kind: Found, value: &str) -> String {
+    fn number(&mut self, kind: IdentifierKind, value: &str) -> String {
         if is_replacement(kind, value) {
             return value.to_owned();
         }
@@ -245,18 +246,20 @@ impl Scrubber {
 }
 
 /// Returns the `count`th replacement of a kind; addresses are from the ranges reserved for documentation.
-fn replacement(kind: Found, count: u32, value: &str) -> String {
+fn replacement(kind: IdentifierKind, count: u32, value: &str) -> String {
     let [_, _, high, low] = count.to_be_bytes();
     match kind {
-        Found::Host => format!("host-{count}"),
-        Found::Identifier => format!("id-{count}"),
-        Found::Path => format!("/path-{count}"),
-        Found::HardwareAddress => format!("00:00:5e:00:{:02x}:{low:02x}", 0x53 + high % 0xac),
-        Found::Address if value.contains(':') => {
+        IdentifierKind::Host => format!("host-{count}"),
+        IdentifierKind::Identifier => format!("id-{count}"),
+        IdentifierKind::Path => format!("/path-{count}"),
+        IdentifierKind::HardwareAddress => {
+            format!("00:00:5e:00:{:02x}:{low:02x}", 0x53 + high % 0xac)
+        }
+        IdentifierKind::Address if value.contains(':') => {
             Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, count as u16).to_string()
         }
         // 762 addresses in three ranges; a recording with more starts over at the first.
-        Found::Address => {
+        IdentifierKind::Address => {
             let at = (count - 1) % 762;
             let (a, b, c) = [(192, 0, 2), (198, 51, 100), (203, 0, 113)][(at / 254) as usize];
             Ipv4Addr::new(a, b, c, (at % 254 + 1) as u8).to_string()
@@ -265,17 +268,17 @@ fn replacement(kind: Found, count: u32, value: &str) -> String {
 }
 
 /// Returns whether a value is a replacement made by this program.
-fn is_replacement(kind: Found, value: &str) -> bool {
+fn is_replacement(kind: IdentifierKind, value: &str) -> bool {
     let number = |prefix: &str| {
         let rest = value.strip_prefix(prefix);
         rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     match kind {
-        Found::Host => number("host-"),
-        Found::Identifier => number("id-"),
-        Found::Path => number("/path-"),
-        Found::HardwareAddress => value.starts_with("00:00:5e:00:"),
-        Found::Address => false,
+        IdentifierKind::Host => number("host-"),
+        IdentifierKind::Identifier => number("id-"),
+        IdentifierKind::Path => number("/path-"),
+        IdentifierKind::HardwareAddress => value.starts_with("00:00:5e:00:"),
+        IdentifierKind::Address => false,
     }
 }
 

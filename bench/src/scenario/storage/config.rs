@@ -5,7 +5,7 @@
 
 use super::plan::Plan;
 use crate::{
-    frame::{
+    harness::{
         PROMETHEUS, VICTORIA_METRICS, cleanup::WorkDir, cli::Values, error::BenchError,
         server::ServerSpec,
     },

@@ -2,7 +2,7 @@
 
 use super::{outcome::Outcome, plan::Plan};
 use crate::{
-    frame::{measure::ms, ticks::MOST_POINTS},
+    harness::{measure::ms, ticks::MOST_POINTS},
     load::{
         latency::Histogram,
         paced::{Class, Event, latencies},

@@ -12,7 +12,7 @@ mod run;
 
 use super::prelude::*;
 use crate::{
-    frame::{
+    harness::{
         progress::Progress,
         turns::{Turn, turns},
     },

@@ -3,8 +3,8 @@
 //! **Invariant:** plain readings; `figures` derives everything else (per sample, per series, ratios).
 
 use crate::{
-    frame::{
-        measure::{Bystanders, Resident, ThreadTime, Usage},
+    harness::{
+        measure::{MachineLoad, Resident, ThreadTime, Usage},
         ticks::Ticks,
     },
     load::{
@@ -23,7 +23,7 @@ pub(super) struct Edge {
     pub(super) usage: Usage,
     /// CPU time of generating the fleet's texts.
     pub(super) making: Duration,
-    pub(super) bystanders: Bystanders,
+    pub(super) machine: MachineLoad,
     pub(super) thread: ThreadTime,
     pub(super) answered: u64,
     pub(super) samples: u64,

@@ -1,7 +1,7 @@
 //! A run plan built from flags.
 
 use crate::{
-    frame::{
+    harness::{
         cli::{Values, usage},
         error::BenchError,
     },

@@ -5,7 +5,7 @@
 
 use super::plan::{Plan, Rates};
 use crate::{
-    frame::{error::BenchError, server::RunningServer},
+    harness::{error::BenchError, server::RunningServer},
     load::{
         api,
         client::Client,

@@ -9,10 +9,10 @@ use super::{
     queries::{self, asker, classes},
 };
 use crate::{
-    frame::{
+    harness::{
         error::BenchError,
         machine,
-        measure::{Bystanders, Resident, ThreadTime, Usage, directory_bytes, quantile},
+        measure::{MachineLoad, Resident, ThreadTime, Usage, directory_bytes, quantile},
         progress::Progress,
         server::{RunningServer, ServerSpec},
         ticks::Ticks,
@@ -189,7 +189,7 @@ impl<'a> Measured<'a> {
             at_ms: now_ms(),
             usage,
             making: self.fleet.making(),
-            bystanders: Bystanders::read(usage.cpu)?,
+            machine: MachineLoad::read(usage.cpu)?,
             thread: ThreadTime::read(self.fleet.thread_id())?,
             answered,
             samples,
@@ -300,7 +300,7 @@ impl<'a> Measured<'a> {
         costs.extend(late_starts_ms.map(|late| {
             OwnCost::new("queries sent late (p99)", "ms", late).refuse_above(LATEST_QUERY_MS)
         }));
-        let (before, after) = (&from.bystanders, &to.bystanders);
+        let (before, after) = (&from.machine, &to.machine);
         costs.push(if self.plan.is_parallel {
             // Other servers are measured too; the question is whether there was room for all.
             let room = machine::facts().cores as f64 * ROOM_FOR_ALL;

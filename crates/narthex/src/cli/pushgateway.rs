@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** every flag of the Pushgateway 1.11 is declared, in one of the three classes.
 
-use narthex_cli::{Bytes, Kind, UsageError, Value, Values, flags};
+use narthex_cli::{Bytes, UsageError, Value, ValueKind, Values, flags};
 use std::{collections::HashMap, ffi::OsStr, path::PathBuf, time::Duration};
 
 flags! {
@@ -82,7 +82,7 @@ impl PushOptions {
 pub(crate) struct Periods(pub(crate) HashMap<String, u64>);
 
 impl Value for Periods {
-    const KIND: Kind = Kind::Duration;
+    const KIND: ValueKind = ValueKind::Duration;
     const IS_REPEATABLE: bool = true;
 
     fn parse(text: &OsStr) -> Result<Self, String> {

@@ -3,7 +3,7 @@
 //! **Invariant:** an absent or null key reads as its kind's zero value: defaults are in the tree already.
 
 use super::{
-    keys::Kind,
+    keys::KeyKind,
     yaml::{Node, Scalar, Value},
 };
 use narthex_model::duration;
@@ -115,18 +115,20 @@ impl Node {
     }
 
     /// Reports whether a value is the zero value of its kind.
-    pub(super) fn is_zero(&self, kind: Kind) -> bool {
+    pub(super) fn is_zero(&self, kind: KeyKind) -> bool {
         match (&self.value, kind) {
             (Value::Null, _) => true,
             (Value::List(items), _) => items.is_empty(),
             (Value::Map(pairs), _) => pairs.is_empty(),
-            (Value::Scalar(scalar), Kind::Bool) => scalar.boolean() != Some(true),
-            (Value::Scalar(scalar), Kind::Count | Kind::Number) => scalar.integer() == Some(0),
-            (Value::Scalar(scalar), Kind::Float) => scalar.float() == Some(0.0),
-            (Value::Scalar(scalar), Kind::Period) => {
+            (Value::Scalar(scalar), KeyKind::Bool) => scalar.boolean() != Some(true),
+            (Value::Scalar(scalar), KeyKind::Count | KeyKind::Number) => {
+                scalar.integer() == Some(0)
+            }
+            (Value::Scalar(scalar), KeyKind::Float) => scalar.float() == Some(0.0),
+            (Value::Scalar(scalar), KeyKind::Period) => {
                 parse_period(&scalar.text) == Ok(Duration::ZERO)
             }
-            (Value::Scalar(scalar), Kind::Size) => parse_size(&scalar.text) == Ok(0),
+            (Value::Scalar(scalar), KeyKind::Size) => parse_size(&scalar.text) == Ok(0),
             (Value::Scalar(scalar), _) => scalar.text.is_empty(),
         }
     }

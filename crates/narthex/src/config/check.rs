@@ -5,7 +5,7 @@
 use super::{
     ConfigError,
     access::{parse_period, parse_size},
-    keys::{Class, Kind, Section},
+    keys::{Class, KeyKind, Section},
     yaml::{Node, Scalar, Value},
 };
 
@@ -44,53 +44,53 @@ pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn kind(node: &Node, kind: Kind) -> Result<(), ConfigError> {
+fn kind(node: &Node, kind: KeyKind) -> Result<(), ConfigError> {
     if node.is_null() {
         return Ok(());
     }
     match kind {
-        Kind::Any => Ok(()),
-        Kind::Section(section) => shape(node, section),
-        Kind::Sections(section) => items(node)?
+        KeyKind::Any => Ok(()),
+        KeyKind::Section(section) => shape(node, section),
+        KeyKind::Sections(section) => items(node)?
             .iter()
             .try_for_each(|item| shape(item, section)),
-        Kind::Named(section) => {
+        KeyKind::Named(section) => {
             let named = pairs(node)?;
             named
                 .into_iter()
                 .try_for_each(|value| shape(value, section))
         }
-        Kind::Texts | Kind::FlowTexts | Kind::Paths | Kind::Secrets => items(node)?
+        KeyKind::Texts | KeyKind::FlowTexts | KeyKind::Paths | KeyKind::Secrets => items(node)?
             .iter()
             .try_for_each(|item| text(item).map(drop)),
-        Kind::Labels => {
+        KeyKind::Labels => {
             let values = pairs(node)?;
             values
                 .into_iter()
                 .try_for_each(|value| text(value).map(drop))
         }
-        Kind::Params | Kind::SecretParams => {
+        KeyKind::Params | KeyKind::SecretParams => {
             let lists = pairs(node)?;
             lists.into_iter().try_for_each(kind_of_texts)
         }
-        Kind::Bool => scalar(node, "bool", |scalar| scalar.boolean().is_some()),
-        Kind::Count => scalar(node, "uint64", |scalar| whole(scalar, 0)),
-        Kind::Number => scalar(node, "int64", |scalar| whole(scalar, i128::from(i64::MIN))),
-        Kind::Float => scalar(node, "float64", |scalar| {
+        KeyKind::Bool => scalar(node, "bool", |scalar| scalar.boolean().is_some()),
+        KeyKind::Count => scalar(node, "uint64", |scalar| whole(scalar, 0)),
+        KeyKind::Number => scalar(node, "int64", |scalar| whole(scalar, i128::from(i64::MIN))),
+        KeyKind::Float => scalar(node, "float64", |scalar| {
             scalar.float().is_some() || scalar.integer().is_some()
         }),
-        Kind::Period => parse_period(text(node)?)
+        KeyKind::Period => parse_period(text(node)?)
             .map(drop)
             .map_err(|message| node.error(message)),
-        Kind::Size => parse_size(text(node)?)
+        KeyKind::Size => parse_size(text(node)?)
             .map(drop)
             .map_err(|message| node.error(message)),
-        Kind::Text | Kind::Secret | Kind::Path | Kind::Url => text(node).map(drop),
+        KeyKind::Text | KeyKind::Secret | KeyKind::Path | KeyKind::Url => text(node).map(drop),
     }
 }
 
 fn kind_of_texts(node: &Node) -> Result<(), ConfigError> {
-    kind(node, Kind::Texts)
+    kind(node, KeyKind::Texts)
 }
 
 fn whole(scalar: &Scalar, least: i128) -> bool {
@@ -136,7 +136,7 @@ fn scalar(
 
 /// Settings of a file that are not supported.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Unmet {
+pub(super) struct Unsupported {
     /// Accepted keys without effect, with the reason and the line.
     pub(super) without_effect: Vec<(String, &'static str, usize)>,
     /// The first rejected key.
@@ -148,12 +148,12 @@ pub(super) struct Unmet {
 /// A rejected key: its path, the reason, line and column.
 type Refused = (String, &'static str, usize, usize);
 
-impl Unmet {
+impl Unsupported {
     /// Collects the unsupported keys below `node`.
-    pub(super) fn of(node: &Node, section: &Section) -> Self {
-        let mut unmet = Self::default();
-        unmet.collect(node, section, "");
-        unmet
+    pub(super) fn collect_from(node: &Node, section: &Section) -> Self {
+        let mut unsupported = Self::default();
+        unsupported.collect(node, section, "");
+        unsupported
     }
 
     /// Fails if there is a rejected key.
@@ -188,7 +188,7 @@ impl Unmet {
                 }
                 Class::Refused(reason) if written => {
                     let place = (path, reason, word.line, word.column);
-                    if matches!(key.kind, Kind::Any) {
+                    if matches!(key.kind, KeyKind::Any) {
                         self.unchecked.get_or_insert_with(|| place.clone());
                     }
                     self.refused.get_or_insert(place);
@@ -197,13 +197,13 @@ impl Unmet {
                 _ => {}
             }
             match (key.kind, &value.value) {
-                (Kind::Section(inner), _) => self.collect(value, inner, &path),
-                (Kind::Sections(inner), Value::List(items)) => {
+                (KeyKind::Section(inner), _) => self.collect(value, inner, &path),
+                (KeyKind::Sections(inner), Value::List(items)) => {
                     for item in items {
                         self.collect(item, inner, &path);
                     }
                 }
-                (Kind::Named(inner), Value::Map(named)) => {
+                (KeyKind::Named(inner), Value::Map(named)) => {
                     for (_, item) in named {
                         self.collect(item, inner, &path);
                     }

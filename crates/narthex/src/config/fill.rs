@@ -3,7 +3,7 @@
 //! **Invariant:** a default's node has line 0, which distinguishes it from a written one.
 
 use super::{
-    keys::{Kind, Section, THERE, THERE_UNLESS_NULL},
+    keys::{KeyKind, Section, THERE, THERE_UNLESS_NULL},
     yaml::{Node, Value},
 };
 use std::path::{Component, Path, PathBuf};
@@ -32,21 +32,21 @@ pub(super) fn fill(node: &mut Node, section: &Section, directory: &Path) {
     }
 }
 
-fn inner(node: &mut Node, kind: Kind, directory: &Path) {
+fn inner(node: &mut Node, kind: KeyKind, directory: &Path) {
     match (kind, &mut node.value) {
-        (Kind::Path, Value::Scalar(scalar)) => scalar.text = join(directory, &scalar.text),
-        (Kind::Paths, Value::List(items)) => {
+        (KeyKind::Path, Value::Scalar(scalar)) => scalar.text = join(directory, &scalar.text),
+        (KeyKind::Paths, Value::List(items)) => {
             for item in items {
-                inner(item, Kind::Path, directory);
+                inner(item, KeyKind::Path, directory);
             }
         }
-        (Kind::Section(section), Value::Map(_)) => fill(node, section, directory),
-        (Kind::Sections(section), Value::List(items)) => {
+        (KeyKind::Section(section), Value::Map(_)) => fill(node, section, directory),
+        (KeyKind::Sections(section), Value::List(items)) => {
             for item in items.iter_mut().filter(|item| !item.is_null()) {
                 fill(item, section, directory);
             }
         }
-        (Kind::Named(section), Value::Map(pairs)) => {
+        (KeyKind::Named(section), Value::Map(pairs)) => {
             for (_, item) in pairs {
                 fill(item, section, directory);
             }

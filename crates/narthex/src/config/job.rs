@@ -95,14 +95,14 @@ pub(super) fn read(node: &mut Node, global: &Node) -> Result<Job, ConfigError> {
         rules(node, "metric_relabel_configs", name_scheme, what)?.into();
     scrape.http = http;
     scrape.metric_name_validation_scheme = name_scheme;
-    take(&mut scrape, node);
+    read_plain_settings(&mut scrape, node);
     http::settle(node);
     scrape.shown = print::print(node, &SCRAPE).into();
     Ok(Job { scrape, discovery })
 }
 
 /// Reads the settings that need no further checks.
-fn take(scrape: &mut JobConfig, node: &Node) {
+fn read_plain_settings(scrape: &mut JobConfig, node: &Node) {
     scrape.scrape_interval = node.period("scrape_interval");
     scrape.scrape_timeout = node.period("scrape_timeout");
     let protocols = node.texts("scrape_protocols");

@@ -26,7 +26,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use job::Job;
 pub(crate) use reference::markdown;
 
-use check::Unmet;
+use check::Unsupported;
 use keys::{FILE_ROOT, HTTP_FILE, SCRAPE_FILE};
 use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
@@ -121,7 +121,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut root = yaml::read(text)?;
         check::shape(&root, &FILE_ROOT)?;
-        Unmet::of(&root, &FILE_ROOT).refuse_unchecked()?;
+        Unsupported::collect_from(&root, &FILE_ROOT).refuse_unchecked()?;
         other::check_patterns(&root)?;
         let global_is_written = root.given("global").is_some();
         fill::fill(&mut root, &FILE_ROOT, directory);
@@ -152,12 +152,12 @@ impl Config {
         config.settle(&root, &FILE_ROOT)?;
         config.shown = print::print(&root, &FILE_ROOT);
         config.jobs = jobs.list;
-        config.take(&root);
+        config.read_rest(&root);
         Ok(config)
     }
 
     /// Reads the remaining settings after jobs and sections have been checked.
-    fn take(&mut self, root: &Node) {
+    fn read_rest(&mut self, root: &Node) {
         let global = root.get("global");
         let labels = global.map(|global| global.labels("external_labels"));
         let labels = labels.unwrap_or_default();
@@ -185,9 +185,9 @@ impl Config {
 
     /// Rejects unsupported keys and warns about keys without effect.
     fn settle(&mut self, root: &Node, section: &keys::Section) -> Result<(), ConfigError> {
-        let unmet = Unmet::of(root, section);
-        unmet.refuse()?;
-        for (key, reason, line) in unmet.without_effect {
+        let unsupported = Unsupported::collect_from(root, section);
+        unsupported.refuse()?;
+        for (key, reason, line) in unsupported.without_effect {
             let warning = format!("line {line}: {key} has no effect: {reason}");
             self.warnings.push(warning);
         }
@@ -212,7 +212,7 @@ impl Config {
             let read = |config: &mut Self, jobs: &mut Jobs| {
                 let mut file = yaml::read(&text)?;
                 check::shape(&file, &SCRAPE_FILE)?;
-                Unmet::of(&file, &SCRAPE_FILE).refuse_unchecked()?;
+                Unsupported::collect_from(&file, &SCRAPE_FILE).refuse_unchecked()?;
                 fill::fill(&mut file, &SCRAPE_FILE, directory);
                 let items = file.get_mut("scrape_configs").map(|node| &mut node.value);
                 if let Some(Value::List(items)) = items {
@@ -239,7 +239,7 @@ pub(crate) fn load_http(path: &Path) -> Result<HttpClientConfig, ConfigError> {
     let read = || {
         let mut root = yaml::read(&text)?;
         check::shape(&root, &HTTP_FILE)?;
-        Unmet::of(&root, &HTTP_FILE).refuse()?;
+        Unsupported::collect_from(&root, &HTTP_FILE).refuse()?;
         fill::fill(&mut root, &HTTP_FILE, directory);
         http::client(&root)
     };

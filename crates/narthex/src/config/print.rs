@@ -6,7 +6,7 @@
 
 use super::{
     access::{parse_period, parse_size, show_period, show_size},
-    keys::{Kind, Section},
+    keys::{KeyKind, Section},
     yaml::{Node, Scalar, Value},
 };
 use std::cmp::Ordering;
@@ -41,7 +41,7 @@ struct Printer {
 }
 
 impl Printer {
-    fn put(&mut self, text: &str) {
+    fn write(&mut self, text: &str) {
         self.out.push_str(text);
         match text.rsplit_once('\n') {
             Some((_, last)) => self.column = last.chars().count(),
@@ -52,8 +52,8 @@ impl Printer {
     fn begin_line(&mut self, indent: usize) {
         // The first key of a list item follows its dash.
         if !self.out.is_empty() && !self.out.ends_with("- ") {
-            self.put("\n");
-            self.put(&" ".repeat(indent));
+            self.write("\n");
+            self.write(&" ".repeat(indent));
         }
     }
 
@@ -63,60 +63,60 @@ impl Printer {
             let value = node.get(key.name).unwrap_or(&absent);
             if printable(value, key.kind, key.always) {
                 self.begin_line(indent);
-                self.put(key.name);
-                self.put(":");
+                self.write(key.name);
+                self.write(":");
                 self.value(value, key.kind, indent);
             }
         }
         if indent == 0 {
-            self.put("\n");
+            self.write("\n");
         }
     }
 
     /// Writes a value after its key, which is indented by `indent`.
-    fn value(&mut self, node: &Node, kind: Kind, indent: usize) {
+    fn value(&mut self, node: &Node, kind: KeyKind, indent: usize) {
         match kind {
-            Kind::Section(section) if is_empty(node, section) => self.put(" {}"),
-            Kind::Section(section) => self.section(node, section, indent + 2),
-            Kind::Sections(section) => {
+            KeyKind::Section(section) if is_empty(node, section) => self.write(" {}"),
+            KeyKind::Section(section) => self.section(node, section, indent + 2),
+            KeyKind::Sections(section) => {
                 for item in list(node) {
                     self.begin_line(indent);
-                    self.put("- ");
+                    self.write("- ");
                     if is_empty(item, section) {
-                        self.put("{}");
+                        self.write("{}");
                     } else {
                         self.section(item, section, indent + 2);
                     }
                 }
             }
-            Kind::Named(section) => {
+            KeyKind::Named(section) => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
                     self.key(name, indent + 2);
-                    self.put(":");
+                    self.write(":");
                     self.section(item, section, indent + 4);
                 }
             }
-            Kind::Labels => {
+            KeyKind::Labels => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
                     self.key(name, indent + 2);
-                    self.put(": ");
+                    self.write(": ");
                     self.text(item.as_text(), indent + 4);
                 }
             }
-            Kind::Params | Kind::SecretParams => {
+            KeyKind::Params | KeyKind::SecretParams => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
                     self.key(name, indent + 2);
-                    self.put(":");
+                    self.write(":");
                     self.texts(item, kind, indent + 2);
                 }
             }
-            Kind::FlowTexts => self.flow(node, indent),
-            Kind::Texts | Kind::Paths | Kind::Secrets => self.texts(node, kind, indent),
+            KeyKind::FlowTexts => self.flow(node, indent),
+            KeyKind::Texts | KeyKind::Paths | KeyKind::Secrets => self.texts(node, kind, indent),
             _ => {
-                self.put(" ");
+                self.write(" ");
                 self.scalar(node, kind, indent + 2);
             }
         }
@@ -129,22 +129,22 @@ impl Printer {
             self.text(name, indent);
             self.breaks = true;
         } else {
-            self.put("? ");
+            self.write("? ");
             self.text(name, indent + 2);
             self.begin_line(indent);
         }
     }
 
-    fn texts(&mut self, node: &Node, kind: Kind, indent: usize) {
+    fn texts(&mut self, node: &Node, kind: KeyKind, indent: usize) {
         let items = list(node);
         if items.is_empty() {
-            self.put(" []");
+            self.write(" []");
         }
         for item in items {
             self.begin_line(indent);
-            self.put("- ");
-            if matches!(kind, Kind::Secrets | Kind::SecretParams) {
-                self.put(SECRET);
+            self.write("- ");
+            if matches!(kind, KeyKind::Secrets | KeyKind::SecretParams) {
+                self.write(SECRET);
             } else {
                 self.text(item.as_text(), indent + 2);
             }
@@ -152,48 +152,48 @@ impl Printer {
     }
 
     fn flow(&mut self, node: &Node, indent: usize) {
-        self.put(" [");
+        self.write(" [");
         self.flow = true;
         for (number, item) in list(node).iter().enumerate() {
             if number > 0 {
-                self.put(",");
+                self.write(",");
                 if self.column > WIDTH {
-                    self.put("\n");
-                    self.put(&" ".repeat(indent + 2));
+                    self.write("\n");
+                    self.write(&" ".repeat(indent + 2));
                 } else {
-                    self.put(" ");
+                    self.write(" ");
                 }
             }
             self.text(item.as_text(), indent + 2);
         }
         self.flow = false;
-        self.put("]");
+        self.write("]");
     }
 
-    fn scalar(&mut self, node: &Node, kind: Kind, indent: usize) {
+    fn scalar(&mut self, node: &Node, kind: KeyKind, indent: usize) {
         let text = node.as_text();
         let scalar = match &node.value {
             Value::Scalar(scalar) => Some(scalar),
             _ => None,
         };
         match kind {
-            Kind::Secret => self.put(SECRET),
-            Kind::Bool => {
+            KeyKind::Secret => self.write(SECRET),
+            KeyKind::Bool => {
                 let value = scalar.and_then(Scalar::boolean).unwrap_or_default();
-                self.put(if value { "true" } else { "false" });
+                self.write(if value { "true" } else { "false" });
             }
-            Kind::Count | Kind::Number => {
+            KeyKind::Count | KeyKind::Number => {
                 let value = scalar.and_then(Scalar::integer).unwrap_or_default();
-                self.put(&value.to_string());
+                self.write(&value.to_string());
             }
-            Kind::Float => {
+            KeyKind::Float => {
                 let value = scalar.and_then(Scalar::float).unwrap_or_default();
-                self.put(&value.to_string());
+                self.write(&value.to_string());
             }
-            Kind::Period => self.put(&show_period(parse_period(text).unwrap_or_default())),
-            Kind::Size => self.put(&show_size(parse_size(text).unwrap_or_default())),
-            Kind::Url => self.text(&redacted(text), indent),
-            Kind::Any => self.put("{}"),
+            KeyKind::Period => self.write(&show_period(parse_period(text).unwrap_or_default())),
+            KeyKind::Size => self.write(&show_size(parse_size(text).unwrap_or_default())),
+            KeyKind::Url => self.text(&redacted(text), indent),
+            KeyKind::Any => self.write("{}"),
             _ => self.text(text, indent),
         }
     }
@@ -202,7 +202,7 @@ impl Printer {
     fn text(&mut self, text: &str, indent: usize) {
         if Scalar::is_ambiguous(text) || is_old_number(text) || is_time(text) {
             let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-            return self.put(&format!("\"{escaped}\""));
+            return self.write(&format!("\"{escaped}\""));
         }
         let odd = text
             .chars()
@@ -234,10 +234,10 @@ impl Printer {
             let inside = at > quotes && at < last;
             let wide = self.breaks && self.column > WIDTH;
             if letter == ' ' && !after_space && wide && inside && !next_is_space {
-                self.put("\n");
-                self.put(&" ".repeat(indent));
+                self.write("\n");
+                self.write(&" ".repeat(indent));
             } else {
-                self.put(letter.encode_utf8(&mut [0; 4]));
+                self.write(letter.encode_utf8(&mut [0; 4]));
             }
             after_space = letter == ' ';
         }
@@ -256,16 +256,16 @@ impl Printer {
         } else {
             ""
         };
-        self.put(&format!("|{hint}{chomping}"));
+        self.write(&format!("|{hint}{chomping}"));
         for line in trimmed.split('\n') {
-            self.put("\n");
+            self.write("\n");
             if !line.is_empty() {
-                self.put(&" ".repeat(indent));
-                self.put(line);
+                self.write(&" ".repeat(indent));
+                self.write(line);
             }
         }
         for _ in 1..text.len() - trimmed.len() {
-            self.put("\n");
+            self.write("\n");
         }
     }
 }
@@ -396,10 +396,10 @@ fn natural_order(a: &str, b: &str) -> Ordering {
         .then(a.cmp(&b))
 }
 
-fn printable(node: &Node, kind: Kind, always: bool) -> bool {
+fn printable(node: &Node, kind: KeyKind, always: bool) -> bool {
     always
         || match kind {
-            Kind::Section(section) => !node.is_null() && !is_zero_section(node, section),
+            KeyKind::Section(section) => !node.is_null() && !is_zero_section(node, section),
             _ => !node.is_zero(kind),
         }
 }
@@ -419,7 +419,7 @@ fn is_zero_section(node: &Node, section: &Section) -> bool {
         .keys()
         .all(|key| match (node.get(key.name), key.kind) {
             (None, _) => true,
-            (Some(value), Kind::Section(inner)) => is_zero_section(value, inner),
+            (Some(value), KeyKind::Section(inner)) => is_zero_section(value, inner),
             (Some(value), kind) => value.is_zero(kind),
         })
 }

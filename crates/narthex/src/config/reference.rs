@@ -1,6 +1,6 @@
 //! Generates the reference of all keys from their tables.
 
-use super::keys::{Class, FILE_ROOT, Key, Kind, Section, THERE, THERE_UNLESS_NULL};
+use super::keys::{Class, FILE_ROOT, Key, KeyKind, Section, THERE, THERE_UNLESS_NULL};
 
 /// Returns the reference in Markdown.
 pub(crate) fn markdown() -> String {
@@ -45,38 +45,40 @@ fn row(key: &Key) -> String {
     )
 }
 
-fn inner(kind: Kind) -> Option<&'static Section> {
+fn inner(kind: KeyKind) -> Option<&'static Section> {
     match kind {
-        Kind::Section(section) | Kind::Sections(section) | Kind::Named(section) => Some(section),
+        KeyKind::Section(section) | KeyKind::Sections(section) | KeyKind::Named(section) => {
+            Some(section)
+        }
         _ => None,
     }
 }
 
-fn kind_name(kind: Kind) -> String {
+fn kind_name(kind: KeyKind) -> String {
     let linked = |section: &Section| {
         let anchor = section.name.replace(' ', "-");
         format!("[{}](#{anchor})", section.name)
     };
     match kind {
-        Kind::Bool => "true or false".to_owned(),
-        Kind::Count => "number, 0 or more".to_owned(),
-        Kind::Number => "whole number".to_owned(),
-        Kind::Float => "number".to_owned(),
-        Kind::Text => "text".to_owned(),
-        Kind::Secret => "secret".to_owned(),
-        Kind::Path => "file".to_owned(),
-        Kind::Period => "period".to_owned(),
-        Kind::Size => "size".to_owned(),
-        Kind::Url => "URL".to_owned(),
-        Kind::Texts | Kind::FlowTexts => "list of texts".to_owned(),
-        Kind::Paths => "list of files".to_owned(),
-        Kind::Secrets => "list of secrets".to_owned(),
-        Kind::Labels => "texts by name".to_owned(),
-        Kind::Params => "lists of texts by name".to_owned(),
-        Kind::SecretParams => "lists of secrets by name".to_owned(),
-        Kind::Section(section) => linked(section),
-        Kind::Sections(section) => format!("list of {}", linked(section)),
-        Kind::Named(section) => format!("{} by name", linked(section)),
-        Kind::Any => "anything".to_owned(),
+        KeyKind::Bool => "true or false".to_owned(),
+        KeyKind::Count => "number, 0 or more".to_owned(),
+        KeyKind::Number => "whole number".to_owned(),
+        KeyKind::Float => "number".to_owned(),
+        KeyKind::Text => "text".to_owned(),
+        KeyKind::Secret => "secret".to_owned(),
+        KeyKind::Path => "file".to_owned(),
+        KeyKind::Period => "period".to_owned(),
+        KeyKind::Size => "size".to_owned(),
+        KeyKind::Url => "URL".to_owned(),
+        KeyKind::Texts | KeyKind::FlowTexts => "list of texts".to_owned(),
+        KeyKind::Paths => "list of files".to_owned(),
+        KeyKind::Secrets => "list of secrets".to_owned(),
+        KeyKind::Labels => "texts by name".to_owned(),
+        KeyKind::Params => "lists of texts by name".to_owned(),
+        KeyKind::SecretParams => "lists of secrets by name".to_owned(),
+        KeyKind::Section(section) => linked(section),
+        KeyKind::Sections(section) => format!("list of {}", linked(section)),
+        KeyKind::Named(section) => format!("{} by name", linked(section)),
+        KeyKind::Any => "anything".to_owned(),
     }
 }

@@ -213,7 +213,7 @@ async fn serve(
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
         status: Arc::clone(&status),
-        storage_flags: StorageFlags::of(&options),
+        storage_flags: StorageFlags::from_options(&options),
         now_ms: Arc::clone(&now_ms),
     };
     let reloader = match options.config_file.as_deref().zip(config) {
@@ -226,7 +226,7 @@ async fn serve(
     status.set_storage(&db);
     reloader.iter().for_each(|one| one.set_storage(&db));
     let few = (threads / 2).max(1);
-    let api = api(&options, &db, &memory, now_ms).with_crowd(few, query_runtime);
+    let api = api(&options, &db, &memory, now_ms).with_overflow_threads(few, query_runtime);
     let api = api.with_status(status);
     let listings = RouteLimits {
         memory: memory.listings.clone(),
@@ -468,7 +468,7 @@ fn begin_storage(
 ) -> Result<Opening, ServerError> {
     let mut settings = DbOptions::new(&options.storage_path);
     settings.max_open_blocks = descriptors::for_blocks(descriptors);
-    settings.tuning = StorageFlags::of(options).tuning(config);
+    settings.tuning = StorageFlags::from_options(options).tuning(config);
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
     settings.memory = memory.process.clone();
     Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
@@ -628,7 +628,7 @@ fn remote(
         ..defaults
     };
     let receiver = Receiver::within(Arc::new(db.clone()), now_ms, &memory.receiving())
-        .with_future_limit(StorageFlags::of(options).future_limit_ms());
+        .with_future_limit(StorageFlags::from_options(options).future_limit_ms());
     Ok(narthex_remote::routes(receiver, config))
 }
 
@@ -639,7 +639,7 @@ fn process_status(
     resources: &Resources,
     memory: &Memory,
 ) -> Arc<ProcessStatus> {
-    let retention = storage::shown(&StorageFlags::of(options).tuning(config));
+    let retention = storage::shown(&StorageFlags::from_options(options).tuning(config));
     let now_ms = SystemClock.now_ms();
     let status = ProcessStatus::new(
         options.values.in_effect(),

@@ -39,7 +39,7 @@ pub(super) struct Combined {
 }
 
 impl Combined {
-    fn kept(value: Value) -> Self {
+    fn value(value: Value) -> Self {
         Self {
             value: Some(value),
             keep: true,
@@ -67,9 +67,9 @@ pub(super) fn combine(op: BinaryOp, l: Sample<'_>, r: Sample<'_>, span: Span) ->
             ),
             _ if op.is_comparison() => Combined {
                 keep: compare(op, l, r),
-                ..Combined::kept(Value::Float(l))
+                ..Combined::value(Value::Float(l))
             },
-            _ => Combined::kept(Value::Float(scalar_operation(op, l, r))),
+            _ => Combined::value(Value::Float(scalar_operation(op, l, r))),
         },
         (Sample::Float(l), Sample::Histogram(r)) => match op {
             BinaryOp::Mul => changed(r, |h| {
@@ -114,7 +114,7 @@ pub(super) fn combine(op: BinaryOp, l: Sample<'_>, r: Sample<'_>, span: Span) ->
 fn changed(h: &Histogram, change: impl FnOnce(&mut Histogram)) -> Combined {
     let mut h = h.clone();
     change(&mut h);
-    Combined::kept(Value::Histogram(Arc::new(h)))
+    Combined::value(Value::Histogram(Arc::new(h)))
 }
 
 fn two_histograms(op: BinaryOp, l: &Arc<Histogram>, r: &Arc<Histogram>, span: Span) -> Combined {
@@ -123,7 +123,7 @@ fn two_histograms(op: BinaryOp, l: &Arc<Histogram>, r: &Arc<Histogram>, span: Sp
             let keep = l.same_data(r) == (op == BinaryOp::Eq);
             return Combined {
                 keep,
-                ..Combined::kept(Value::Histogram(Arc::clone(l)))
+                ..Combined::value(Value::Histogram(Arc::clone(l)))
             };
         }
         BinaryOp::Add => HistogramOperation::Addition,
@@ -163,7 +163,7 @@ fn two_histograms(op: BinaryOp, l: &Arc<Histogram>, r: &Arc<Histogram>, span: Sp
         warning: notes
             .reset_conflict
             .then(|| Note::reset_conflict(operation, span)),
-        ..Combined::kept(Value::Histogram(Arc::new(result)))
+        ..Combined::value(Value::Histogram(Arc::new(result)))
     }
 }
 

@@ -4,13 +4,13 @@
 
 use super::{
     Block, Eval, Meter, Outcome, Series, Sink, rows,
-    select::{Look, Wanted},
+    select::{SampleSearch, Wanted},
 };
 use crate::{
     error::QueryError,
     functions::{FunctionId, classic, dates, histograms, labels, math, sort},
     notes::Note,
-    plan::{Call, Kind, Node, Steps},
+    plan::{Call, Node, NodeKind, Steps},
 };
 use narthex_model::{
     LabelSet, LabelSetBuilder, METRIC_NAME, MatchOp, Matcher,
@@ -49,7 +49,7 @@ impl Eval<'_> {
             (F::Sort | F::SortDesc | F::SortByLabel | F::SortByLabelDesc, Some(vector)) => {
                 let block = self.collect(vector, steps)?;
                 // Sorting copies the block.
-                let _copy = self.memory.take(0, block.heap_bytes())?;
+                let _copy = self.memory.acquire(0, block.heap_bytes())?;
                 if steps.count > 1 {
                     self.notes().add(Note::sort_in_range_query(node.span));
                 }
@@ -184,7 +184,7 @@ impl Eval<'_> {
             return Ok(());
         }
         let delayed = self.rules.delayed_name_removal;
-        if let Kind::Select(select) = &arg.kind {
+        if let NodeKind::Select(select) = &arg.kind {
             // Prometheus looks back from the pinned time itself here, but reads samples only up to the offset.
             let mut select = select.clone();
             let mut lookback_ms = self.rules.lookback_ms;
@@ -198,7 +198,7 @@ impl Eval<'_> {
             } else {
                 Wanted::Time
             };
-            let look = Look {
+            let look = SampleSearch {
                 wanted,
                 lookback_ms,
             };
@@ -240,7 +240,7 @@ impl Eval<'_> {
             return Ok(());
         }
         let labels = match &vector.kind {
-            Kind::Select(select) => absent_labels(&select.matchers),
+            NodeKind::Select(select) => absent_labels(&select.matchers),
             _ => LabelSet::empty(),
         };
         let mut block = one_row(
@@ -329,7 +329,7 @@ fn one_row(labels: LabelSet, cells: Vec<f64>) -> Block {
 fn texts(args: &[Node]) -> Vec<&str> {
     args.iter()
         .filter_map(|node| match &node.kind {
-            Kind::Text(text) => Some(text.as_str()),
+            NodeKind::Text(text) => Some(text.as_str()),
             _ => None,
         })
         .collect()

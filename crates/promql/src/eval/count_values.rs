@@ -5,7 +5,7 @@
 use super::{Block, Eval, Outcome, Sample, Series, aggregate::missing_parameter, rows::Rows};
 use crate::{
     fmt::float_f,
-    plan::{Aggregate, Kind, Steps},
+    plan::{Aggregate, NodeKind, Steps},
 };
 use narthex_model::METRIC_NAME;
 
@@ -14,7 +14,7 @@ const VALUE_WORK: usize = 128;
 
 impl Eval<'_> {
     pub(super) fn count_values(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
-        let Some(Kind::Text(label)) = a.param.as_ref().map(|p| &p.kind) else {
+        let Some(NodeKind::Text(label)) = a.param.as_ref().map(|p| &p.kind) else {
             return Err(missing_parameter());
         };
         let mut names: Vec<&str> = a.grouping.iter().map(|name| &**name).collect();

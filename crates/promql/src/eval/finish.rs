@@ -7,7 +7,7 @@ use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
     functions::extended,
-    plan::{Kind, Node, Plan, Steps, Window},
+    plan::{Node, NodeKind, Plan, Steps, Window},
     result::{MatrixSeries, SampleValue, Value, VectorSample},
 };
 use narthex_model::{
@@ -31,7 +31,7 @@ impl Eval<'_> {
             ValueType::Scalar => {
                 let values = self.scalar(root, steps)?;
                 if range {
-                    let hold = self.memory.take(0, steps.count as u64 * POINT_BYTES)?;
+                    let hold = self.memory.acquire(0, steps.count as u64 * POINT_BYTES)?;
                     let floats = steps.times_ms().zip(values.iter().copied()).collect();
                     let series = MatrixSeries {
                         labels: LabelSet::empty(),
@@ -44,8 +44,8 @@ impl Eval<'_> {
                 Ok((Value::Scalar { time_ms, value }, Hold::default()))
             }
             ValueType::String => match &root.kind {
-                Kind::Text(text) => {
-                    let hold = self.memory.take(0, text.len() as u64)?;
+                NodeKind::Text(text) => {
+                    let hold = self.memory.acquire(0, text.len() as u64)?;
                     let text = text.clone();
                     Ok((Value::String { time_ms, text }, hold))
                 }
@@ -77,12 +77,12 @@ impl Eval<'_> {
 
     fn matrix_answer(&self, root: &Node, steps: Steps) -> Outcome<Answer> {
         match &root.kind {
-            Kind::Subquery(s) => {
+            NodeKind::Subquery(s) => {
                 let block = self.without_names(self.collect(&s.inner, s.steps)?)?;
                 self.matrix(&block, s.steps)
             }
-            Kind::Window(w) => self.raw_window(w, steps),
-            Kind::Steady(inner) => self.matrix_answer(inner, steps),
+            NodeKind::Window(w) => self.raw_window(w, steps),
+            NodeKind::StepInvariant(inner) => self.matrix_answer(inner, steps),
             _ => Err(QueryError::Execution("expected a range vector".to_owned())),
         }
     }
@@ -112,7 +112,7 @@ impl Eval<'_> {
                 let weights = series.histograms.iter().map(|(_, h)| h.weight());
                 let samples = (series.floats.len() + weights.sum::<usize>()) as u64;
                 if samples > 0 {
-                    held.join(self.memory.take(samples, 0)?);
+                    held.join(self.memory.acquire(samples, 0)?);
                     meter.add(heap_bytes(&series))?;
                     all.push(series);
                 }

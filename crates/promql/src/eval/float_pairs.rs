@@ -49,7 +49,7 @@ pub(super) fn run(
         };
         if operation.keeps_labels() {
             // Groups are the labels without the name, so all results are distinct.
-            let series = operation.kept(&many.series[row]);
+            let series = operation.result_with_labels(&many.series[row]);
             meter.add(series.heap_bytes())?;
             pairs.push((row, partner, series));
             continue;
@@ -91,7 +91,7 @@ fn compute(
     block.hold = operation
         .eval
         .memory
-        .take(0, (size * size_of::<f64>()) as u64)?;
+        .acquire(0, (size * size_of::<f64>()) as u64)?;
     block.cells.reserve(size);
     block.dense = many.dense && one.dense;
     let filters = operation.op.is_comparison() && !operation.return_bool;

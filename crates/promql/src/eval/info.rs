@@ -7,12 +7,12 @@ use super::{
     Block, Eval, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
     operation::braces,
     rows::Rows,
-    select::{Look, Wanted},
+    select::{SampleSearch, Wanted},
 };
 use crate::{
     ast::Extension,
     error::QueryError,
-    plan::{Call, Kind, Node, Select, Source, Steps, Subquery},
+    plan::{Call, Node, NodeKind, Select, Source, Steps, Subquery},
 };
 use narthex_model::{
     LabelSet, METRIC_NAME, MatchOp, Matcher, cell,
@@ -30,7 +30,7 @@ const IDENTIFYING: [&str; 2] = ["instance", "job"];
 const INFO_WORK: usize = 64;
 
 /// The request in the second argument.
-struct Wish {
+struct Request {
     names: Vec<Matcher>,
     labels: BTreeMap<String, Vec<Matcher>>,
 }
@@ -39,7 +39,7 @@ impl Eval<'_> {
     pub(super) fn info(&self, call: &Call, base: &Node, steps: Steps) -> Outcome<Block> {
         let (at_ms, offset_ms) = reference(base).unwrap_or((None, 0));
         let block = self.collect(base, steps)?;
-        let wish = Wish::new(call.args.get(1));
+        let wish = Request::new(call.args.get(1));
         let mut meter = Meter::new(&self.memory);
         let labels = self.labels_of(&block, &mut meter)?;
         let is_info: Vec<bool> = labels
@@ -53,7 +53,7 @@ impl Eval<'_> {
     /// Reads the info series that may belong to any base series; the cells hold their sample times.
     fn info_series(
         &self,
-        wish: &Wish,
+        wish: &Request,
         labels: &[LabelSet],
         is_info: &[bool],
         at_ms: Option<i64>,
@@ -66,7 +66,7 @@ impl Eval<'_> {
             let values: BTreeSet<&str> = bases.filter_map(|(l, _)| l.get(name)).collect();
             if !values.is_empty() {
                 let bytes: usize = values.iter().map(|value| 2 * value.len() + 1).sum();
-                let _pattern = self.memory.take(0, 3 * bytes as u64)?;
+                let _pattern = self.memory.acquire(0, 3 * bytes as u64)?;
                 let pattern: Vec<String> = values.iter().map(|v| regex::escape(v)).collect();
                 let pattern = pattern.join("|");
                 matchers.push(Matcher::within(MatchOp::Regex, name, &pattern, self.ctx)?);
@@ -104,7 +104,7 @@ impl Eval<'_> {
             self.ctx,
         )?;
         let batches = prepared.batches(0, self.ctx)?;
-        let look = Look {
+        let look = SampleSearch {
             wanted: Wanted::TimeMs,
             lookback_ms: self.rules.lookback_ms,
         };
@@ -149,7 +149,7 @@ impl Eval<'_> {
         labels: &[LabelSet],
         is_info: &[bool],
         infos: &Block,
-        wish: &Wish,
+        wish: &Request,
         steps: Steps,
     ) -> Outcome<Block> {
         let mut meter = Meter::new(&self.memory);
@@ -188,7 +188,7 @@ impl Eval<'_> {
                     series.drop_name = base.series[row].drop_name;
                 }
                 let to = rows.row(&series)?;
-                rows.put(to, step, value)?;
+                rows.store(to, step, value)?;
             }
         }
         Ok(rows.finish())
@@ -245,11 +245,11 @@ fn refuse_ties(
     Ok(())
 }
 
-impl Wish {
+impl Request {
     fn new(selector: Option<&Node>) -> Self {
         let mut labels: BTreeMap<String, Vec<Matcher>> = BTreeMap::new();
         let mut names = Vec::new();
-        if let Some(Kind::Select(select)) = selector.map(|node| &node.kind) {
+        if let Some(NodeKind::Select(select)) = selector.map(|node| &node.kind) {
             for matcher in &select.matchers {
                 if &*matcher.name == METRIC_NAME {
                     names.push(matcher.clone());
@@ -307,17 +307,19 @@ fn reference(node: &Node) -> Option<(Option<i64>, i64)> {
         })
     };
     match &node.kind {
-        Kind::Select(s) => of_select(s),
-        Kind::Window(w) => of_select(&w.select),
-        Kind::Subquery(s) => of_subquery(s),
-        Kind::Over(over) => match &over.source {
+        NodeKind::Select(s) => of_select(s),
+        NodeKind::Window(w) => of_select(&w.select),
+        NodeKind::Subquery(s) => of_subquery(s),
+        NodeKind::Over(over) => match &over.source {
             Source::Window(w) => of_select(&w.select),
             Source::Subquery(s) => of_subquery(s),
         },
-        Kind::Call(call) => call.args.iter().find_map(reference),
-        Kind::Aggregate(a) => reference(&a.input).or_else(|| a.param.as_ref().and_then(reference)),
-        Kind::Binary(b) => reference(&b.lhs).or_else(|| reference(&b.rhs)),
-        Kind::Negate(inner) | Kind::Steady(inner) => reference(inner),
-        Kind::Number(_) | Kind::Text(_) => None,
+        NodeKind::Call(call) => call.args.iter().find_map(reference),
+        NodeKind::Aggregate(a) => {
+            reference(&a.input).or_else(|| a.param.as_ref().and_then(reference))
+        }
+        NodeKind::Binary(b) => reference(&b.lhs).or_else(|| reference(&b.rhs)),
+        NodeKind::Negate(inner) | NodeKind::StepInvariant(inner) => reference(inner),
+        NodeKind::Number(_) | NodeKind::Text(_) => None,
     }
 }

@@ -22,7 +22,7 @@ const KEY_WORK: usize = 32;
 impl Operation<'_> {
     pub(super) fn run(&self, lhs: &Block, rhs: &Block, steps: Steps) -> Outcome<Block> {
         let rows = lhs.len() + rhs.len();
-        let _groups = self.eval.memory.take(0, (rows * GROUP_BYTES) as u64)?;
+        let _groups = self.eval.memory.acquire(0, (rows * GROUP_BYTES) as u64)?;
         let groups = self.groups(lhs, rhs)?;
         if self.op.is_set() {
             return sets::run(self, lhs, rhs, &groups, steps.count);

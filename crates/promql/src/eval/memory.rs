@@ -89,7 +89,7 @@ impl Memory {
     }
 
     /// Takes memory for `samples` samples in `bytes` bytes.
-    pub(crate) fn take(&self, samples: u64, bytes: u64) -> Result<Hold, QueryError> {
+    pub(crate) fn acquire(&self, samples: u64, bytes: u64) -> Result<Hold, QueryError> {
         let lease = self.budget.lease(bytes)?;
         let held = self.counts.held.fetch_add(samples, Ordering::Relaxed) + samples;
         // From here on, dropping the part gives the samples back.
@@ -109,7 +109,7 @@ impl Memory {
 
     /// Takes memory for per-step data: times, windows, scalars.
     pub(crate) fn room_for_steps(&self, steps: usize) -> Result<Hold, QueryError> {
-        self.take(0, steps as u64 * 64)
+        self.acquire(0, steps as u64 * 64)
     }
 
     /// Notes that `samples` samples were read from the store.
@@ -157,7 +157,7 @@ impl Meter {
         let more = missing.max(LEASED_BYTES.min(self.leased));
         match self.hold.parts.first_mut() {
             Some(part) => part.lease.grow(more)?,
-            None => self.hold = self.memory.take(0, more)?,
+            None => self.hold = self.memory.acquire(0, more)?,
         }
         self.leased += more;
         Ok(())

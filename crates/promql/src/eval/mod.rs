@@ -35,7 +35,7 @@ pub(crate) use scalar::Scalars;
 use crate::{
     error::QueryError,
     notes::{Note, Notes},
-    plan::{self, Kind, Node, Plan, Steps},
+    plan::{self, Node, NodeKind, Plan, Steps},
 };
 use narthex_model::storage::{Context, Prepared, View};
 use narthex_model::sync::Whole as _;
@@ -111,16 +111,19 @@ impl<'a> Eval<'a> {
             return Ok(());
         }
         match &node.kind {
-            Kind::Select(select) => self.stream_select(select, node.span, steps, sink),
-            Kind::Call(call) => self.stream_call(call, node, steps, sink),
-            Kind::Over(over) => self.stream_over(over, steps, sink),
-            Kind::Aggregate(aggregate) => sink(self.aggregate(aggregate, steps)?),
-            Kind::Binary(binary) => self.stream_binary(binary, node, steps, sink),
-            Kind::Negate(inner) => self.stream_negated(inner, steps, sink),
-            Kind::Steady(inner) => self.stream_steady(inner, steps, sink),
-            Kind::Number(_) | Kind::Text(_) | Kind::Window(_) | Kind::Subquery(_) => Err(
-                QueryError::Execution("expected an instant vector".to_owned()),
-            ),
+            NodeKind::Select(select) => self.stream_select(select, node.span, steps, sink),
+            NodeKind::Call(call) => self.stream_call(call, node, steps, sink),
+            NodeKind::Over(over) => self.stream_over(over, steps, sink),
+            NodeKind::Aggregate(aggregate) => sink(self.aggregate(aggregate, steps)?),
+            NodeKind::Binary(binary) => self.stream_binary(binary, node, steps, sink),
+            NodeKind::Negate(inner) => self.stream_negated(inner, steps, sink),
+            NodeKind::StepInvariant(inner) => self.stream_step_invariant(inner, steps, sink),
+            NodeKind::Number(_)
+            | NodeKind::Text(_)
+            | NodeKind::Window(_)
+            | NodeKind::Subquery(_) => Err(QueryError::Execution(
+                "expected an instant vector".to_owned(),
+            )),
         }
     }
 
@@ -144,7 +147,7 @@ impl<'a> Eval<'a> {
     /// Charges a finished block for any memory not yet charged for.
     pub(crate) fn charge(&self, mut block: Block) -> Outcome<Block> {
         let missing = block.heap_bytes().saturating_sub(block.hold.bytes());
-        let more = self.memory.take(block.weight(), missing)?;
+        let more = self.memory.acquire(block.weight(), missing)?;
         block.hold.join(more);
         Ok(block)
     }
@@ -174,10 +177,15 @@ impl<'a> Eval<'a> {
         sink(merge_equal(block)?)
     }
 
-    fn stream_steady(&self, inner: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+    fn stream_step_invariant(
+        &self,
+        inner: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
         self.stream(inner, steps.first(), &mut |once| {
             let cells = (once.cells.len() * steps.count) as u64;
-            let _cells = self.memory.take(0, cells * size_of::<f64>() as u64)?;
+            let _cells = self.memory.acquire(0, cells * size_of::<f64>() as u64)?;
             let mut block = Block::new(steps.count);
             block.cells = once
                 .cells

@@ -57,7 +57,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the result series of a pair whose labels are kept.
-    pub(super) fn kept(&self, many: &Series) -> Series {
+    pub(super) fn result_with_labels(&self, many: &Series) -> Series {
         let mut series = many.clone();
         if self.drops_name_now() {
             series.forget_name(false);

@@ -181,7 +181,7 @@ impl<'a> Pairing<'a> {
                 row
             }
         };
-        self.rows.put(row, step, value)
+        self.rows.store(row, step, value)
     }
 
     /// Fails if this step already had a pair with the same labels.

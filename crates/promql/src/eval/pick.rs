@@ -38,7 +38,7 @@ impl Eval<'_> {
         }
         // A group number and a heap entry for each row.
         let bytes = input.len() * (size_of::<usize>() + size_of::<(f64, usize)>());
-        let _heaps = self.memory.take(0, bytes as u64)?;
+        let _heaps = self.memory.acquire(0, bytes as u64)?;
         let mut pace = self.ctx.stop.pace();
         let mut index = GroupIndex::new(a);
         let groups: Vec<usize> = input.series.iter().map(|s| index.group(s).0).collect();
@@ -68,7 +68,7 @@ impl Eval<'_> {
             }
             for heap in &mut heaps {
                 for row in heap.best_first() {
-                    put(&mut rows, &input, row, step)?;
+                    copy_sample(&mut rows, &input, row, step)?;
                 }
             }
         }
@@ -109,7 +109,7 @@ impl Eval<'_> {
                 if !matches!(input.sample(row, step), Sample::Absent)
                     && sampling::is_within(ratio, *offset)
                 {
-                    put(&mut rows, input, row, step)?;
+                    copy_sample(&mut rows, input, row, step)?;
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Eval<'_> {
     }
 }
 
-fn put(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
+fn copy_sample(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
     let value = match input.sample(row, step) {
         Sample::Absent => return Ok(()),
         Sample::Float(x) => Value::Float(x),
@@ -125,7 +125,7 @@ fn put(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
     };
     let series: &Series = &input.series[row];
     let to = rows.row(series)?;
-    rows.put(to, step, value)
+    rows.store(to, step, value)
 }
 
 /// Reports whether any step selects a series at all.

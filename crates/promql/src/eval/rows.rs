@@ -43,7 +43,7 @@ impl Rows {
     }
 
     /// Stores a sample.
-    pub(super) fn put(&mut self, row: usize, step: usize, value: Value) -> Outcome<()> {
+    pub(super) fn store(&mut self, row: usize, step: usize, value: Value) -> Outcome<()> {
         if !cell::is_absent(self.block.row(row)[step]) {
             return Err(same_labels());
         }

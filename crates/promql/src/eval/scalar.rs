@@ -7,7 +7,7 @@ use crate::{
     error::QueryError,
     functions::FunctionId,
     math,
-    plan::{Call, Kind, Node, Steps},
+    plan::{Call, Node, NodeKind, Steps},
 };
 use narthex_model::cell::NAN;
 use std::ops::Deref;
@@ -33,7 +33,7 @@ impl Eval<'_> {
         self.ctx.stop.check()?;
         let bytes = steps.count as u64 * size_of::<f64>() as u64;
         // Both operands exist while the result is computed; their own operands have separate leases.
-        let hold = self.memory.take(0, 2 * bytes)?;
+        let hold = self.memory.acquire(0, 2 * bytes)?;
         Ok(Scalars {
             values: self.scalar_values(node, steps)?,
             _hold: hold,
@@ -51,7 +51,7 @@ impl Eval<'_> {
             return self.scalar(node, steps);
         }
         let bytes = steps.count as u64 * size_of::<f64>() as u64;
-        let hold = self.memory.take(0, bytes)?;
+        let hold = self.memory.acquire(0, bytes)?;
         Ok(Scalars {
             values: vec![otherwise; steps.count],
             _hold: hold,
@@ -60,18 +60,18 @@ impl Eval<'_> {
 
     fn scalar_values(&self, node: &Node, steps: Steps) -> Outcome<Vec<f64>> {
         Ok(match &node.kind {
-            Kind::Number(x) => vec![*x; steps.count],
-            Kind::Steady(inner) => {
+            NodeKind::Number(x) => vec![*x; steps.count],
+            NodeKind::StepInvariant(inner) => {
                 let once = self.scalar(inner, steps.first())?;
                 vec![once.first().copied().unwrap_or(NAN); steps.count]
             }
-            Kind::Negate(inner) => self.scalar(inner, steps)?.iter().map(|x| -x).collect(),
-            Kind::Binary(b) => {
+            NodeKind::Negate(inner) => self.scalar(inner, steps)?.iter().map(|x| -x).collect(),
+            NodeKind::Binary(b) => {
                 let (lhs, rhs) = (self.scalar(&b.lhs, steps)?, self.scalar(&b.rhs, steps)?);
                 let both = lhs.iter().zip(rhs.iter());
                 both.map(|(l, r)| scalar_operation(b.op, *l, *r)).collect()
             }
-            Kind::Call(call) => self.scalar_call(call, steps)?,
+            NodeKind::Call(call) => self.scalar_call(call, steps)?,
             _ => return Err(QueryError::Execution("expected a scalar".to_owned())),
         })
     }

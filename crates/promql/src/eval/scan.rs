@@ -90,11 +90,11 @@ impl Eval<'_> {
         tile: &mut Tile,
     ) -> Outcome<Hold> {
         let cells = (batch.rows(range) * chunk.len()) as u64;
-        let mut hold = self.memory.take(0, cells * size_of::<f64>() as u64)?;
+        let mut hold = self.memory.acquire(0, cells * size_of::<f64>() as u64)?;
         batch.read(chunk, range, Layout::SeriesMajor, tile, self.ctx)?;
         let (samples, bytes) = held_by(tile);
         self.memory.count_read(samples);
-        hold.join(self.memory.take(samples, bytes)?);
+        hold.join(self.memory.acquire(samples, bytes)?);
         if tile.histograms.len() * 2 > tile.cells.len() {
             // Read fewer at once from here on: a cell may be a histogram rather than 8 bytes.
             let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;

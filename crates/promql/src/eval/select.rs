@@ -33,7 +33,7 @@ pub(super) enum Wanted {
 
 /// Parameters of the search for a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct SampleSearch {
     pub(super) wanted: Wanted,
     pub(super) lookback_ms: i64,
 }
@@ -50,7 +50,7 @@ impl Eval<'_> {
         if select.extension == Extension::Smoothed {
             return self.stream_smoothed(select, span, &batches, steps, sink);
         }
-        let look = Look {
+        let look = SampleSearch {
             wanted: Wanted::Value,
             lookback_ms: self.rules.lookback_ms,
         };
@@ -63,10 +63,10 @@ impl Eval<'_> {
         select: &Select,
         batches: &[Arc<dyn Batch>],
         steps: Steps,
-        look: Look,
+        look: SampleSearch,
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
-        let Look {
+        let SampleSearch {
             wanted,
             lookback_ms,
         } = look;
@@ -116,7 +116,7 @@ impl Eval<'_> {
             self.for_parts(batch, LAST_SERIES, |chunk| {
                 let count = chunk.len() as u64;
                 let bytes = count * size_of::<Option<LastCell>>() as u64;
-                let _hold = self.memory.take(0, bytes)?;
+                let _hold = self.memory.acquire(0, bytes)?;
                 found.clear();
                 batch.last(chunk, range, &mut found, self.ctx)?;
                 self.memory

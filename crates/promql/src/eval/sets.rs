@@ -24,7 +24,7 @@ pub(super) fn run(
 ) -> Outcome<Block> {
     let stop = &operation.eval.ctx.stop;
     let size = (groups.count * steps) as u64;
-    let _present = operation.eval.memory.take(0, size)?;
+    let _present = operation.eval.memory.acquire(0, size)?;
     let present = |block: &Block, of: &[usize]| -> Outcome<Vec<bool>> {
         let mut pace = stop.pace();
         let mut present = vec![false; groups.count * steps];
@@ -53,7 +53,7 @@ pub(super) fn run(
                         Some(to) => to,
                         None => *to.insert(rows.row(&block.series[row])?),
                     };
-                    rows.put(to, step, value)?;
+                    rows.store(to, step, value)?;
                 }
             }
         }

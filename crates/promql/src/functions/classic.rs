@@ -12,7 +12,7 @@ use crate::{
     error::QueryError,
     eval::{Block, META_LABELS, Memory, Meter, Sample, Scalars, Series, Value},
     notes::Note,
-    plan::{Call, Kind, Node, Steps},
+    plan::{Call, Node, NodeKind, Steps},
     span::Span,
 };
 use narthex_model::{
@@ -37,11 +37,11 @@ impl<'a> Request<'a> {
             call.args.len() - 1
         };
         let label = call.args.iter().find_map(|node| match &node.kind {
-            Kind::Text(text) => Some(text.as_str()),
+            NodeKind::Text(text) => Some(text.as_str()),
             _ => None,
         });
         let is_scalar =
-            |(i, node): &(usize, &Node)| *i != at && !matches!(node.kind, Kind::Text(_));
+            |(i, node): &(usize, &Node)| *i != at && !matches!(node.kind, NodeKind::Text(_));
         let scalars = call
             .args
             .iter()

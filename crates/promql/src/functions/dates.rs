@@ -9,14 +9,14 @@ use crate::date::Date;
 pub(crate) fn part(id: FunctionId) -> Option<fn(f64) -> f64> {
     use FunctionId as F;
     Some(match id {
-        F::DaysInMonth => |s| number(Date::of_float(s).days_in_month()),
-        F::DayOfMonth => |s| number(Date::of_float(s).day()),
-        F::DayOfWeek => |s| number(Date::of_float(s).weekday()),
-        F::DayOfYear => |s| number(Date::of_float(s).day_of_year()),
-        F::Hour => |s| number(Date::of_float(s).clock().0),
-        F::Minute => |s| number(Date::of_float(s).clock().1),
-        F::Month => |s| number(Date::of_float(s).month()),
-        F::Year => |s| number(Date::of_float(s).year),
+        F::DaysInMonth => |s| number(Date::from_float(s).days_in_month()),
+        F::DayOfMonth => |s| number(Date::from_float(s).day()),
+        F::DayOfWeek => |s| number(Date::from_float(s).weekday()),
+        F::DayOfYear => |s| number(Date::from_float(s).day_of_year()),
+        F::Hour => |s| number(Date::from_float(s).clock().0),
+        F::Minute => |s| number(Date::from_float(s).clock().1),
+        F::Month => |s| number(Date::from_float(s).month()),
+        F::Year => |s| number(Date::from_float(s).year),
         _ => return None,
     })
 }

@@ -12,10 +12,10 @@ use narthex_model::{CompileError, METRIC_NAME, Pattern, Template, storage::Conte
 /// A change to a series' labels.
 pub(crate) struct Change {
     target: String,
-    how: How,
+    how: LabelFunction,
 }
 
-enum How {
+enum LabelFunction {
     Replace {
         source: String,
         pattern: Pattern,
@@ -45,7 +45,7 @@ impl Change {
                 let source = (*source).to_owned();
                 (
                     *target,
-                    How::Replace {
+                    LabelFunction::Replace {
                         source,
                         pattern: compiled,
                         template: Template::parse(template),
@@ -56,7 +56,7 @@ impl Change {
                 let sources = sources.iter().map(|&name| name.to_owned()).collect();
                 (
                     *target,
-                    How::Join {
+                    LabelFunction::Join {
                         separator: (*separator).to_owned(),
                         sources,
                     },
@@ -80,7 +80,7 @@ impl Change {
         let labels = series.labels();
         let most_bytes = memory.max_label_bytes();
         let value = match &self.how {
-            How::Replace {
+            LabelFunction::Replace {
                 source,
                 pattern,
                 template,
@@ -92,7 +92,7 @@ impl Change {
                     Err(bytes) => return memory.check_label(&self.target, bytes),
                 }
             }
-            How::Join { separator, sources } => {
+            LabelFunction::Join { separator, sources } => {
                 let values: Vec<&str> = sources
                     .iter()
                     .map(|name| labels.get(name).unwrap_or_default())

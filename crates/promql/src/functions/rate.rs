@@ -86,9 +86,9 @@ fn floats(
             note(Note::start_time_overlap(&at.metric_name(), call.span));
         }
     }
-    let stretch = Stretch::new(call, floats.times_ms, at.end_ms);
+    let range = SampledRange::new(call, floats.times_ms, at.end_ms);
     let start = if counter {
-        stretch.start_inside(floats.start_ms(0))
+        range.start_inside(floats.start_ms(0))
     } else {
         None
     };
@@ -96,7 +96,7 @@ fn floats(
         // A counter that started inside the range counted from zero there.
         result += first;
     }
-    let factor = stretch.factor(
+    let factor = range.factor(
         call,
         start,
         counter && result > 0.0 && *first >= 0.0,
@@ -119,9 +119,9 @@ fn histograms(
     if histograms.len() > 1 {
         result = Some(rate_histograms::increase(call, histograms, at, note)?);
     }
-    let stretch = Stretch::new(call, histograms.times_ms, at.end_ms);
+    let range = SampledRange::new(call, histograms.times_ms, at.end_ms);
     let start = if counter {
-        stretch.start_inside(histograms.start_ms(0))
+        range.start_inside(histograms.start_ms(0))
     } else {
         None
     };
@@ -133,7 +133,7 @@ fn histograms(
     }
     let count = result.as_ref().map_or(0.0, |h| h.count);
     let toward_zero = counter && count > 0.0 && first.count >= 0.0;
-    let factor = stretch.factor(call, start, toward_zero, first.count, count)?;
+    let factor = range.factor(call, start, toward_zero, first.count, count)?;
     let mut result = result?;
     result.scale(factor);
     Some(Value::Histogram(Arc::new(result)))
@@ -141,7 +141,7 @@ fn histograms(
 
 /// Position of a window's samples in its range.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct SampledRange {
     range_start_ms: i64,
     first_ms: i64,
     last_ms: i64,
@@ -152,7 +152,7 @@ struct Stretch {
     gaps: f64,
 }
 
-impl Stretch {
+impl SampledRange {
     #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
     fn new(call: &OverCall, times_ms: &[i64], end_ms: i64) -> Self {
         let range_start_ms = end_ms.saturating_sub(call.range_ms);
@@ -377,17 +377,17 @@ impl Axis {
             if rows.len() < 2 {
                 return None;
             }
-            let stretch = Stretch::new(call, &times_ms[rows.clone()], *end_ms);
-            let threshold = stretch.mean_gap * 1.1;
+            let range = SampledRange::new(call, &times_ms[rows.clone()], *end_ms);
+            let threshold = range.mean_gap * 1.1;
             let edge = |distance: f64| {
                 if distance >= threshold {
-                    stretch.mean_gap / 2.0
+                    range.mean_gap / 2.0
                 } else {
                     distance
                 }
             };
-            let (to_start, to_end) = (edge(stretch.to_start), edge(stretch.to_end));
-            let sampled = stretch.sampled;
+            let (to_start, to_end) = (edge(range.to_start), edge(range.to_end));
+            let sampled = range.sampled;
             Some(AxisWindow {
                 first: rows.start,
                 last: rows.end - 1,

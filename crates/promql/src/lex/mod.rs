@@ -115,7 +115,7 @@ impl<'a> Lexer<'a> {
             '^' => Tok::Op(BinaryOp::Pow),
             '@' => Tok::At,
             '=' => match self.peek_char() {
-                Some('=') => self.take(Tok::Op(BinaryOp::Eq)),
+                Some('=') => self.consume(Tok::Op(BinaryOp::Eq)),
                 Some(c @ '~') => {
                     return Err(format!(
                         "unexpected character after '=': {}",
@@ -325,7 +325,7 @@ impl<'a> Lexer<'a> {
         Ok(match c {
             ',' => Tok::Comma,
             '"' | '\'' | '`' => return self.string(c),
-            '=' if self.peek_char() == Some('~') => self.take(Tok::MatchRegex),
+            '=' if self.peek_char() == Some('~') => self.consume(Tok::MatchRegex),
             '=' => Tok::Assign,
             '!' => match self.next_char() {
                 Some('~') => Tok::MatchNotRegex,
@@ -360,12 +360,12 @@ impl<'a> Lexer<'a> {
     fn one_of(&mut self, pairs: &[(char, BinaryOp)], otherwise: BinaryOp) -> Tok {
         let next = self.peek_char();
         match pairs.iter().find(|(c, _)| Some(*c) == next) {
-            Some((_, op)) => self.take(Tok::Op(*op)),
+            Some((_, op)) => self.consume(Tok::Op(*op)),
             None => Tok::Op(otherwise),
         }
     }
 
-    fn take(&mut self, tok: Tok) -> Tok {
+    fn consume(&mut self, tok: Tok) -> Tok {
         self.next_char();
         tok
     }

@@ -83,9 +83,9 @@ pub(crate) fn parse_within(
     ctx: &Context,
     patterns: &Context,
 ) -> Result<(Expr, Lease), QueryError> {
-    let mut room = Room::new(ctx, patterns)?;
+    let mut room = ParseMemory::new(ctx, patterns)?;
     let parsed = with_room(query, || parse_here(query, options, Some(&mut room)));
-    room.take(parsed)
+    room.finish(parsed)
 }
 
 /// Runs `work` on a stack for as many levels as `query` can open.
@@ -110,7 +110,7 @@ fn with_room<T: Send>(
 fn parse_here<'a>(
     query: &'a str,
     options: ParseOptions,
-    room: Option<&'a mut Room>,
+    room: Option<&'a mut ParseMemory>,
 ) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(query, options)?;
     parser.room = room;
@@ -144,14 +144,14 @@ pub fn parse_selector_within(
     text: &str,
     ctx: &Context,
 ) -> Result<(Vec<Matcher>, Lease), QueryError> {
-    let mut room = Room::new(ctx, ctx)?;
+    let mut room = ParseMemory::new(ctx, ctx)?;
     let parsed = selector_here(text, Some(&mut room));
-    room.take(parsed)
+    room.finish(parsed)
 }
 
 fn selector_here<'a>(
     text: &'a str,
-    room: Option<&'a mut Room>,
+    room: Option<&'a mut ParseMemory>,
 ) -> Result<Vec<Matcher>, ParseError> {
     let mut parser = Parser::new(text, ParseOptions::default())?;
     parser.room = room;
@@ -175,7 +175,7 @@ pub fn parse_metric(text: &str) -> Result<LabelSet, ParseError> {
 const NODE_BYTES: u64 = 1536;
 
 /// The memory a parser leases.
-struct Room {
+struct ParseMemory {
     ctx: Context,
     patterns: Context,
     lease: Lease,
@@ -183,7 +183,7 @@ struct Room {
     refused: Option<QueryError>,
 }
 
-impl Room {
+impl ParseMemory {
     fn new(ctx: &Context, patterns: &Context) -> Result<Self, QueryError> {
         Ok(Self {
             ctx: ctx.clone(),
@@ -199,7 +199,7 @@ impl Room {
     }
 
     /// Returns the parsed value with its lease, or the reason why a lease failed.
-    fn take<T>(self, parsed: Result<T, ParseError>) -> Result<(T, Lease), QueryError> {
+    fn finish<T>(self, parsed: Result<T, ParseError>) -> Result<(T, Lease), QueryError> {
         match self.refused {
             Some(refused) => Err(refused),
             None => Ok((parsed?, self.lease)),
@@ -222,7 +222,7 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     ahead: Option<Token>,
     options: ParseOptions,
-    room: Option<&'a mut Room>,
+    room: Option<&'a mut ParseMemory>,
     /// The first error, if any: each holds the text.
     errors: Vec<ParseError>,
     nesting: u32,

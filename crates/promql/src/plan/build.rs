@@ -3,11 +3,11 @@
 //! **Invariant:** every selector's time range covers all samples that any of its steps may read.
 
 use super::{
-    Aggregate, Binary, Call, Kind, Node, Over, Plan, Select, Settings, Source, Steps, Subquery,
+    Aggregate, Binary, Call, Node, NodeKind, Over, Plan, Select, Settings, Source, Steps, Subquery,
     Window, fold,
     limits::{check_extension, check_label, check_label_function},
     share::Selectors,
-    steady::Steadiness,
+    step_invariant::StepInvariance,
 };
 use crate::{
     ast::{
@@ -51,7 +51,7 @@ pub(crate) fn build(
         grouping: None,
         wants_stats: false,
         needs_buckets: false,
-        steady: false,
+        invariant: false,
     };
     let root = fold::fold(builder.node(expr, &context)?);
     Ok(Plan {
@@ -77,22 +77,22 @@ struct Context {
     grouping: Option<Grouping>,
     wants_stats: bool,
     needs_buckets: bool,
-    steady: bool,
+    invariant: bool,
 }
 
 impl Builder {
     fn node(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
         let expr = expr.without_parens();
-        if !context.steady && context.steps.count > 1 && Steadiness::of(expr).wrap {
+        if !context.invariant && context.steps.count > 1 && StepInvariance::of_expr(expr).wrap {
             let inner = Context {
                 steps: context.steps.first(),
-                steady: true,
+                invariant: true,
                 ..context.clone()
             };
             let inner = self.bare_node(expr, &inner)?;
             let (span, value_type) = (inner.span, inner.value_type);
             return Ok(Node {
-                kind: Kind::Steady(Box::new(inner)),
+                kind: NodeKind::StepInvariant(Box::new(inner)),
                 span,
                 value_type,
             });
@@ -102,15 +102,15 @@ impl Builder {
 
     fn bare_node(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
         let kind = match expr {
-            Expr::Number(n) => Kind::Number(n.value),
-            Expr::String(s) => Kind::Text(s.text()),
+            Expr::Number(n) => NodeKind::Number(n.value),
+            Expr::String(s) => NodeKind::Text(s.text()),
             Expr::Paren(p) => return self.node(&p.expr, context),
             Expr::Unary(u) if !u.negative => return self.node(&u.expr, context),
-            Expr::Unary(u) => Kind::Negate(Box::new(self.node(&u.expr, context)?)),
-            Expr::Vector(v) => Kind::Select(self.select(v, context)?),
-            Expr::Matrix(m) => Kind::Window(self.window(m, context)?),
-            Expr::Subquery(s) => Kind::Subquery(self.subquery(s, context)?),
-            Expr::Aggregate(a) => Kind::Aggregate(Box::new(self.aggregate(a, context)?)),
+            Expr::Unary(u) => NodeKind::Negate(Box::new(self.node(&u.expr, context)?)),
+            Expr::Vector(v) => NodeKind::Select(self.select(v, context)?),
+            Expr::Matrix(m) => NodeKind::Window(self.window(m, context)?),
+            Expr::Subquery(s) => NodeKind::Subquery(self.subquery(s, context)?),
+            Expr::Aggregate(a) => NodeKind::Aggregate(Box::new(self.aggregate(a, context)?)),
             Expr::Binary(b) => {
                 let trims = matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
                 if trims && expr.value_type() == ValueType::Scalar {
@@ -118,7 +118,7 @@ impl Builder {
                     let text = format!("operator {op} not allowed for Scalar operations");
                     return Err(QueryError::Execution(text));
                 }
-                Kind::Binary(Box::new(self.binary(b, trims, context)?))
+                NodeKind::Binary(Box::new(self.binary(b, trims, context)?))
             }
             Expr::Call(c) => return self.call(expr, c, context),
         };
@@ -210,7 +210,7 @@ impl Builder {
         let (span, value_type) = (expr.span(), expr.value_type());
         if let Some(value) = self.constant(function) {
             return Ok(Node {
-                kind: Kind::Number(value),
+                kind: NodeKind::Number(value),
                 span,
                 value_type,
             });
@@ -251,14 +251,14 @@ impl Builder {
             }
         }
         let kind = match source {
-            None => Kind::Call(Call { function, args }),
+            None => NodeKind::Call(Call { function, args }),
             Some(source) => {
                 check_extension(&source, call.function.name)?;
                 let first_span = match call.args.first().map(Expr::without_parens) {
                     Some(Expr::Matrix(_) | Expr::Subquery(_)) | None => source_span,
                     Some(first) => first.span(),
                 };
-                Kind::Over(Over {
+                NodeKind::Over(Over {
                     function,
                     source,
                     args,
@@ -391,18 +391,19 @@ impl Builder {
             wants_stats: context.wants_stats,
             // Resets between the steps of a subquery are visible only in the buckets.
             needs_buckets: true,
-            steady: false,
+            invariant: false,
         };
-        let inner = if Steadiness::of(s.expr.without_parens()).steady && steps.count > 1 {
+        let inner = if StepInvariance::of_expr(s.expr.without_parens()).invariant && steps.count > 1
+        {
             let once = Context {
                 steps: steps.first(),
-                steady: true,
+                invariant: true,
                 ..inner
             };
             let node = self.bare_node(s.expr.without_parens(), &once)?;
             let (span, value_type) = (node.span, node.value_type);
             Node {
-                kind: Kind::Steady(Box::new(node)),
+                kind: NodeKind::StepInvariant(Box::new(node)),
                 span,
                 value_type,
             }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** one line per operation, children indented below it, in evaluation order.
 
-use super::{Aggregate, Kind, Node, Over, Plan, Select, Source, Steps, Subquery, Window};
+use super::{Aggregate, Node, NodeKind, Over, Plan, Select, Source, Steps, Subquery, Window};
 use crate::{ast::Extension, fmt::float_g};
 use std::fmt::{self, Display, Formatter};
 
@@ -32,30 +32,30 @@ fn write_node(f: &mut Formatter<'_>, node: &Node, level: usize) -> fmt::Result {
     let indent = "  ".repeat(level);
     write!(f, "{indent}")?;
     match &node.kind {
-        Kind::Number(x) => writeln!(f, "number {}", float_g(*x)),
-        Kind::Text(text) => writeln!(f, "text {text:?}"),
-        Kind::Select(s) => writeln!(f, "select {}", select(s)),
-        Kind::Window(w) => writeln!(f, "window {}", window(w)),
-        Kind::Subquery(s) => write_subquery(f, s, level),
-        Kind::Call(c) => {
+        NodeKind::Number(x) => writeln!(f, "number {}", float_g(*x)),
+        NodeKind::Text(text) => writeln!(f, "text {text:?}"),
+        NodeKind::Select(s) => writeln!(f, "select {}", select(s)),
+        NodeKind::Window(w) => writeln!(f, "window {}", window(w)),
+        NodeKind::Subquery(s) => write_subquery(f, s, level),
+        NodeKind::Call(c) => {
             writeln!(f, "call {:?}", c.function)?;
             c.args
                 .iter()
                 .try_for_each(|arg| write_node(f, arg, level + 1))
         }
-        Kind::Over(over) => write_over(f, over, level),
-        Kind::Aggregate(a) => write_aggregate(f, a, level),
-        Kind::Binary(b) => {
+        NodeKind::Over(over) => write_over(f, over, level),
+        NodeKind::Aggregate(a) => write_aggregate(f, a, level),
+        NodeKind::Binary(b) => {
             let bool_word = if b.return_bool { " bool" } else { "" };
             writeln!(f, "binary {}{bool_word}{}", b.op.as_str(), b.matching)?;
             write_node(f, &b.lhs, level + 1)?;
             write_node(f, &b.rhs, level + 1)
         }
-        Kind::Negate(inner) => {
+        NodeKind::Negate(inner) => {
             writeln!(f, "negate")?;
             write_node(f, inner, level + 1)
         }
-        Kind::Steady(inner) => {
+        NodeKind::StepInvariant(inner) => {
             writeln!(f, "once")?;
             write_node(f, inner, level + 1)
         }

@@ -2,54 +2,54 @@
 //!
 //! **Invariant:** a folded number has the same bits as the operators would give.
 
-use super::{Kind, Node, Over, Source};
+use super::{Node, NodeKind, Over, Source};
 use crate::{ast::ValueType, eval::scalar_operation};
 
 /// Replaces operations on numbers by their results, bottom up.
 pub(super) fn fold(mut node: Node) -> Node {
     fold_children(&mut node);
     let value = match &node.kind {
-        Kind::Negate(inner) => number(inner).map(|x| -x),
-        Kind::Binary(b) if is_scalar(&node) => match (number(&b.lhs), number(&b.rhs)) {
+        NodeKind::Negate(inner) => number(inner).map(|x| -x),
+        NodeKind::Binary(b) if is_scalar(&node) => match (number(&b.lhs), number(&b.rhs)) {
             (Some(l), Some(r)) => Some(scalar_operation(b.op, l, r)),
             _ => None,
         },
-        Kind::Steady(inner) => number(inner),
+        NodeKind::StepInvariant(inner) => number(inner),
         _ => None,
     };
     if let Some(value) = value {
-        node.kind = Kind::Number(value);
+        node.kind = NodeKind::Number(value);
     }
     node
 }
 
 fn number(node: &Node) -> Option<f64> {
     match node.kind {
-        Kind::Number(value) => Some(value),
+        NodeKind::Number(value) => Some(value),
         _ => None,
     }
 }
 
 fn fold_children(node: &mut Node) {
     match &mut node.kind {
-        Kind::Negate(inner) | Kind::Steady(inner) => fold_in_place(inner),
-        Kind::Subquery(s) => fold_in_place(&mut s.inner),
-        Kind::Binary(b) => {
+        NodeKind::Negate(inner) | NodeKind::StepInvariant(inner) => fold_in_place(inner),
+        NodeKind::Subquery(s) => fold_in_place(&mut s.inner),
+        NodeKind::Binary(b) => {
             fold_in_place(&mut b.lhs);
             fold_in_place(&mut b.rhs);
         }
-        Kind::Aggregate(a) => {
+        NodeKind::Aggregate(a) => {
             fold_in_place(&mut a.input);
             a.param.iter_mut().for_each(fold_in_place);
         }
-        Kind::Call(c) => c.args.iter_mut().for_each(fold_in_place),
-        Kind::Over(Over { source, args, .. }) => {
+        NodeKind::Call(c) => c.args.iter_mut().for_each(fold_in_place),
+        NodeKind::Over(Over { source, args, .. }) => {
             args.iter_mut().for_each(fold_in_place);
             if let Source::Subquery(s) = source {
                 fold_in_place(&mut s.inner);
             }
         }
-        Kind::Number(_) | Kind::Text(_) | Kind::Select(_) | Kind::Window(_) => {}
+        NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Select(_) | NodeKind::Window(_) => {}
     }
 }
 
@@ -58,7 +58,7 @@ fn fold_in_place(node: &mut Node) {
     let taken = std::mem::replace(
         node,
         Node {
-            kind: Kind::Number(0.0),
+            kind: NodeKind::Number(0.0),
             span,
             value_type,
         },

@@ -1,7 +1,7 @@
 //! Query plans, resolved for one time range.
 //!
 //! **Invariant:** a plan holds no names to look up and no times to compute: selectors are numbered, offsets, `@` and
-//! durations are milliseconds, and every node with the same value at all steps is below a [`Kind::Steady`].
+//! durations are milliseconds, and every node with the same value at all steps is below a [`NodeKind::StepInvariant`].
 
 mod build;
 mod explain;
@@ -9,11 +9,11 @@ mod fold;
 mod limits;
 mod names;
 mod share;
-mod steady;
+mod step_invariant;
 
 pub(crate) use build::build;
 pub(crate) use names::distinct_without_names;
-pub(crate) use steady::depends_on_time;
+pub(crate) use step_invariant::depends_on_time;
 
 use crate::{
     ast::{AggregateOp, BinaryOp, Extension, ValueType, VectorMatching},
@@ -89,14 +89,14 @@ pub(crate) struct Plan {
 /// One operation.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     /// Its expression's position, without enclosing parentheses.
     pub(crate) span: Span,
     pub(crate) value_type: ValueType,
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Number(f64),
     Text(String),
     /// An instant selector.
@@ -113,7 +113,7 @@ pub(crate) enum Kind {
     Binary(Box<Binary>),
     Negate(Box<Node>),
     /// Evaluated once for all steps.
-    Steady(Box<Node>),
+    StepInvariant(Box<Node>),
 }
 
 /// The samples an instant selector reads.

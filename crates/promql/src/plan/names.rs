@@ -3,7 +3,7 @@
 //! **Invariant:** `true` means that no two series of the node's vector become equal without their metric name, type
 //! and unit; `false` means unknown.
 
-use super::{Kind, Node, Source};
+use super::{Node, NodeKind, Source};
 use crate::{
     ast::{AggregateOp, ValueType},
     functions::FunctionId,
@@ -12,15 +12,15 @@ use crate::{
 /// Reports whether no two series of `node` differ only by their metric names.
 pub(crate) fn distinct_without_names(node: &Node) -> bool {
     match &node.kind {
-        Kind::Select(select) => select.one_name,
-        Kind::Over(over) => {
+        NodeKind::Select(select) => select.one_name,
+        NodeKind::Over(over) => {
             // All other functions have dropped the names.
             !matches!(
                 over.function,
                 FunctionId::LastOverTime | FunctionId::FirstOverTime
             ) || matches!(&over.source, Source::Window(w) if w.select.one_name)
         }
-        Kind::Aggregate(a) => match a.op {
+        NodeKind::Aggregate(a) => match a.op {
             AggregateOp::Topk
             | AggregateOp::Bottomk
             | AggregateOp::Limitk
@@ -28,9 +28,9 @@ pub(crate) fn distinct_without_names(node: &Node) -> bool {
             AggregateOp::CountValues => false,
             _ => !a.without && !a.grouping.iter().any(|name| name.starts_with("__")),
         },
-        Kind::Negate(_) => true,
-        Kind::Steady(inner) => distinct_without_names(inner),
-        Kind::Binary(b) => {
+        NodeKind::Negate(_) => true,
+        NodeKind::StepInvariant(inner) => distinct_without_names(inner),
+        NodeKind::Binary(b) => {
             let vector = match (b.lhs.value_type, b.rhs.value_type) {
                 // Pairs of vectors may keep several names.
                 (ValueType::Vector, ValueType::Vector) => return false,

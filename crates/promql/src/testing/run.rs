@@ -5,7 +5,7 @@
 use super::{
     compare, nhcb,
     script::{self, Command, Eval, Load, ScriptError, Text},
-    series::{Room, SeriesValue},
+    series::{Limits, SeriesValue},
     variants,
 };
 use crate::{Engine, QueryError, QueryResult, SampleValue, Value, VectorSample};
@@ -60,7 +60,7 @@ pub fn run(
         },
         ctx: Context::unlimited(),
     };
-    for command in script::parse(script, &mut Room::unlimited())? {
+    for command in script::parse(script, &mut Limits::unlimited())? {
         match command {
             Command::Clear => {
                 runner.loader.store = open();
@@ -90,7 +90,7 @@ pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore
         store,
         newest: HashMap::new(),
     };
-    for command in script::parse(script, &mut Room::unlimited())? {
+    for command in script::parse(script, &mut Limits::unlimited())? {
         if let Command::Load(load) = command {
             loader.load(&load)?;
         }
@@ -104,7 +104,7 @@ pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore
 /// # Errors
 /// Fails on an invalid script.
 pub fn check(script: &str, value_bytes: usize, pattern_bytes: usize) -> Result<usize, ScriptError> {
-    let mut room = Room {
+    let mut room = Limits {
         value_bytes,
         pattern_bytes,
     };

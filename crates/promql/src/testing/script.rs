@@ -3,7 +3,7 @@
 //! **Invariant:** commands come in file order with their first line; an evaluation with invalid expectations is kept,
 //! with the reason, so that it counts as failed.
 
-use super::series::{Room, SeriesValue, end_of_metric, parse_series_within, times};
+use super::series::{Limits, SeriesValue, end_of_metric, parse_series_within, times};
 use narthex_model::{LabelSet, duration};
 use regex::Regex;
 use std::{fmt, sync::LazyLock};
@@ -90,7 +90,7 @@ pub(super) enum Text {
 }
 
 impl Text {
-    fn pattern(text: &str, room: &mut Room) -> Result<Self, String> {
+    fn pattern(text: &str, room: &mut Limits) -> Result<Self, String> {
         let text = text.trim();
         room.pattern(text)?;
         // The compiled size is bounded by the remaining room.
@@ -138,7 +138,7 @@ static EXPECT_RANGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^expect range vector\s+from\s+(.+)\s+to\s+(.+)\s+step\s+(.+)$"));
 
 /// Parses a script that expands to at most `room`.
-pub(super) fn parse(script: &str, room: &mut Room) -> Result<Vec<Command>, ScriptError> {
+pub(super) fn parse(script: &str, room: &mut Limits) -> Result<Vec<Command>, ScriptError> {
     let lines: Vec<&str> = script
         .lines()
         .map(|line| {
@@ -188,7 +188,7 @@ pub(super) fn parse(script: &str, room: &mut Room) -> Result<Vec<Command>, Scrip
     Ok(commands)
 }
 
-fn load(line: usize, command: &str, lines: &[&str], room: &mut Room) -> Result<Load, String> {
+fn load(line: usize, command: &str, lines: &[&str], room: &mut Limits) -> Result<Load, String> {
     let parts = LOAD
         .captures(command)
         .ok_or("invalid load command. (load[_with_nhcb] <step:duration>)")?;
@@ -229,7 +229,7 @@ fn load(line: usize, command: &str, lines: &[&str], room: &mut Room) -> Result<L
 type StartTimes = (LabelSet, Vec<Option<i64>>);
 
 /// Parses `metric{labels}@st <offsets>`; returns `None` for any other line.
-fn start_times(line: &str, room: &mut Room) -> Result<Option<StartTimes>, String> {
+fn start_times(line: &str, room: &mut Limits) -> Result<Option<StartTimes>, String> {
     let end = end_of_metric(line);
     let Some(items) = line[end..]
         .strip_prefix("@st")
@@ -287,7 +287,7 @@ fn time(text: &str) -> Result<i64, String> {
 }
 
 /// Parses an evaluation; also returns how many of `lines` belong to it.
-fn eval(line: usize, command: &str, lines: &[&str], room: &mut Room) -> (Command, usize) {
+fn eval(line: usize, command: &str, lines: &[&str], room: &mut Limits) -> (Command, usize) {
     let parsed = head(line, command).and_then(|(mut eval, word)| {
         let used = body(&mut eval, &word, lines, room)?;
         Ok((eval, used))
@@ -348,7 +348,7 @@ fn head(line: usize, command: &str) -> Result<(Eval, String), String> {
     ))
 }
 
-fn body(eval: &mut Eval, word: &str, lines: &[&str], room: &mut Room) -> Result<usize, String> {
+fn body(eval: &mut Eval, word: &str, lines: &[&str], room: &mut Limits) -> Result<usize, String> {
     match word {
         "ordered" => eval.expect.ordered = true,
         "fail" => eval.expect.fail = Some(Text::Any),
@@ -407,7 +407,7 @@ fn lone_number(text: &str) -> Option<f64> {
     Some(if text.starts_with('-') { -value } else { value })
 }
 
-fn expectation(expect: &mut Expect, text: &str, room: &mut Room) -> Result<(), String> {
+fn expectation(expect: &mut Expect, text: &str, room: &mut Limits) -> Result<(), String> {
     let parts = EXPECT.captures(text.trim()).ok_or(
         "invalid expect statement, must match `expect <type> <match_type>: <string>` format",
     )?;

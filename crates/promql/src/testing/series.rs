@@ -39,13 +39,13 @@ pub enum SeriesValue {
 /// # Errors
 /// Fails with a description of the error.
 pub fn parse_series(line: &str) -> Result<(LabelSet, Vec<SeriesValue>), String> {
-    parse_series_within(line, &mut Room::unlimited())
+    parse_series_within(line, &mut Limits::unlimited())
 }
 
 /// Like `parse_series`, taking the memory of the values from `room`.
 pub(super) fn parse_series_within(
     line: &str,
-    room: &mut Room,
+    room: &mut Limits,
 ) -> Result<(LabelSet, Vec<SeriesValue>), String> {
     let end = end_of_metric(line);
     let labels = crate::parse_metric(line[..end].trim_end()).map_err(|e| e.to_string())?;
@@ -54,14 +54,14 @@ pub(super) fn parse_series_within(
 
 /// Bounds on a script's expansion: a few bytes can expand to 100,000 values, and a pattern to any number of classes.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Limits {
     /// Bytes left for values.
     pub(super) value_bytes: usize,
     /// Bytes left for patterns.
     pub(super) pattern_bytes: usize,
 }
 
-impl Room {
+impl Limits {
     pub(super) fn unlimited() -> Self {
         Self {
             value_bytes: usize::MAX,
@@ -115,7 +115,7 @@ pub(super) fn end_of_metric(line: &str) -> usize {
     line.len()
 }
 
-fn parse_values(text: &str, room: &mut Room) -> Result<Vec<SeriesValue>, String> {
+fn parse_values(text: &str, room: &mut Limits) -> Result<Vec<SeriesValue>, String> {
     let mut values = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -138,7 +138,7 @@ fn parse_values(text: &str, room: &mut Room) -> Result<Vec<SeriesValue>, String>
 fn floats<'a>(
     text: &'a str,
     values: &mut Vec<SeriesValue>,
-    room: &mut Room,
+    room: &mut Limits,
 ) -> Result<&'a str, String> {
     let end = text.find([' ', '\t']).unwrap_or(text.len());
     let (item, rest) = text.split_at(end);
@@ -184,7 +184,7 @@ pub(super) fn times(text: &str) -> Result<u64, String> {
 fn histograms<'a>(
     text: &'a str,
     values: &mut Vec<SeriesValue>,
-    room: &mut Room,
+    room: &mut Limits,
 ) -> Result<&'a str, String> {
     let (base, rest) = parse_literal(text)?;
     let mut push = |histogram: &Histogram, hint_given: bool| -> Result<(), String> {

@@ -63,7 +63,7 @@ fn every_question_and_every_class_has_its_latency() {
     let round = Round {
         took: vec![vec![ms(1), ms(3), ms(2)], vec![ms(10)]],
         cpu: ms(40),
-        used: crate::frame::measure::Used::default(),
+        used: crate::harness::measure::Used::default(),
     };
     let run = run(&plan(), "warm", &round, None);
     let figure = |key: &str| run.figure(key).unwrap().value;

@@ -1,6 +1,6 @@
 //! Keys of service discovery.
 
-use super::{Key, Kind, NOT_HERE, Section, http, key};
+use super::{Key, KeyKind, NOT_HERE, Section, http, key};
 
 const EVERY_5M: &str = "5m";
 
@@ -9,8 +9,8 @@ pub(crate) static STATIC: Section = Section {
     name: "static_config",
     about: "Targets that are listed.",
     parts: &[&[
-        key("targets", Kind::Texts, "", "host:port of each.").always(),
-        key("labels", Kind::Labels, "", "Labels of all of them."),
+        key("targets", KeyKind::Texts, "", "host:port of each.").always(),
+        key("labels", KeyKind::Labels, "", "Labels of all of them."),
     ]],
 };
 
@@ -19,8 +19,8 @@ pub(crate) static FILE: Section = Section {
     name: "file_sd_config",
     about: "Targets listed in files that may change.",
     parts: &[&[
-        key("files", Kind::Paths, "", "Files that end in .json, .yml or .yaml; the last part may hold a *.").always(),
-        key("refresh_interval", Kind::Period, EVERY_5M, "How often they are read even if nothing seems to have changed."),
+        key("files", KeyKind::Paths, "", "Files that end in .json, .yml or .yaml; the last part may hold a *.").always(),
+        key("refresh_interval", KeyKind::Period, EVERY_5M, "How often they are read even if nothing seems to have changed."),
     ]],
 };
 
@@ -33,8 +33,8 @@ pub(crate) static HTTP: Section = Section {
         http::PROXY,
         http::HEADERS,
         &[
-            key("refresh_interval", Kind::Period, "1m", "How often to ask."),
-            key("url", Kind::Text, "", "Whom to ask.").always(),
+            key("refresh_interval", KeyKind::Period, "1m", "How often to ask."),
+            key("url", KeyKind::Text, "", "Whom to ask.").always(),
         ],
     ],
 };
@@ -44,10 +44,10 @@ pub(crate) static DNS: Section = Section {
     name: "dns_sd_config",
     about: "Targets that DNS names stand for.",
     parts: &[&[
-        key("names", Kind::Texts, "", "Names to look up.").always(),
-        key("refresh_interval", Kind::Period, "30s", "How often to ask."),
-        key("type", Kind::Text, "SRV", "Records to ask for: SRV, A, AAAA, MX or NS.").always(),
-        key("port", Kind::Number, "0", "Port of the targets; SRV records bring their own.").always(),
+        key("names", KeyKind::Texts, "", "Names to look up.").always(),
+        key("refresh_interval", KeyKind::Period, "30s", "How often to ask."),
+        key("type", KeyKind::Text, "SRV", "Records to ask for: SRV, A, AAAA, MX or NS.").always(),
+        key("port", KeyKind::Number, "0", "Port of the targets; SRV records bring their own.").always(),
     ]],
 };
 
@@ -57,17 +57,17 @@ pub(crate) static KUBERNETES: Section = Section {
     about: "Targets that a Kubernetes API reports.",
     parts: &[
         &[
-            key("api_server", Kind::Url, "", "URL of the API; without it the one of the pod's service account."),
-            key("role", Kind::Text, "", "node, pod, service, endpoints, endpointslice or ingress.").always(),
-            key("kubeconfig_file", Kind::Path, "", "Kubeconfig to take the API and its credentials from.").always(),
+            key("api_server", KeyKind::Url, "", "URL of the API; without it the one of the pod's service account."),
+            key("role", KeyKind::Text, "", "node, pod, service, endpoints, endpointslice or ingress.").always(),
+            key("kubeconfig_file", KeyKind::Path, "", "Kubeconfig to take the API and its credentials from.").always(),
         ],
         http::CLIENT,
         http::PROXY,
         http::HEADERS,
         &[
-            key("namespaces", Kind::Section(&NAMESPACES), "", "Where to look; everywhere when empty."),
-            key("selectors", Kind::Sections(&SELECTOR), "", "Which objects to ask for."),
-            key("attach_metadata", Kind::Section(&ATTACH), "", "Labels of related objects that targets get too."),
+            key("namespaces", KeyKind::Section(&NAMESPACES), "", "Where to look; everywhere when empty."),
+            key("selectors", KeyKind::Sections(&SELECTOR), "", "Which objects to ask for."),
+            key("attach_metadata", KeyKind::Section(&ATTACH), "", "Labels of related objects that targets get too."),
         ],
     ],
 };
@@ -77,8 +77,8 @@ static NAMESPACES: Section = Section {
     name: "namespaces",
     about: "Namespaces to look in.",
     parts: &[&[
-        key("own_namespace", Kind::Bool, "false", "Whether to look in the one this process' pod is in.").always(),
-        key("names", Kind::Texts, "", "Names of namespaces.").always(),
+        key("own_namespace", KeyKind::Bool, "false", "Whether to look in the one this process' pod is in.").always(),
+        key("names", KeyKind::Texts, "", "Names of namespaces.").always(),
     ]],
 };
 
@@ -87,9 +87,9 @@ static SELECTOR: Section = Section {
     name: "selector",
     about: "Which objects of a role to ask for.",
     parts: &[&[
-        key("role", Kind::Text, "", "Role."),
-        key("label", Kind::Text, "", "Label selector."),
-        key("field", Kind::Text, "", "Field selector."),
+        key("role", KeyKind::Text, "", "Role."),
+        key("label", KeyKind::Text, "", "Label selector."),
+        key("field", KeyKind::Text, "", "Field selector."),
     ]],
 };
 
@@ -98,17 +98,17 @@ static ATTACH: Section = Section {
     name: "attach_metadata",
     about: "Labels of related objects that targets get too.",
     parts: &[&[
-        key("node", Kind::Bool, "false", "Labels and annotations of the node.").always(),
-        key("namespace", Kind::Bool, "false", "Labels and annotations of the namespace.").always(),
-        key("deployment", Kind::Bool, "false", "Name of the deployment.").always(),
-        key("job", Kind::Bool, "false", "Name of the job.").always(),
-        key("cronjob", Kind::Bool, "false", "Name of the cron job.").always(),
+        key("node", KeyKind::Bool, "false", "Labels and annotations of the node.").always(),
+        key("namespace", KeyKind::Bool, "false", "Labels and annotations of the namespace.").always(),
+        key("deployment", KeyKind::Bool, "false", "Name of the deployment.").always(),
+        key("job", KeyKind::Bool, "false", "Name of the job.").always(),
+        key("cronjob", KeyKind::Bool, "false", "Name of the cron job.").always(),
     ]],
 };
 
 /// Returns the key of a mechanism that Prometheus has and this version lacks.
 const fn not_built(name: &'static str) -> Key {
-    key(name, Kind::Any, "", "").refused(NOT_HERE)
+    key(name, KeyKind::Any, "", "").refused(NOT_HERE)
 }
 
 /// All mechanisms, in Prometheus' order.
@@ -118,17 +118,17 @@ pub(super) static MECHANISMS: &[Key] = &[
     not_built("azure_sd_configs"),
     not_built("consul_sd_configs"),
     not_built("digitalocean_sd_configs"),
-    key("dns_sd_configs", Kind::Sections(&DNS), "", "Targets that DNS names stand for."),
+    key("dns_sd_configs", KeyKind::Sections(&DNS), "", "Targets that DNS names stand for."),
     not_built("docker_sd_configs"),
     not_built("dockerswarm_sd_configs"),
     not_built("ec2_sd_configs"),
     not_built("eureka_sd_configs"),
-    key("file_sd_configs", Kind::Sections(&FILE), "", "Targets listed in files that may change."),
+    key("file_sd_configs", KeyKind::Sections(&FILE), "", "Targets listed in files that may change."),
     not_built("gce_sd_configs"),
     not_built("hetzner_sd_configs"),
-    key("http_sd_configs", Kind::Sections(&HTTP), "", "Targets that a URL answers with."),
+    key("http_sd_configs", KeyKind::Sections(&HTTP), "", "Targets that a URL answers with."),
     not_built("ionos_sd_configs"),
-    key("kubernetes_sd_configs", Kind::Sections(&KUBERNETES), "", "Targets that a Kubernetes API reports."),
+    key("kubernetes_sd_configs", KeyKind::Sections(&KUBERNETES), "", "Targets that a Kubernetes API reports."),
     not_built("kuma_sd_configs"),
     not_built("lightsail_sd_configs"),
     not_built("linode_sd_configs"),
@@ -143,7 +143,7 @@ pub(super) static MECHANISMS: &[Key] = &[
     not_built("scaleway_sd_configs"),
     not_built("serverset_sd_configs"),
     not_built("stackit_sd_configs"),
-    key("static_configs", Kind::Sections(&STATIC), "", "Targets that are listed."),
+    key("static_configs", KeyKind::Sections(&STATIC), "", "Targets that are listed."),
     not_built("triton_sd_configs"),
     not_built("uyuni_sd_configs"),
     not_built("vultr_sd_configs"),

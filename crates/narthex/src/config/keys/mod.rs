@@ -18,7 +18,7 @@ pub(crate) use scrape::SCRAPE;
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     /// Default as written in YAML; empty for none.
     pub(crate) default: &'static str,
     /// Meaning, in one or more sentences.
@@ -30,7 +30,7 @@ pub(crate) struct Key {
 
 /// The kind of a key's value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum KeyKind {
     Bool,
     /// A whole number, 0 or more.
     Count,
@@ -107,7 +107,7 @@ pub(crate) const THERE_UNLESS_NULL: &str = "{} unless null";
 /// Reason given for rejecting an unsupported key.
 const NOT_HERE: &str = "this version does not have it";
 
-const fn key(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
+const fn key(name: &'static str, kind: KeyKind, default: &'static str, help: &'static str) -> Key {
     Key {
         name,
         kind,
@@ -141,12 +141,12 @@ pub(crate) static RELABEL: Section = Section {
     name: "relabel_config",
     about: "A rule that changes labels or drops what carries them.",
     parts: &[&[
-        key("source_labels", Kind::FlowTexts, "", "Labels whose values are put together."),
-        key("separator", Kind::Text, ";", "What stands between them.").always(),
-        key("regex", Kind::Text, "", "Pattern they are compared with, as a whole; (.*) when absent."),
-        key("modulus", Kind::Count, "", "What hashmod divides by."),
-        key("target_label", Kind::Text, "", "The label to set."),
-        key("replacement", Kind::Text, "$1", "What to set it to; $1 and ${name} are groups of the pattern.").always(),
-        key("action", Kind::Text, "replace", "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase."),
+        key("source_labels", KeyKind::FlowTexts, "", "Labels whose values are put together."),
+        key("separator", KeyKind::Text, ";", "What stands between them.").always(),
+        key("regex", KeyKind::Text, "", "Pattern they are compared with, as a whole; (.*) when absent."),
+        key("modulus", KeyKind::Count, "", "What hashmod divides by."),
+        key("target_label", KeyKind::Text, "", "The label to set."),
+        key("replacement", KeyKind::Text, "$1", "What to set it to; $1 and ${name} are groups of the pattern.").always(),
+        key("action", KeyKind::Text, "replace", "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase."),
     ]],
 };

@@ -1,62 +1,66 @@
 //! Finds expressions with the same value at every step.
 //!
-//! **Invariant:** finds the same expressions as Prometheus, including its oddities: an aggregation is steady when its
+//! **Invariant:** finds the same expressions as Prometheus, including its oddities: an aggregation is invariant when its
 //! input is, whatever its parameter.
 
 use crate::{ast::Expr, functions::FunctionId};
 
 /// Whether an expression has one value for all steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Steadiness {
+pub(super) struct StepInvariance {
     /// The value is the same at every step.
-    pub(super) steady: bool,
+    pub(super) invariant: bool,
     /// Evaluating it only once saves work.
     pub(super) wrap: bool,
 }
 
-impl Steadiness {
+impl StepInvariance {
     const NO: Self = Self {
-        steady: false,
+        invariant: false,
         wrap: false,
     };
     const YES: Self = Self {
-        steady: true,
+        invariant: true,
         wrap: true,
     };
     const LITERAL: Self = Self {
-        steady: true,
+        invariant: true,
         wrap: false,
     };
 
-    pub(super) fn of(expr: &Expr) -> Self {
+    pub(super) fn of_expr(expr: &Expr) -> Self {
         match expr {
             Expr::Number(_) | Expr::String(_) => Self::LITERAL,
             Expr::Vector(v) if v.at.is_some() => Self::YES,
             Expr::Vector(_) => Self::NO,
             // Functions over ranges read these themselves.
             Expr::Matrix(m) => Self {
-                steady: m.selector.at.is_some(),
+                invariant: m.selector.at.is_some(),
                 wrap: false,
             },
             Expr::Subquery(s) => Self {
-                steady: s.at.is_some(),
+                invariant: s.at.is_some(),
                 wrap: false,
             },
-            Expr::Paren(p) => Self::of(&p.expr),
-            Expr::Unary(u) => Self::of(&u.expr),
-            Expr::Aggregate(a) => Self::of(a.expr.without_parens()),
-            Expr::Binary(b) if Self::of(&b.lhs).steady && Self::of(&b.rhs).steady => Self::YES,
+            Expr::Paren(p) => Self::of_expr(&p.expr),
+            Expr::Unary(u) => Self::of_expr(&u.expr),
+            Expr::Aggregate(a) => Self::of_expr(a.expr.without_parens()),
+            Expr::Binary(b)
+                if Self::of_expr(&b.lhs).invariant && Self::of_expr(&b.rhs).invariant =>
+            {
+                Self::YES
+            }
             Expr::Binary(_) => Self::NO,
             Expr::Call(c) => {
-                let steady_args = c
+                let invariant_args = c
                     .args
                     .iter()
-                    .all(|arg| Self::of(arg.without_parens()).steady);
+                    .all(|arg| Self::of_expr(arg.without_parens()).invariant);
                 let pinned_timestamp = c.function.id == FunctionId::Timestamp
                     && c.args
                         .iter()
                         .all(|arg| matches!(arg.without_parens(), Expr::Vector(_)));
-                if steady_args && (!depends_on_time(c.function.id) || pinned_timestamp) {
+                if invariant_args && (!depends_on_time(c.function.id) || pinned_timestamp) {
                     Self::YES
                 } else {
                     Self::NO

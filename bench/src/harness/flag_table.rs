@@ -4,14 +4,14 @@
 macro_rules! flags {
     (@ = $flag:expr) => { $flag };
     (@ list $name:literal: $value:literal, $help:expr) => {
-        $crate::frame::cli::Flag::list($name, $value, $help)
+        $crate::harness::cli::Flag::list($name, $value, $help)
     };
     (@ switch $name:literal, $help:expr) => {
-        $crate::frame::cli::Flag::switch($name, $help)
+        $crate::harness::cli::Flag::switch($name, $help)
     };
     (@ $name:literal: $value:literal = $default:literal, $help:expr) => {
-        $crate::frame::cli::Flag::new($name, $value, $default, $help)
+        $crate::harness::cli::Flag::new($name, $value, $default, $help)
     };
-    ($([$($row:tt)*])*) => { &[$($crate::frame::flag_table::flags!(@ $($row)*)),*] };
+    ($([$($row:tt)*])*) => { &[$($crate::harness::flag_table::flags!(@ $($row)*)),*] };
 }
 pub(crate) use flags;

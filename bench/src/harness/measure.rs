@@ -163,13 +163,13 @@ fn busy_ticks(text: &str) -> Option<u64> {
 
 /// The machine's busy time and our own, from which that of other processes follows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bystanders {
+pub(crate) struct MachineLoad {
     at: Instant,
     busy: Duration,
     known: Duration,
 }
 
-impl Bystanders {
+impl MachineLoad {
     /// Reads both; `subjects` is the CPU time that the measured processes have used so far.
     pub(crate) fn read(subjects: Duration) -> Result<Self, BenchError> {
         Ok(Self {
@@ -199,7 +199,7 @@ pub(crate) struct Meter {
     started: Instant,
     from: Usage,
     own: Duration,
-    bystanders: Bystanders,
+    machine: MachineLoad,
 }
 
 /// Usage during an interval.
@@ -221,7 +221,7 @@ impl Meter {
             started: Instant::now(),
             from,
             own: cpu_time(ClockId::ProcessCPUTime),
-            bystanders: Bystanders::read(from.cpu)?,
+            machine: MachineLoad::read(from.cpu)?,
         })
     }
 
@@ -232,7 +232,7 @@ impl Meter {
             from: self.from,
             to,
             own_cpu: cpu_time(ClockId::ProcessCPUTime).saturating_sub(self.own),
-            other_cores: Bystanders::read(to.cpu)?.cores_since(&self.bystanders),
+            other_cores: MachineLoad::read(to.cpu)?.cores_since(&self.machine),
         })
     }
 }
