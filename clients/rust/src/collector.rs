@@ -5,13 +5,11 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::Error;
 use crate::lanes::Reader;
 use crate::metric::{FamilyVisit, Metric, Part, Spec, sealed};
-use crate::registry::Registry;
 use crate::visit::{Labels, MetricType, Visitor};
 
-/// Declares a family with `N` labels for [`Registry::register_fn`].
+/// Declares a family with `N` labels for [`Registry::register_fn`](crate::Registry::register_fn).
 #[derive(Clone, Copy, Debug)]
 pub struct Desc<const N: usize> {
     spec: Spec,
@@ -70,23 +68,6 @@ impl<const N: usize> std::fmt::Debug for Samples<'_, N> {
             .field("names", &self.names)
             .finish_non_exhaustive()
     }
-}
-
-/// Registers a gauge that is always 1 and has facts as labels, such as `narthex_build_info{version="…"} 1`.
-///
-/// # Errors
-///
-/// As [`Registry::register`].
-pub fn register_info<const N: usize>(
-    registry: &Registry,
-    name: &'static str,
-    help: &'static str,
-    labels: &'static [&'static str; N],
-    values: [String; N],
-) -> Result<(), Error> {
-    registry.register_fn(Desc::gauge(name, help, labels), move |samples| {
-        samples.push(&values.each_ref().map(String::as_str), 1.0);
-    })
 }
 
 /// A [`Desc`] with its function.

@@ -65,6 +65,7 @@ pub mod fuzz;
 mod gauge;
 mod histogram;
 mod index;
+mod info;
 mod lanes;
 mod metric;
 mod number;
@@ -75,7 +76,7 @@ mod summary;
 mod text;
 mod visit;
 
-pub use collector::{Desc, Samples, register_info};
+pub use collector::{Desc, Samples};
 pub use counter::{Counter, CounterValue};
 pub use error::Error;
 pub use family::{
@@ -84,6 +85,7 @@ pub use family::{
 };
 pub use gauge::{Gauge, GaugeValue};
 pub use histogram::{DEFAULT_BOUNDS, Histogram, HistogramValue, MAX_BOUNDS, Timer};
+pub use info::register_info;
 pub use metric::{Metric, Single};
 pub use number::write as write_number;
 pub use registry::{Registry, global};

@@ -93,7 +93,6 @@ impl Registry {
     ///
     /// `collect` runs while the exposition is written, must not collect from this registry itself, and must push each
     /// combination of label values only once.
-    /// combination of label values once only.
     ///
     /// # Errors
     ///

@@ -21,6 +21,7 @@ pub mod fuzz;
 mod heap;
 mod maps;
 mod pprof;
+mod sample;
 mod sampler;
 mod svg;
 mod unwind;

@@ -3,7 +3,12 @@
 //! **Invariant:** the handler performs only atomic operations and one system call, on memory that is never freed: no
 //! lock, no allocation, no unwinding. It stays installed for good, because a late signal would end the process.
 
-use crate::{Profile, ProfileError, maps::Modules, unwind::Unwinder};
+use crate::{
+    Profile, ProfileError,
+    maps::Modules,
+    sample::{Registers, STACK_BYTES, Sample},
+    unwind::Unwinder,
+};
 use std::{
     cell::UnsafeCell,
     collections::HashMap,
@@ -21,8 +26,6 @@ const PERIOD: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_millis(5);
 /// Most samples waiting to be collected.
 const SLOTS: usize = 64;
-/// Bytes of stack copied per sample.
-pub(crate) const STACK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
 const PIECES: usize = STACK_BYTES / PAGE_BYTES + 1;
 
@@ -30,28 +33,10 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const FULL: u32 = 2;
 
-/// Registers at the moment of a signal.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Registers {
-    pub(crate) pc: u64,
-    pub(crate) sp: u64,
-    pub(crate) fp: u64,
-    /// The link register.
-    #[cfg(target_arch = "aarch64")]
-    pub(crate) lr: u64,
-}
-
 /// A sample on its way from the handler to the profiling thread.
 struct Slot {
     state: AtomicU32,
     sample: UnsafeCell<Sample>,
-}
-
-pub(crate) struct Sample {
-    pub(crate) registers: Registers,
-    /// Number of bytes of `stack` copied, from the stack pointer on.
-    pub(crate) len: usize,
-    pub(crate) stack: [u8; STACK_BYTES],
 }
 
 // SAFETY: `sample` is accessed only by whoever moved `state` to TAKEN, or found it FULL while draining.

@@ -3,7 +3,7 @@
 //! **Invariant:** only the copied bytes are read; if they end or are invalid, the stack ends and keeps the frames
 //! found so far.
 
-use crate::{maps::Modules, sampler::Sample};
+use crate::{maps::Modules, sample::Sample};
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Unwinder as _, UnwinderNative,
 };

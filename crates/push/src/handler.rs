@@ -225,7 +225,13 @@ fn scrape(shared: &Shared, headers: &HeaderMap) -> Response {
     let style = page::negotiate(accept.unwrap_or_default());
     let room = shared.page_bytes.load(Ordering::Relaxed);
     let page = run_long(usize::MAX, || {
-        page::render(&shared.store, shared.own, style, room + room / 16)
+        page::render(
+            shared.store.groups(),
+            shared.store.now_ns(),
+            shared.own,
+            style,
+            room + room / 16,
+        )
     });
     shared.page_bytes.store(page.len(), Ordering::Relaxed);
     let mut response = respond(

@@ -11,7 +11,6 @@ use crate::{
     grouping::Grouping,
     metrics,
     state::{State, Stored},
-    store::Store,
 };
 use narthex_client::{Registry, write_number};
 use narthex_expfmt::{Escaping, Format, Negotiated};
@@ -44,20 +43,25 @@ pub(crate) fn negotiate(accept: &str) -> Negotiated {
     Negotiated::from_accept(&clauses.collect::<Vec<_>>().join(","))
 }
 
-/// Renders the page; `own` holds the gateway's own metrics.
-pub(crate) fn render(store: &Store, own: &Registry, style: Negotiated, room: usize) -> Vec<u8> {
+/// Renders the page of `groups` at `now_ns`; `own` holds the gateway's own metrics.
+pub(crate) fn render(
+    groups: Vec<Arc<Group>>,
+    now_ns: i64,
+    own: &Registry,
+    style: Negotiated,
+    room: usize,
+) -> Vec<u8> {
     let mut text = Vec::new();
     own.encode_text(&mut text);
     let own = String::from_utf8(text).unwrap_or_default();
-    let seen: Vec<Seen> = store
-        .groups()
+    let seen: Vec<Seen> = groups
         .into_iter()
         .map(|group| {
             let state = group.state();
             (group, state)
         })
         .collect();
-    let page = Page::new(&own, &seen, store.now_ns(), style.escaping);
+    let page = Page::new(&own, &seen, now_ns, style.escaping);
     let mut out = Vec::with_capacity(room);
     if style.format == Format::Protobuf {
         let contents = own_contents(&own);

@@ -3,7 +3,7 @@
 //! **Invariant:** it has the same contents as the lines of the same round, one message per family, in the same order;
 //! native histograms, whose lines only have their counts, are complete.
 
-use super::{native::Native, shape::SeriesKind};
+use super::shape::{Lines, SeriesKind};
 use crate::load::protobuf::{bytes, double, number, varint};
 
 /// Media type that a scraper accepts if it can read these pages.
@@ -32,14 +32,6 @@ struct Metric {
     labels: Vec<u8>,
     from: usize,
     to: usize,
-}
-
-/// The lines of a round.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lines<'a> {
-    pub(crate) kinds: &'a [SeriesKind],
-    pub(crate) values: &'a [f64],
-    pub(crate) natives: &'a [Native],
 }
 
 /// Buffers for nested messages, which are preceded by their length.

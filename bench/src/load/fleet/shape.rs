@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
 
-use super::{native::Native, page::Lines};
+use super::native::Native;
 use narthex_testkit::{fleet, rng::SplitMix64};
 
 /// Maximum age of a line of the stamped shape relative to the scrape.
@@ -128,6 +128,14 @@ pub(crate) enum SeriesKind {
     State,
     /// The count of that native histogram.
     Native(u32),
+}
+
+/// The lines of a round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lines<'a> {
+    pub(crate) kinds: &'a [SeriesKind],
+    pub(crate) values: &'a [f64],
+    pub(crate) natives: &'a [Native],
 }
 
 impl Series {

@@ -8,8 +8,8 @@
 use crate::load::{
     fleet::{
         body::write_value,
-        page::{Lines, Page, Scratch},
-        shape::SeriesKind,
+        page::{Page, Scratch},
+        shape::{Lines, SeriesKind},
     },
     protobuf::METRIC_FAMILIES,
 };

@@ -3,10 +3,7 @@
 //! **Invariant:** a round counts as served once the socket accepted its last byte; one that was cut off is served
 //! again. The response is built before its scrape arrives.
 
-use super::{
-    corpus::{Corpus, Rounds},
-    plan::damaged,
-};
+use super::corpus::{Corpus, Rounds, damaged};
 use crate::{
     harness::{error::BenchError, sync::lock},
     load::{fleet::clock::now_ms, gzip::Gzip, line::Line, listener::Listener},

@@ -16,7 +16,8 @@ use crate::{
     harness::{cli::Flag, progress::Progress},
     report::say,
 };
-use plan::{Plan, damaged};
+use corpus::damaged;
+use plan::Plan;
 use recorder::{Recorded, Recording, Target};
 use std::path::PathBuf;
 

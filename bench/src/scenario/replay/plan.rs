@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** timestamps stay within what servers accept: not too far behind the present, hardly ahead of it.
 
-use super::{corpus::Corpus, recorder::files};
+use super::{
+    corpus::{Corpus, damaged},
+    recorder::files,
+};
 use crate::{
     harness::{cli::Values, error::BenchError},
     scenario::replay::feed::Times,
@@ -170,12 +173,6 @@ fn read(path: &Path) -> Result<Corpus, BenchError> {
     let bytes = std::fs::read(path).map_err(BenchError::io(path.display().to_string()))?;
     let name = path.file_name().unwrap_or(path.as_os_str());
     Corpus::parse(bytes).map_err(damaged(&name.to_string_lossy()))
-}
-
-/// Returns the function for `map_err` that wraps the error of a damaged file.
-pub(crate) fn damaged(name: &str) -> impl FnOnce(String) -> BenchError {
-    let name = name.to_owned();
-    move |what| BenchError::Record { name, what }
 }
 
 /// Returns when the first and the last of the rounds were recorded. Reads them all, which detects damage beforehand.
