@@ -3,7 +3,7 @@
 //! Programs that write their pod, node or version into every line repeat it for every series. Labels common to all
 //! lines belong to the origin: stored there they cost once what they otherwise cost for every series.
 //!
-//! **Invariant:** only the text matters; a malformed body has no common labels.
+//! **Invariant:** only the text matters. What is found in a malformed body means nothing: parsing it fails.
 
 use super::lex::{Cursor, Dialect, Memo, is_metric_byte, skip_other};
 use memchr::memmem::Finder;
@@ -23,7 +23,7 @@ pub struct CommonLabels {
 /// Finds the labels that every sample line of `body` has.
 ///
 /// Stops at the first line that leaves nothing in common, so an ordinary page costs a few lines. A line that spells
-/// the remaining labels like the lines before is searched, not parsed.
+/// the remaining labels like the lines before is searched, not parsed; comments are not read at all.
 pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
     let mut cursor = Cursor::new(body, 0, dialect);
     let mut memo = Memo::default();
@@ -32,34 +32,45 @@ pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
     let mut name: Vec<u8> = Vec::new();
     let (mut lines, mut names) = (0, 0);
     while let Some(byte) = cursor.peek() {
-        let named = if let Some(named) = named_with(cursor.rest_of_line(), &spellings) {
-            named
+        if byte == b'#' {
+            cursor.skip_line();
+            continue;
+        }
+        let plain = plain_line(cursor.rest());
+        if let Some(line) = plain.filter(|line| have_all(line, &mut spellings)) {
+            let len = name_len(line, &name);
+            if line.get(..len) != Some(&name) {
+                names += 1;
+                name.clear();
+                name.extend_from_slice(&line[..len]);
+            }
+            lines += 1;
+            cursor.at += line.len() + 1;
+            continue;
+        }
+        match skip_other(&mut cursor, byte) {
+            Ok(Some(_)) => continue,
+            Ok(None) if cursor.read_series(&mut memo).is_ok() => {}
+            _ => return CommonLabels::default(),
+        }
+        if lines == 0 {
+            let own = memo.labels().filter(|label| label.name() != METRIC_NAME);
+            common.extend(own.filter(|label| !label.value().is_empty()).cloned());
         } else {
-            match skip_other(&mut cursor, byte) {
-                Ok(Some(_)) => continue,
-                Ok(None) if cursor.read_series(&mut memo).is_ok() => {}
-                _ => return CommonLabels::default(),
-            }
-            if lines == 0 {
-                let own = memo.labels().filter(|label| label.name() != METRIC_NAME);
-                common.extend(own.filter(|label| !label.value().is_empty()).cloned());
-            } else {
-                common.retain(|label| memo.labels().any(|other| other == label));
-            }
-            if common.is_empty() {
-                return CommonLabels::default();
-            }
-            if spellings.len() != common.len() {
-                let all: Option<_> = common.iter().map(Spelling::new).collect();
-                spellings = all.unwrap_or_default();
-            }
-            let named = memo.labels().find(|label| label.name() == METRIC_NAME);
-            named.map_or(&b""[..], |label| label.value().as_bytes())
-        };
+            common.retain(|label| memo.labels().any(|other| other == label));
+        }
+        if common.is_empty() {
+            return CommonLabels::default();
+        }
+        if spellings.len() != common.len() {
+            let all: Option<_> = common.iter().map(Spelling::new).collect();
+            spellings = all.unwrap_or_default();
+        }
+        let named = memo.labels().find(|label| label.name() == METRIC_NAME);
+        let named = named.map_or(&b""[..], |label| label.value().as_bytes());
         if named != name {
             names += 1;
-            name.clear();
-            name.extend_from_slice(named);
+            name = named.to_vec();
         }
         lines += 1;
         cursor.skip_line();
@@ -71,8 +82,37 @@ pub(crate) fn common_labels(body: &[u8], dialect: Dialect) -> CommonLabels {
     }
 }
 
+/// Returns the first line of `rest`, without its end, if it begins with a metric name and has nothing but labels, a
+/// value and a time after it: text after those may look like labels.
+fn plain_line(rest: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memchr2(b'\n', b'#', rest)?;
+    let line = rest.get(..end)?;
+    let is_plain = rest.get(end) == Some(&b'\n') && is_metric_byte(*line.first()?);
+    is_plain.then_some(line)
+}
+
+/// Reports whether a plain line has all these labels, in this spelling.
+fn have_all(line: &[u8], labels: &mut [Spelling]) -> bool {
+    !labels.is_empty() && labels.iter_mut().all(|label| label.is_in(line))
+}
+
+/// Returns the length of a plain line's metric name, which probably is `last`.
+fn name_len(line: &[u8], last: &[u8]) -> usize {
+    let goes_on = |len: usize| line.get(len).copied().is_some_and(is_metric_byte);
+    if line.starts_with(last) && !goes_on(last.len()) {
+        return last.len();
+    }
+    line.iter()
+        .position(|byte| !is_metric_byte(*byte))
+        .unwrap_or(line.len())
+}
+
 /// Usual spelling of a label in a line.
-struct Spelling(Finder<'static>);
+struct Spelling {
+    text: Finder<'static>,
+    /// Offset in the line before.
+    at: usize,
+}
 
 impl Spelling {
     /// Returns a label's spelling, unless its text could also be the end of one string and the start of another.
@@ -82,28 +122,28 @@ impl Spelling {
             return None;
         }
         let text = format!("{}=\"{}\"", label.name(), label.value());
-        Some(Self(Finder::new(text.as_bytes()).into_owned()))
-    }
-
-    fn is_in(&self, line: &[u8]) -> bool {
-        self.0.find_iter(line).any(|at| {
-            let before = at.checked_sub(1).and_then(|at| line.get(at));
-            let behind = line.get(at + self.0.needle().len());
-            matches!(before, Some(b'{' | b',' | b' ')) && matches!(behind, Some(b',' | b'}' | b' '))
+        Some(Self {
+            text: Finder::new(text.as_bytes()).into_owned(),
+            at: 0,
         })
     }
-}
 
-/// Returns the metric name of a line with all labels in their usual spelling; `None` if it must be parsed.
-fn named_with<'a>(line: &'a [u8], labels: &[Spelling]) -> Option<&'a [u8]> {
-    // Text after a value may look like labels.
-    let is_plain =
-        line.first().is_some_and(|first| is_metric_byte(*first)) && !line.contains(&b'#');
-    if labels.is_empty() || !is_plain || !labels.iter().all(|label| label.is_in(line)) {
-        return None;
+    fn is_in(&mut self, line: &[u8]) -> bool {
+        let text = self.text.needle();
+        let is_label = |at: usize| {
+            let before = at.checked_sub(1).and_then(|at| line.get(at));
+            let behind = line.get(at + text.len());
+            matches!(before, Some(b'{' | b',' | b' ')) && matches!(behind, Some(b',' | b'}' | b' '))
+        };
+        // Lines of one family mostly have it at the same offset.
+        let rest = line.get(self.at..).unwrap_or_default();
+        if rest.starts_with(text) && is_label(self.at) {
+            return true;
+        }
+        let found = self.text.find_iter(line).find(|at| is_label(*at));
+        self.at = found.unwrap_or(self.at);
+        found.is_some()
     }
-    let len = line.iter().position(|byte| !is_metric_byte(*byte))?;
-    line.get(..len)
 }
 
 #[cfg(test)]
@@ -159,6 +199,18 @@ mod tests {
             common("a{x=\",y=\"} 1\na{z=\"x=\",y=\",x=\"\"} 1\n").0,
             "{}"
         );
+    }
+
+    /// A label is expected at its offset in the line before.
+    #[test]
+    fn labels_are_found_wherever_they_move() {
+        let body = "a{pod=\"p\",code=\"200\"} 1\na{code=\"200\",pod=\"p\"} 2\na{code=\"2000\",pod=\"p\"} 3\n\
+            a_long{x=\"1\",pod=\"p\"} 4\na{pod=\"p\"} 5\n";
+        assert_eq!(common(body), ("{pod=\"p\"}".into(), 5, 3));
+        // At the same offset, but of another label.
+        let other =
+            "a{xxx=\"1\",pod=\"p\"} 1\na{xxx=\"1\",pod=\"p\"} 2\na{xxx=\"1\"_pod=\"p\"} 3\n";
+        assert_eq!(common(other).0, "{xxx=\"1\"}");
     }
 
     #[test]

@@ -136,8 +136,13 @@ impl<'a> Cursor<'a> {
 
     /// Advances to the beginning of the next line.
     pub(super) fn skip_line(&mut self) {
-        let rest = self.body.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         self.at += memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+    }
+
+    /// Returns the bytes from here on.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.body.get(self.at..).unwrap_or_default()
     }
 
     pub(crate) fn skip_blanks(&mut self) {
@@ -161,7 +166,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn rest_of_line(&self) -> &'a [u8] {
-        let rest = self.body.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         &rest[..end]
     }
@@ -229,7 +234,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the rest of an OpenMetrics comment line.
     fn strict_comment(&mut self) -> Result<Comment<'a>, ParseError> {
-        let rest = self.body.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         if let Some(behind) = rest.strip_prefix(b" EOF") {
             let newline = usize::from(behind.first() == Some(&b'\n'));
             self.at += 4 + newline;
