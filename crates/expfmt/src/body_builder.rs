@@ -25,6 +25,8 @@ pub(crate) struct BodyBuilder<'a> {
     pub(crate) options: ParseOptions,
     resolver: &'a mut dyn Resolver,
     pub(crate) schema: &'a Schema,
+    /// Labels of the common set that every line has.
+    in_lines: &'a LabelSet,
     /// Columns by local set; built on demand.
     columns: &'a mut Option<HashTable<u32>>,
     pub(crate) cells: &'a mut Cells,
@@ -56,7 +58,7 @@ pub(crate) struct Collected {
 impl<'a> BodyBuilder<'a> {
     pub(crate) fn new(
         options: ParseOptions,
-        schema: &'a Schema,
+        (schema, in_lines): (&'a Schema, &'a LabelSet),
         resolver: &'a mut dyn Resolver,
         columns: &'a mut Option<HashTable<u32>>,
         cells: &'a mut Cells,
@@ -69,6 +71,7 @@ impl<'a> BodyBuilder<'a> {
             options,
             resolver,
             schema,
+            in_lines,
             columns,
             cells,
             groups,
@@ -187,6 +190,21 @@ impl<'a> BodyBuilder<'a> {
                 .push((ColumnId(target), Arc::new(histogram)));
         }
         is_first
+    }
+
+    /// Returns a line's labels without those that every line has; `None` if it lacks one of them.
+    pub(crate) fn own_labels<'l>(
+        &self,
+        labels: impl Iterator<Item = &'l Label>,
+    ) -> Option<LabelSet> {
+        let mut found = 0;
+        let own = labels.filter(|label| {
+            let is_common = self.in_lines.iter().any(|common| common == *label);
+            found += usize::from(is_common);
+            !is_common
+        });
+        let own = LabelSet::from_labels(own.cloned());
+        (found == self.in_lines.len()).then_some(own)
     }
 
     /// Returns the target of a parsed series, appending a column when it is new.

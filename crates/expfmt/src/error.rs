@@ -87,6 +87,8 @@ pub enum ParseErrorKind {
     BucketLimit,
     /// A body of mostly new series, where that is refused.
     Replaced,
+    /// A line that lacks a label which every line is expected to have.
+    LacksCommonLabel,
 }
 
 impl ParseError {
@@ -111,7 +113,8 @@ impl fmt::Display for ParseError {
             | ParseErrorKind::MissingEof
             | ParseErrorKind::SampleLimit
             | ParseErrorKind::BucketLimit
-            | ParseErrorKind::Replaced => self.kind.fmt(f),
+            | ParseErrorKind::Replaced
+            | ParseErrorKind::LacksCommonLabel => self.kind.fmt(f),
             ParseErrorKind::Message { .. } | ParseErrorKind::Histogram { .. } => {
                 write!(f, "byte {}: {}", self.offset, self.kind)
             }
@@ -142,6 +145,7 @@ impl fmt::Display for ParseErrorKind {
             Self::SampleLimit => f.write_str("sample limit exceeded"),
             Self::BucketLimit => f.write_str("histogram bucket limit exceeded"),
             Self::Replaced => f.write_str("mostly other series than before"),
+            Self::LacksCommonLabel => f.write_str("a series without a label that all others had"),
         }
     }
 }
@@ -235,6 +239,10 @@ mod tests {
                 "histogram bucket limit exceeded",
             ),
             (ParseErrorKind::Replaced, "mostly other series than before"),
+            (
+                ParseErrorKind::LacksCommonLabel,
+                "a series without a label that all others had",
+            ),
         ]);
     }
 

@@ -53,6 +53,8 @@ pub struct Parser {
     reported: BitSet,
     /// Columns at the front that belong to the caller.
     reserved: usize,
+    /// Labels of the schema's common set that every line has.
+    in_lines: LabelSet,
 }
 
 impl Parser {
@@ -60,6 +62,15 @@ impl Parser {
     #[must_use]
     pub fn new(common: LabelSet, options: ParseOptions) -> Self {
         Self::with_reserved(common, options, &[])
+    }
+
+    /// Returns a parser of bodies in which every line has the labels `in_lines`: they join the common set, and series
+    /// are resolved without them. A body with a line that lacks one is refused.
+    #[must_use]
+    pub fn with_common_lines(common: &LabelSet, in_lines: LabelSet, options: ParseOptions) -> Self {
+        let mut parser = Self::new(common.union(&in_lines), options);
+        parser.in_lines = in_lines;
+        parser
     }
 
     /// Returns a parser whose first columns belong to the caller, who sets them in every round's frame.
@@ -92,7 +103,14 @@ impl Parser {
             came: BitSet::default(),
             reported: BitSet::default(),
             reserved: reserved.len(),
+            in_lines: LabelSet::empty(),
         }
+    }
+
+    /// Returns the labels that every line is expected to have.
+    #[must_use]
+    pub fn in_lines(&self) -> &LabelSet {
+        &self.in_lines
     }
 
     /// Returns the schema of everything seen so far.
@@ -182,7 +200,7 @@ impl Parser {
         self.more.clear();
         let mut builder = BodyBuilder::new(
             self.options,
-            &self.schema,
+            (&self.schema, &self.in_lines),
             resolver,
             &mut self.columns,
             &mut self.cells,

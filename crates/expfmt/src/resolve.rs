@@ -9,7 +9,7 @@ use narthex_model::{Label, LabelSet};
 pub trait Resolver {
     /// Returns the series' local labels, metric name included, or `None` to drop its line for good.
     ///
-    /// `parsed` has the labels as in the body. The result must have no label name in common with `common`, the labels
+    /// `parsed` has the labels as in the body, without those that every line is known to have. The result must have no label name in common with `common`, the labels
     /// that every series of the origin carries.
     ///
     /// # Errors

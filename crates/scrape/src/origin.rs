@@ -147,7 +147,7 @@ impl HttpOrigin {
     pub(crate) fn new(plan: Arc<Plan>, memory: &ScrapeMemory) -> Self {
         Self {
             request: plan.request(),
-            parser: parser(&plan, &LabelSet::empty(), true),
+            parser: parser(&plan, LabelSet::empty(), true),
             resolver: TargetResolver::new(Arc::clone(&plan), memory),
             plan,
             bound: None,
@@ -163,7 +163,7 @@ impl HttpOrigin {
         let same_labels = plan.resolves_like(&self.plan);
         let same_shape = plan.labels_are_common() == self.plan.labels_are_common()
             && plan.extra_metrics == self.plan.extra_metrics
-            && (same_labels || self.resolver.page.is_empty());
+            && (same_labels || self.parser.in_lines().is_empty());
         self.request = plan.request();
         self.resolver.plan = Arc::clone(&plan);
         self.plan = plan;
@@ -184,14 +184,13 @@ impl HttpOrigin {
         if !page.is_empty() && self.report.is_none() {
             self.report = Some(OwnReport::new(&self.plan.labels, self.plan.extra_metrics));
         }
-        let parser = parser(&self.plan, &page, self.report.is_none());
+        let parser = parser(&self.plan, page, self.report.is_none());
         let old = std::mem::replace(&mut self.parser, parser);
         let bound = self.bound.take();
         // A schema that never had a round has nothing to end.
         if bound.is_some() {
             self.retired.push((old, bound));
         }
-        self.resolver.page = page;
     }
 
     /// Parses a body and stores the round.
@@ -321,7 +320,7 @@ impl HttpOrigin {
         if self.resolver.admission.begin() {
             self.parser.forget();
         }
-        if self.parser.is_new() && self.resolver.page.is_empty() {
+        if self.parser.is_new() && self.parser.in_lines().is_empty() {
             let labels = page::labels_of(&self.plan, format, body);
             if !labels.is_empty() {
                 self.start_anew(labels);
@@ -331,7 +330,8 @@ impl HttpOrigin {
         let Err(error) = result else {
             return Ok(());
         };
-        if !self.resolver.strayed && error.kind != ParseErrorKind::Replaced {
+        use ParseErrorKind::{LacksCommonLabel, Replaced};
+        if !matches!(error.kind, LacksCommonLabel | Replaced) {
             return Err(error);
         }
         let labels = if self.restarts.use_up() {
@@ -352,7 +352,6 @@ impl HttpOrigin {
     ) -> Result<(), ParseError> {
         self.resolver.over_limit = false;
         self.resolver.over_memory = false;
-        self.resolver.strayed = false;
         let mut options = self.plan.options;
         options.refuse_replacement = refuse_replacement;
         self.parser.set_options(options);
@@ -431,14 +430,17 @@ impl HttpOrigin {
 }
 
 /// Returns a parser for the plan's target; `page` are labels that all lines share.
-fn parser(plan: &Plan, page: &LabelSet, with_report: bool) -> Parser {
+fn parser(plan: &Plan, page: LabelSet, with_report: bool) -> Parser {
+    if !page.is_empty() {
+        return Parser::with_common_lines(&plan.labels, page, plan.options);
+    }
     let mut reserved = if with_report {
         report::columns(plan.extra_metrics)
     } else {
         Vec::new()
     };
     let common = if plan.labels_are_common() {
-        plan.labels.union(page)
+        plan.labels.clone()
     } else {
         for (set, _) in &mut reserved {
             *set = set.union(&plan.labels);

@@ -16,8 +16,6 @@ use std::{fmt::Write as _, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct TargetResolver {
     pub(crate) plan: Arc<Plan>,
-    /// Labels of the page in the schema's common set; every line has them.
-    pub(crate) page: LabelSet,
     /// Decides which new series are accepted.
     pub(crate) admission: Admission,
     /// Memory lease of the page being parsed.
@@ -28,8 +26,6 @@ pub(crate) struct TargetResolver {
     pub(crate) over_memory: bool,
     /// Whether a label limit was exceeded since this was last read.
     pub(crate) over_limit: bool,
-    /// Whether a line lacked one of the page's labels since this was last read.
-    pub(crate) strayed: bool,
 }
 
 impl Resolver for TargetResolver {
@@ -47,13 +43,6 @@ impl Resolver for TargetResolver {
         blank: &[Label],
         common: &LabelSet,
     ) -> Result<Option<LabelSet>, String> {
-        let own;
-        let parsed = if self.page.is_empty() {
-            parsed
-        } else {
-            own = self.without_page(parsed)?;
-            &own
-        };
         let plan = Arc::clone(&self.plan);
         let target = &plan.labels;
         let local = if plan.honor_labels {
@@ -110,21 +99,11 @@ impl TargetResolver {
         Self {
             plan,
             admission: Admission::new(memory),
-            page: LabelSet::empty(),
             paid: None,
             known: 0,
             over_memory: false,
             over_limit: false,
-            strayed: false,
         }
-    }
-
-    /// Returns a line's labels without the page's.
-    fn without_page(&mut self, parsed: &LabelSet) -> Result<LabelSet, String> {
-        parsed.minus(&self.page).ok_or_else(|| {
-            self.strayed = true;
-            format!("not all labels of the page: {}", shown(parsed))
-        })
     }
 
     fn check(&mut self, local: &LabelSet, common: &LabelSet) -> Result<(), String> {

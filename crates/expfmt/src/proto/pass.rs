@@ -266,7 +266,10 @@ impl<'b> Pass<'_, 'b, '_> {
         let labels = read_labels(reader)?;
         let blank = labels.iter().filter(|label| label.value().is_empty());
         self.builder.blank = blank.cloned().collect();
-        let base = LabelSet::from_labels(labels).to_builder();
+        let own = self.builder.own_labels(labels.iter()).ok_or_else(|| {
+            ParseError::at(self.body, reader.at, ParseErrorKind::LacksCommonLabel)
+        })?;
+        let base = own.to_builder();
         let named = |suffix: &str, bound: Option<(&str, f64)>| -> LabelSet {
             let mut labels: LabelSetBuilder = base.clone();
             if let Some((label, bound)) = bound {

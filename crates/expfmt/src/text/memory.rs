@@ -100,7 +100,7 @@ impl LineMemory {
             let (target, value_at) = match tables.look_up(body, start) {
                 Some((place, value_at)) => (Some(self.template.target_before(place)), value_at),
                 None => {
-                    cursor.series(&mut memo)?;
+                    cursor.read_series(&mut memo)?;
                     cursor.skip_to_value();
                     let hash = hash(&body[start..cursor.at]);
                     let at = unknown.binary_search_by_key(&hash, |(hash, _)| *hash).ok();

@@ -167,7 +167,11 @@ impl Pass<'_, '_, '_> {
             let at = tail.end;
             return Ok((Next { start, at }, Some(place)));
         }
-        let parsed = cursor.series(&mut self.memo)?;
+        cursor.read_series(&mut self.memo)?;
+        let parsed = self
+            .builder
+            .own_labels(self.memo.labels())
+            .ok_or_else(|| ParseError::at(self.body, start, ParseErrorKind::LacksCommonLabel))?;
         cursor.skip_to_value();
         let value_at = cursor.at;
         let tail = cursor.tail()?;

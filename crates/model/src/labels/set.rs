@@ -143,19 +143,6 @@ impl LabelSet {
         )
     }
 
-    /// Returns the set without the labels of `other`, or `None` if it lacks one of them.
-    #[must_use]
-    pub fn minus(&self, other: &Self) -> Option<Self> {
-        let mut rest = other.iter().peekable();
-        let mut kept = Vec::with_capacity(self.len());
-        for label in self {
-            if rest.next_if_eq(&label).is_none() {
-                kept.push(label.clone());
-            }
-        }
-        rest.peek().is_none().then(|| Self::from_sorted(kept))
-    }
-
     /// Returns only the labels named in `names`.
     #[must_use]
     pub fn only(&self, names: &[&str]) -> Self {

@@ -165,7 +165,7 @@ fn a_replaced_page_leaves_nothing_behind() {
         (90, 90)
     );
     assert_eq!(run.origin.parser.schema().len(), 90);
-    assert_eq!(run.origin.resolver.page.get("pod"), Some("b"));
+    assert_eq!(run.origin.parser.in_lines().get("pod"), Some("b"));
     run.check();
 }
 
@@ -177,7 +177,7 @@ fn series_that_stay_do_not_count_as_added_when_labels_stop_being_common() {
     mixed.extend(page("b", 0..10, 2.0));
     let scraped = run.round(mixed.clone(), false);
     assert_eq!(scraped.report.series_added, 10);
-    assert_eq!(run.origin.resolver.page.to_string(), r#"{zone="z"}"#);
+    assert_eq!(run.origin.parser.in_lines().to_string(), r#"{zone="z"}"#);
     run.round(mixed, false);
     run.check();
 }
