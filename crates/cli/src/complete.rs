@@ -125,7 +125,7 @@ fn values(flag: &Flag, prefix: &str, found: &mut Candidates) {
         ValueKind::File => found.push((":files".to_owned(), "")),
         ValueKind::Directory => found.push((":directories".to_owned(), "")),
         ValueKind::Switch => {
-            found.extend(["true", "false"].map(|on| (format!("{prefix}{on}"), "")))
+            found.extend(["true", "false"].map(|on| (format!("{prefix}{on}"), "")));
         }
         _ => {}
     }
