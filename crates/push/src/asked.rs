@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a header counts before its parameter, and both before the flags.
 
-use crate::error::PushError;
+use crate::{aggregate::GaugeMode, error::PushError};
 use http::HeaderMap;
 use narthex_model::duration;
 use narthex_net::percent;
@@ -17,7 +17,14 @@ pub struct Asked {
     pub interval_ms: Option<u64>,
     /// Whether samples keep their timestamps, instead of being refused for them.
     pub keep_timestamps: Option<bool>,
+    /// Whether the push is added to the group, and how its gauges are.
+    pub aggregate: Option<Option<GaugeMode>>,
+    /// Name of this push, so that it is added once however often it is sent.
+    pub id: Option<String>,
 }
+
+/// Longest name of a push, in bytes.
+const ID_BYTES: usize = 128;
 
 /// Headers and query of a request.
 pub(crate) struct Words<'a> {
@@ -41,7 +48,25 @@ impl Asked {
                 return Err(invalid("timestamps", other, reason));
             }
         };
+        let aggregate = words.get("narthex-push-aggregate", "aggregate");
+        let aggregate = match aggregate.as_deref() {
+            None => None,
+            Some("off") => Some(None),
+            Some(name) => match GaugeMode::from_name(name) {
+                Some(mode) => Some(Some(mode)),
+                None => {
+                    let reason = "expected last, sum, min, max or off";
+                    return Err(invalid("aggregate", name, reason));
+                }
+            },
+        };
+        let id = words.get("narthex-push-id", "id").map(Cow::into_owned);
+        if let Some(id) = id.as_deref().filter(|id| id.len() > ID_BYTES) {
+            return Err(invalid("id", id, "longer than 128 bytes"));
+        }
         Ok(Self {
+            aggregate,
+            id,
             ttl_ms: words.period_ms("narthex-push-ttl", "ttl")?,
             interval_ms: words.period_ms("narthex-push-interval", "interval")?,
             keep_timestamps,

@@ -7,7 +7,7 @@ use crate::{
     family::{Content, Incoming, write_labels},
     grouping::Grouping,
     registry::GroupId,
-    state::State,
+    state::{PushIds, State},
 };
 use narthex_expfmt::{Escaping, Format};
 use narthex_model::{LabelSet, sync::Whole as _};
@@ -40,6 +40,7 @@ pub(crate) struct Pushing {
     memories: Vec<(u64, Option<Decoder>)>,
     /// Number of the newest journal file that holds the whole group.
     pub(crate) journal: u64,
+    pub(crate) ids: PushIds,
 }
 
 impl Pushing {

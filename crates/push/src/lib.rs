@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod aggregate;
 mod asked;
 mod body;
 mod decode;
@@ -34,6 +35,7 @@ mod state;
 mod status;
 mod store;
 
+pub use aggregate::GaugeMode;
 pub use asked::Asked;
 pub use error::PushError;
 pub use grouping::Grouping;

@@ -9,7 +9,7 @@ mod write;
 use crate::{
     family::{Numbers, Shape},
     grouping::Grouping,
-    state::Settings,
+    state::{PushIds, Settings},
 };
 use narthex_model::MetricType;
 use std::{
@@ -50,6 +50,7 @@ pub(crate) struct Restored {
     pub(crate) pushed_ns: i64,
     pub(crate) failed_ns: i64,
     pub(crate) settings: Settings,
+    pub(crate) ids: PushIds,
 }
 
 /// Groups by their labels.

@@ -1,7 +1,21 @@
 //! Contents of a group, as scrapes and lists see them.
 
 use crate::family::Content;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
+
+/// Names of the last pushes that were added to a group, oldest first.
+pub(crate) type PushIds = VecDeque<String>;
+
+/// Names that a group remembers.
+const IDS: usize = 1000;
+
+/// Remembers the name of a push.
+pub(crate) fn remember(ids: &mut PushIds, id: String) {
+    if ids.len() >= IDS {
+        ids.pop_front();
+    }
+    ids.push_back(id);
+}
 
 /// Settings of a group that pushes change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -4,6 +4,7 @@
 //! visible before it is acknowledged.
 
 use crate::{
+    aggregate::{self, GaugeMode},
     asked::Asked,
     decode::{self, Allowed},
     error::PushError,
@@ -15,7 +16,7 @@ use crate::{
     metrics,
     record::{self, Groups, Restored},
     registry::{Change, Registry},
-    state::{Settings, State, Stored},
+    state::{self, PushIds, Settings, State, Stored},
 };
 use narthex_expfmt::Format;
 use narthex_model::{MetricType, sync::Whole as _};
@@ -50,6 +51,8 @@ pub struct StoreConfig {
     pub ttl_ms: HashMap<String, u64>,
     /// Longest expected time between pushes to a group, by job, in milliseconds; the empty name holds the default.
     pub interval_ms: HashMap<String, u64>,
+    /// Jobs whose pushes are added up, and how their gauges are.
+    pub aggregate: HashMap<String, GaugeMode>,
 }
 
 /// All groups of a gateway.
@@ -110,7 +113,7 @@ impl Store {
             let groups = staged.groups();
             let records = groups
                 .iter()
-                .map(|group| record::state(&group.grouping, &group.state()));
+                .map(|group| record::state(&group.grouping, &group.state(), &PushIds::new()));
             Journal::create(path, records)?;
         }
         let (journal, replay) = Journal::open(path)?;
@@ -164,6 +167,7 @@ impl Store {
                 return;
             }
         }
+        group.pushing.lock().whole().ids = restored.ids;
         let state = State {
             exists: true,
             families,
@@ -231,20 +235,30 @@ impl Store {
         pushing: &mut Pushing,
         push: Push<'_>,
     ) -> Result<(), PushError> {
-        let memory = pushing.memory(push.format, push.body);
+        let aggregate = self.aggregate(group, push.asked);
+        let id = push.asked.id.as_deref().filter(|_| aggregate.is_some());
+        if id.is_some_and(|id| pushing.ids.iter().any(|known| known == id)) {
+            return Ok(());
+        }
         let kept = push.asked.keep_timestamps;
         let allowed = Allowed {
             utf8_names: self.config.utf8_names,
-            timestamps: kept.unwrap_or(self.config.keep_timestamps),
+            timestamps: kept.unwrap_or(self.config.keep_timestamps) && aggregate.is_none(),
         };
-        let incoming = decode::decode(memory, push.format, push.body, &group.grouping, allowed)?;
+        let memory = pushing.memory(push.format, push.body);
+        let mut incoming =
+            decode::decode(memory, push.format, push.body, &group.grouping, allowed)?;
         let state = group.state();
+        if let Some(mode) = aggregate {
+            incoming = aggregate::add(&state, incoming, &group.common, mode)?;
+        }
+        let replace = push.replace && aggregate.is_none();
         let updates: Vec<Update> = incoming
             .into_iter()
             .map(|incoming| Update::new(incoming, &state, &group.grouping))
             .collect();
         let before = Change {
-            removed: leaving(&state, &updates, push.replace),
+            removed: leaving(&state, &updates, replace),
             added: coming(&updates),
         };
         let is_change = !(before.removed.is_empty() && before.added.is_empty());
@@ -254,7 +268,15 @@ impl Store {
         }
         let pushed_ns = (self.now_ns)();
         let settings = self.settings(group, push.asked);
-        let record = || record::push(&group.grouping, pushed_ns, push.replace, settings, &updates);
+        let record = || {
+            record::push(
+                &group.grouping,
+                pushed_ns,
+                replace,
+                (settings, id),
+                &updates,
+            )
+        };
         if let Err(error) = self.append(pushing, !state.exists, record) {
             if is_change && !self.config.is_unchecked {
                 let back = Change {
@@ -266,7 +288,10 @@ impl Store {
             }
             return Err(error);
         }
-        let families = merged(&state, &updates, push.replace, pushed_ns);
+        if let Some(id) = id {
+            state::remember(&mut pushing.ids, id.to_owned());
+        }
+        let families = merged(&state, &updates, replace, pushed_ns);
         self.show(
             group,
             State {
@@ -279,6 +304,14 @@ impl Store {
             },
         );
         Ok(())
+    }
+
+    /// Returns whether a push is added up, and how its gauges are.
+    fn aggregate(&self, group: &Group, asked: &Asked) -> Option<GaugeMode> {
+        let job = group.grouping.get("job").unwrap_or_default();
+        asked
+            .aggregate
+            .unwrap_or_else(|| self.config.aggregate.get(job).copied())
     }
 
     /// Returns the settings of a group after a push.
@@ -337,7 +370,8 @@ impl Store {
         }
         let record = || {
             if is_new {
-                record::state(&group.grouping, &state)
+                // No push was stored, so there is no name of one.
+                record::state(&group.grouping, &state, &PushIds::new())
             } else {
                 record::failure(&group.grouping, state.failed_ns)
             }
@@ -461,7 +495,8 @@ impl Store {
             if pushing.is_gone || pushing.journal == number {
                 continue;
             }
-            journal.carry_over(&record::state(&group.grouping, &group.state()));
+            let record = record::state(&group.grouping, &group.state(), &pushing.ids);
+            journal.carry_over(&record);
             pushing.journal = number;
         }
         journal.finish()

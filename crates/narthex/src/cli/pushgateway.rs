@@ -3,6 +3,7 @@
 //! **Invariant:** every flag of the Pushgateway 1.11 is declared, in one of the three classes.
 
 use narthex_cli::{Bytes, UsageError, Value, ValueKind, Values, flags};
+use narthex_push::GaugeMode;
 use std::{collections::HashMap, ffi::OsStr, path::PathBuf, time::Duration};
 
 flags! {
@@ -40,6 +41,9 @@ flags! {
         intervals: Periods = "push.interval";
         /// Keep timestamps of samples, instead of refusing pushes with them.
         keep_timestamps: bool = "push.keep-timestamps";
+        /// Job whose pushes are added up in their group, with =last, =sum, =min or =max behind it for what becomes of its
+        /// gauges; may be repeated.
+        aggregate: Aggregated = "push.aggregate", value("JOB");
         /// Longest body of a push, compressed or not; longer ones are answered with 413.
         max_body: Bytes = "push.max-body-size", default("64MB");
         /// Memory of all bodies that are being read; what is more is answered with 503.
@@ -97,6 +101,32 @@ impl Value for Periods {
         let one = given.iter().map(|text| Self::parse(text));
         let all: Result<Vec<Self>, String> = one.collect();
         Ok(Self(all?.into_iter().flat_map(|period| period.0).collect()))
+    }
+}
+
+/// Jobs whose pushes are added up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Aggregated(pub(crate) HashMap<String, GaugeMode>);
+
+impl Value for Aggregated {
+    const KIND: ValueKind = ValueKind::Text;
+    const IS_REPEATABLE: bool = true;
+
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        let text = String::parse(text)?;
+        let named = text.rsplit_once('=');
+        let named = named.and_then(|(job, name)| Some((job, GaugeMode::from_name(name)?)));
+        let (job, mode) = named.unwrap_or((&text, GaugeMode::default()));
+        if job.is_empty() {
+            return Err("a job has to be named".to_owned());
+        }
+        Ok(Self([(job.to_owned(), mode)].into()))
+    }
+
+    fn collect(given: &[&OsStr]) -> Result<Self, String> {
+        let one = given.iter().map(|text| Self::parse(text));
+        let all: Result<Vec<Self>, String> = one.collect();
+        Ok(Self(all?.into_iter().flat_map(|one| one.0).collect()))
     }
 }
 
@@ -160,6 +190,18 @@ mod tests {
         ] {
             assert_eq!(prefix(given, url), expected, "{given} {url}");
         }
+    }
+
+    #[test]
+    fn jobs_are_added_up_with_a_mode_for_their_gauges() {
+        let given = options(&["--push.aggregate=ci", "--push.aggregate=a=b=max"]).unwrap();
+        assert_eq!(given.aggregate.0["ci"], GaugeMode::Last);
+        assert_eq!(given.aggregate.0["a=b"], GaugeMode::Max);
+        let refused = options(&["--push.aggregate==sum"]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "flag '--push.aggregate': a job has to be named"
+        );
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn open(options: &PushOptions, registry: &Registry) -> Result<Arc<Store>, Server
         keep_timestamps: options.keep_timestamps,
         ttl_ms: options.ttls.0.clone(),
         interval_ms: options.intervals.0.clone(),
+        aggregate: options.aggregate.0.clone(),
     };
     let now_ns: NowNs = Arc::new(now_ns);
     let store = match &options.persistence_file {

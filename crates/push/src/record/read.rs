@@ -7,7 +7,7 @@ use super::{
 use crate::{
     family::{Metric, Numbers, Part, Shape, native_cell},
     grouping::Grouping,
-    state::Settings,
+    state::{Settings, remember},
 };
 use narthex_model::{
     Histogram, LabelSet,
@@ -32,9 +32,10 @@ pub(crate) fn apply(bytes: &[u8], groups: &mut Groups) -> Result<(), &'static st
         PUSH | PUSH_V1 => {
             let pushed_ns = reader.time()?;
             let replace = reader.byte()? != 0;
-            let settings = reader.settings()?;
+            let (settings, ids) = (reader.settings()?, reader.ids()?);
             let group = groups.entry(grouping).or_default();
             (group.pushed_ns, group.settings) = (pushed_ns, settings);
+            ids.into_iter().for_each(|id| remember(&mut group.ids, id));
             reader.families(group, pushed_ns, replace)?;
         }
         STATE | STATE_V1 => {
@@ -42,6 +43,7 @@ pub(crate) fn apply(bytes: &[u8], groups: &mut Groups) -> Result<(), &'static st
                 pushed_ns: reader.time()?,
                 failed_ns: reader.time()?,
                 settings: reader.settings()?,
+                ids: reader.ids()?.into(),
                 ..Restored::default()
             };
             for _ in 0..reader.number()? {
@@ -131,6 +133,16 @@ impl<'a> Reader<'a> {
             ttl_ms,
             interval_ms,
         })
+    }
+
+    fn ids(&mut self) -> Result<Vec<String>, &'static str> {
+        let mut ids = Vec::new();
+        if !self.is_v1 {
+            for _ in 0..self.len(1)? {
+                ids.push(self.text()?.to_owned());
+            }
+        }
+        Ok(ids)
     }
 
     fn period_ms(&mut self) -> Result<Option<u64>, &'static str> {

@@ -5,7 +5,7 @@ use crate::{
     family::{Numbers, Part, Shape},
     group::Update,
     grouping::Grouping,
-    state::{Settings, State, Stored},
+    state::{PushIds, Settings, State, Stored},
 };
 use narthex_model::{Histogram, MetricType, histogram::ResetHint};
 
@@ -14,7 +14,7 @@ pub(crate) fn push(
     grouping: &Grouping,
     pushed_ns: i64,
     replace: bool,
-    settings: Settings,
+    (settings, id): (Settings, Option<&str>),
     updates: &[Update],
 ) -> Vec<u8> {
     let cells: usize = updates
@@ -27,6 +27,7 @@ pub(crate) fn push(
     out.extend_from_slice(&pushed_ns.to_le_bytes());
     out.push(u8::from(replace));
     put_settings(&mut out, settings);
+    put_ids(&mut out, id.into_iter());
     put(&mut out, updates.len() as u64);
     for update in updates {
         let content = update.content();
@@ -48,12 +49,13 @@ pub(crate) fn push(
 }
 
 /// Encodes a whole group.
-pub(crate) fn state(grouping: &Grouping, state: &State) -> Vec<u8> {
+pub(crate) fn state(grouping: &Grouping, state: &State, ids: &PushIds) -> Vec<u8> {
     let mut out = vec![STATE];
     put_grouping(&mut out, grouping);
     out.extend_from_slice(&state.pushed_ns.to_le_bytes());
     out.extend_from_slice(&state.failed_ns.to_le_bytes());
     put_settings(&mut out, state.settings);
+    put_ids(&mut out, ids.iter().map(String::as_str));
     put(&mut out, state.families.len() as u64);
     for Stored { content, pushed_ns } in &state.families {
         put_text(&mut out, &content.shape.name);
@@ -102,6 +104,13 @@ fn put_settings(out: &mut Vec<u8>, settings: Settings) {
             out,
             period_ms.map_or(0, |period_ms| period_ms.saturating_add(1)),
         );
+    }
+}
+
+fn put_ids<'a>(out: &mut Vec<u8>, ids: impl ExactSizeIterator<Item = &'a str>) {
+    put(out, ids.len() as u64);
+    for id in ids {
+        put_text(out, id);
     }
 }
 

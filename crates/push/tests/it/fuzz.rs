@@ -37,7 +37,9 @@ fn mutated_journals() {
     let small = example("formats/v1/push_small.journal");
     // A bare record reaches code that checksums keep mutated files from.
     let body = &small[24..];
-    Mutator::new(0xb003).run(&[&small, body], 8_000, fuzz::fuzz_journal);
+    let second = example("formats/v2/push_small.journal");
+    let corpus = [&small, body, &second, &second[24..]];
+    Mutator::new(0xb003).run(&corpus, 8_000, fuzz::fuzz_journal);
 }
 
 #[test]

@@ -45,6 +45,30 @@ fn a_journal_of_version_1_is_read() {
     );
 }
 
+/// It has expected intervals, lives, timestamps, sums and the names of pushes beside what version 1 had.
+#[test]
+fn a_journal_of_version_2_is_read() {
+    let dir = TempDir::new("push");
+    let formats = workspace_root().join("testdata/formats/v2");
+    fs::copy(formats.join("push_small.journal"), dir.join("p.journal")).unwrap();
+    let before = fs::read(dir.join("p.journal")).unwrap();
+    let rig = Rig::start(config(), StoreConfig::default(), Some(&dir.join("p")));
+    let page = rig.ask("GET", "/metrics", "").text();
+    assert_eq!(
+        page,
+        fs::read_to_string(formats.join("push_small.txt")).unwrap()
+    );
+    assert_eq!(fs::read(dir.join("p.journal")).unwrap(), before);
+    // These two pushes were added already.
+    for id in ["first", "second"] {
+        rig.put(
+            &format!("/metrics/job/sum?aggregate=last&id={id}"),
+            "nothing 1\n",
+        );
+    }
+    assert_eq!(rig.ask("GET", "/metrics", "").text(), page);
+}
+
 #[test]
 fn a_torn_end_costs_the_record_that_is_torn() {
     let dir = TempDir::new("push");

@@ -5,6 +5,7 @@
     reason = "a test's helpers panic like the test itself"
 )]
 
+mod aggregate;
 mod fuzz;
 mod groups;
 mod journal;
