@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use narthex_chunks::column::{ColumnEncoder, decode_column};
-use narthex_chunks::row::{ColumnPick, ColumnPickBack, Row, RowBack, RowDecoder, RowEncoder};
+use narthex_chunks::row::{ColumnPick, Row, RowBack, RowDecoder, RowEncoder};
 
 const ROUNDS: usize = 5;
 
@@ -206,11 +206,6 @@ fn bench_rows(corpus: &Corpus) {
             black_box(&matrix);
         }
     });
-    let replay = best(|| {
-        for (b, ends, _) in &encoded {
-            black_box(RowEncoder::replay(rows(b, ends)).unwrap());
-        }
-    });
     let pick = best(|| {
         for (b, ends, _) in &encoded {
             let mut pick = ColumnPick::new(&[corpus.columns as u32 / 2]);
@@ -220,17 +215,8 @@ fn bench_rows(corpus: &Corpus) {
             }
         }
     });
-    let pick_back = best(|| {
-        for (b, ends, encoder) in &encoded {
-            let mut pick = ColumnPickBack::new(encoder.state(), &[corpus.columns as u32 / 2]);
-            for row in rows(b, ends).rev().take(20) {
-                pick.step(row).unwrap();
-                black_box(pick.cells());
-            }
-        }
-    });
     println!(
-        "row {:<12} {:4} x {:4} x {:4}: append {:5.2} ns, {:.3} B, decode {:5.2} ns, back {:5.2} ns, replay {:5.2} ns, one column {:5.1} ns/row, its last 20 rows {:5.0} ns, state {} B/column",
+        "row {:<12} {:4} x {:4} x {:4}: append {:5.2} ns, {:.3} B, decode {:5.2} ns, back {:5.2} ns, one column {:5.1} ns/row, state {} B/column",
         corpus.name,
         corpus.strips.len(),
         corpus.columns,
@@ -239,9 +225,7 @@ fn bench_rows(corpus: &Corpus) {
         bytes as f64 / n,
         decode / n,
         back / n,
-        replay / n,
         pick / (corpus.rows * corpus.strips.len()) as f64,
-        pick_back / corpus.strips.len() as f64,
         encoded[0].2.heap_bytes() / corpus.columns,
     );
 }

@@ -9,13 +9,15 @@ pub(crate) use narthex_model::varint::{put_signed, put_varint, unzigzag, zigzag}
 
 /// Returns how many bits `v` needs (0 for 0).
 #[inline(always)]
-pub(crate) const fn width_of(v: u64) -> u32 {
+#[must_use]
+pub const fn width_of(v: u64) -> u32 {
     64 - v.leading_zeros()
 }
 
 /// Returns how many bytes `count` values of `width` bits take.
 #[inline(always)]
-pub(crate) const fn packed_len(count: usize, width: u32) -> usize {
+#[must_use]
+pub const fn packed_len(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
 
@@ -118,7 +120,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends `values`, each in its low `width` bits (0..=64); bits above must be zero.
-pub(crate) fn pack(values: &[u64], width: u32, out: &mut Vec<u8>) {
+pub fn pack(values: &[u64], width: u32, out: &mut Vec<u8>) {
     let start = out.len();
     let len = packed_len(values.len(), width);
     out.resize(start + len + 16, 0);
@@ -193,8 +195,14 @@ impl BitSink<'_> {
 /// Reads `out.len()` values of `width` bits (0..=64) from the front of `src`.
 ///
 /// # Errors
-/// [`ChunkError::Truncated`] when `src` is shorter than the packed values.
-pub(crate) fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError> {
+/// Fails when `src` is shorter than the packed values, or `width` is above 64.
+pub fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError> {
+    if width > 64 {
+        return Err(ChunkError::Malformed {
+            what: "width",
+            offset: 0,
+        });
+    }
     let len = packed_len(out.len(), width);
     if src.len() < len {
         return Err(ChunkError::Truncated {

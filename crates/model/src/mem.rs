@@ -54,7 +54,7 @@ impl MemStore {
         Self::default()
     }
 
-    /// Deletes all series; existing views keep what they pinned.
+    /// Deletes all series; existing views keep what they have.
     pub fn clear(&self) {
         *self.0.write().whole() = State::default();
     }

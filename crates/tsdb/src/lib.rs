@@ -38,10 +38,7 @@ mod wal;
 #[global_allocator]
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
-pub use block::{
-    Block, BlockCache, BlockId, BlockMeta, BlockWriter, ColumnInput, Selection, StripData,
-    StripInput,
-};
+pub use block::{Block, BlockCache, BlockId, BlockMeta};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use db::{Db, EarlySink, Notice, Opening};
 pub use error::{Damage, TsdbError};

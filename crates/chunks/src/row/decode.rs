@@ -1,4 +1,4 @@
-//! Decoders of whole rows: forwards from a key row, backwards from the encoder's state, and into matrices.
+//! Decoders of whole rows: forwards from a key row and backwards from the encoder's state.
 //!
 //! Invariant: after each step `cells` holds one cell per column of the current row, markers included.
 

@@ -6,7 +6,7 @@ use super::blocks::BlockWriter;
 use super::order::{Watch, put_order};
 use super::state::{RowState, raw_mask};
 use super::switch::Switch;
-use super::wire::{Events, Known, RowView, Toggles};
+use super::wire::{Events, Toggles};
 use super::{BLOCK_COLUMNS, MAX_COLUMNS, flag};
 use crate::bits::{put_signed, put_varint};
 use crate::decimal::{FAST_LIMIT, MAGIC, POW10, RAW, find_exp, to_int};
@@ -48,39 +48,6 @@ impl RowEncoder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Rebuilds the encoder that wrote `rows`; the first must be a key row, later key rows reset it.
-    ///
-    /// # Errors
-    /// Returns the first bad row's error and index.
-    pub fn replay<'r>(
-        rows: impl IntoIterator<Item = &'r [u8]>,
-    ) -> Result<Self, (usize, ChunkError)> {
-        let mut encoder = Self::new();
-        for (index, row) in rows.into_iter().enumerate() {
-            encoder.replay_row(row).map_err(|e| (index, e))?;
-        }
-        Ok(encoder)
-    }
-
-    /// Applies one row that an encoder wrote after the same rows; returns the number of bytes used.
-    ///
-    /// # Errors
-    /// Fails on malformed bytes; the encoder must not be used afterwards.
-    pub fn replay_row(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
-        let known = if self.started {
-            Known::Before(self.state.columns())
-        } else {
-            Known::Nothing
-        };
-        let view = RowView::parse(bytes, known)?;
-        if let (false, Some(snapshot)) = (self.started, view.snapshot()) {
-            self.state = RowState::from_snapshot(snapshot)?;
-        }
-        self.state.apply(&view, &mut ())?;
-        self.started = true;
-        Ok(view.len)
     }
 
     /// Returns the state after the last row, for reading the last values or decoding backwards.

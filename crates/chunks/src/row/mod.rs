@@ -11,7 +11,6 @@
 mod blocks;
 mod decode;
 mod encode;
-mod matrix;
 mod order;
 mod pick;
 mod state;
@@ -22,8 +21,7 @@ mod wire;
 
 pub use decode::{RowBack, RowDecoder};
 pub use encode::{Row, RowEncoder};
-pub use matrix::{Layout, RowMatrix};
-pub use pick::{ColumnPick, ColumnPickBack};
+pub use pick::ColumnPick;
 pub use state::RowState;
 
 /// Most columns a strip may have; callers split wider ones into pages.

@@ -1,4 +1,4 @@
-//! Decoders of a few columns that skip all other payloads, forwards and backwards.
+//! A decoder of a few columns that skips all other payloads.
 //!
 //! Invariant: a pick's state equals what the full decoder would hold for its column.
 
@@ -14,27 +14,14 @@ use crate::error::ChunkError;
 /// Decodes chosen columns forwards from a key row.
 #[derive(Clone, Debug)]
 pub struct ColumnPick {
-    picks: Picks,
-    columns: Option<usize>,
-    time_ms: i64,
-    step_ms: i64,
-}
-
-/// Decodes chosen columns backwards from an encoder's state, newest row first.
-pub struct ColumnPickBack<'r> {
-    picks: Picks,
-    columns: usize,
-    time_ms: i64,
-    step_ms: i64,
-    current: Option<RowView<'r>>,
-}
-
-#[derive(Clone, Debug)]
-struct Picks {
     wanted: Vec<u32>,
     picks: Vec<Pick>,
     present: Vec<u64>,
     cells: Vec<f64>,
+    /// Number of the strip's columns; `None` before the first row.
+    columns: Option<usize>,
+    time_ms: i64,
+    step_ms: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +38,10 @@ impl ColumnPick {
     #[must_use]
     pub fn new(columns: &[u32]) -> Self {
         Self {
-            picks: Picks::new(columns),
+            wanted: columns.to_vec(),
+            picks: vec![],
+            present: vec![],
+            cells: vec![ABSENT; columns.len()],
             columns: None,
             time_ms: 0,
             step_ms: 0,
@@ -79,13 +69,13 @@ impl ColumnPick {
         if let (None, Some(snapshot)) = (self.columns, view.snapshot()) {
             let state = RowState::from_snapshot(snapshot)?;
             (self.time_ms, self.step_ms) = (state.time_ms, state.step_ms);
-            self.picks.start(&state);
+            self.start(&state);
         }
         self.columns = Some(view.columns);
         self.step_ms = self.step_ms.wrapping_add(view.step_change_ms);
         self.time_ms = self.time_ms.wrapping_add(self.step_ms);
-        self.picks.apply(&view)?;
-        self.picks.write_cells(&view, &mut histogram);
+        self.apply(&view)?;
+        self.write_cells(&view, &mut histogram);
         Ok(view.len)
     }
 
@@ -98,77 +88,7 @@ impl ColumnPick {
     /// Returns one cell per requested column; cells that refer to histograms hold the index among those columns.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
-        &self.picks.cells
-    }
-}
-
-impl<'r> ColumnPickBack<'r> {
-    /// Returns a decoder of `columns` whose first row is the one after which the encoder was in `state`.
-    #[must_use]
-    pub fn new(state: &RowState, columns: &[u32]) -> Self {
-        let mut picks = Picks::new(columns);
-        picks.start(state);
-        let (time_ms, step_ms) = (state.time_ms, state.step_ms);
-        Self {
-            picks,
-            columns: state.columns(),
-            time_ms,
-            step_ms,
-            current: None,
-        }
-    }
-
-    /// Steps to `row`, the predecessor of the current row; passes on requested histograms.
-    ///
-    /// # Errors
-    /// Fails on malformed bytes; the decoder must not be used afterwards.
-    pub fn step_with(
-        &mut self,
-        row: &'r [u8],
-        mut histogram: impl FnMut(usize, &'r [u8]),
-    ) -> Result<(), ChunkError> {
-        if let Some(newer) = self.current.take() {
-            self.picks.undo(&newer)?;
-            self.columns = newer.columns_before;
-            self.time_ms = self.time_ms.wrapping_sub(self.step_ms);
-            self.step_ms = self.step_ms.wrapping_sub(newer.step_change_ms);
-        }
-        let view = RowView::parse(row, Known::After(self.columns))?;
-        self.picks.write_cells(&view, &mut histogram);
-        self.current = Some(view);
-        Ok(())
-    }
-
-    /// Steps like [`ColumnPickBack::step_with`], ignoring histograms.
-    ///
-    /// # Errors
-    /// Fails on malformed bytes; the decoder must not be used afterwards.
-    pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
-        self.step_with(row, |_, _| {})
-    }
-
-    /// Returns the time of the current row, ms.
-    #[must_use]
-    pub fn time_ms(&self) -> i64 {
-        self.time_ms
-    }
-
-    /// Returns one cell per requested column; cells that refer to histograms hold the index among those columns.
-    #[must_use]
-    pub fn cells(&self) -> &[f64] {
-        &self.picks.cells
-    }
-}
-
-impl Picks {
-    fn new(columns: &[u32]) -> Self {
-        let cells = vec![ABSENT; columns.len()];
-        Self {
-            wanted: columns.to_vec(),
-            picks: vec![],
-            present: vec![],
-            cells,
-        }
+        &self.cells
     }
 
     fn start(&mut self, state: &RowState) {
@@ -227,42 +147,11 @@ impl Picks {
                 pick.exp = switch.new;
             }
         }
-        self.shift(view, i64::wrapping_add);
+        self.add_differences(view);
         Ok(())
     }
 
-    /// Undoes [`Picks::apply`].
-    fn undo(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
-        self.shift(view, i64::wrapping_sub);
-        for switch in view.switches() {
-            for pick in self
-                .picks
-                .iter_mut()
-                .filter(|p| p.position == switch.position)
-            {
-                let last = switch.undo(pick.last).filter(|_| pick.exp == switch.new);
-                pick.last = last.ok_or(BAD_SWITCH)?;
-                pick.exp = switch.old;
-            }
-        }
-        if let Some(toggles) = view.toggles() {
-            toggles.flip(&mut self.present);
-        }
-        if let Some(order) = view.order() {
-            for pick in &mut self.picks {
-                pick.position = usize::from(order[pick.position]);
-            }
-        }
-        if view.columns > view.columns_before {
-            self.picks.retain(|p| p.position < view.columns_before);
-            for column in view.columns_before..view.columns {
-                self.present[column / 64] &= !(1 << (column % 64));
-            }
-        }
-        Ok(())
-    }
-
-    fn shift(&mut self, view: &RowView<'_>, add: impl Fn(i64, i64) -> i64) {
+    fn add_differences(&mut self, view: &RowView<'_>) {
         for pick in &mut self.picks {
             let block = view.blocks.find(pick.position / BLOCK_COLUMNS);
             let at = pick.position % BLOCK_COLUMNS;
@@ -271,7 +160,7 @@ impl Picks {
                 pick.last = if pick.exp == RAW {
                     pick.last ^ d
                 } else {
-                    add(pick.last, d)
+                    pick.last.wrapping_add(d)
                 };
             }
         }

@@ -35,8 +35,8 @@ pub(super) const CASES: &[(&str, Case)] = &[
         samples_may_have_times_of_their_own,
     ),
     (
-        "scattered and late samples are kept",
-        scattered_and_late_samples_are_kept,
+        "ungrouped and late samples are kept",
+        ungrouped_and_late_samples_are_kept,
     ),
     (
         "the first of two values at one time stays",
@@ -421,7 +421,7 @@ fn samples_may_have_times_of_their_own(subject: &mut dyn Subject) {
     assert_eq!(only(subject, &schema.labels(column(0))).len(), 10);
 }
 
-fn scattered_and_late_samples_are_kept(subject: &mut dyn Subject) {
+fn ungrouped_and_late_samples_are_kept(subject: &mut dyn Subject) {
     let series =
         |i: usize| LabelSet::new([(METRIC_NAME, "scattered"), ("i", i.to_string().as_str())]);
     let mut samples = Vec::new();
@@ -720,8 +720,8 @@ fn a_view_is_consistent(subject: &mut dyn Subject) {
     (0..5).for_each(&mut append);
     let view = subject.store().view(TimeRange::ALL).expect("a view");
     (5..10).for_each(&mut append);
-    let pinned = Pinned(view);
-    let seen = dump(&pinned, &[], TimeRange::ALL);
+    let snapshot = Snapshot(view);
+    let seen = dump(&snapshot, &[], TimeRange::ALL);
     assert!(
         seen.len() == 2 && seen.values().all(|samples| samples.len() == 5),
         "{seen:?}"
@@ -742,9 +742,9 @@ fn a_view_is_consistent(subject: &mut dyn Subject) {
     );
 }
 
-struct Pinned(Arc<dyn View>);
+struct Snapshot(Arc<dyn View>);
 
-impl Store for Pinned {
+impl Store for Snapshot {
     fn view(&self, _: TimeRange) -> Result<Arc<dyn View>, StorageError> {
         Ok(Arc::clone(&self.0))
     }

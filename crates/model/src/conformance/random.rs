@@ -47,7 +47,7 @@ pub(super) fn check(subject: &mut dyn Subject, seed: u64) {
             for origin in &mut origins {
                 round(origin, subject.sink(), &model, now_ms, &mut random);
             }
-            scatter(subject.sink(), &model, now_ms, &mut random);
+            append_ungrouped(subject.sink(), &model, now_ms, &mut random);
         }
         origins.iter_mut().for_each(|origin| origin.bindings = None);
         if phase % 2 == 1 {
@@ -145,7 +145,7 @@ fn round(origin: &mut Origin, sink: &dyn Sink, model: &MemStore, now_ms: i64, ra
     );
 }
 
-fn scatter(sink: &dyn Sink, model: &MemStore, now_ms: i64, random: &mut Random) {
+fn append_ungrouped(sink: &dyn Sink, model: &MemStore, now_ms: i64, random: &mut Random) {
     let samples: Vec<SeriesSample> = (0..random.below(6))
         .map(|_| {
             let series = random.below(5).to_string();

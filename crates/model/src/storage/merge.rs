@@ -1,4 +1,4 @@
-//! Makes every identity occur once: merges head, blocks, loose samples and shared series.
+//! Makes every identity occur once: merges head, blocks, out-of-order samples and shared series.
 //!
 //! **Invariant:** the result depends only on the order of the given batches and of the series in them; on equal
 //! times the cell of the earlier batch wins.

@@ -3,8 +3,10 @@
 //! **Invariant:** every readable part of a file is read here.
 
 use super::cache::BlockCache;
+use super::cursor::StripSource;
 use super::format::{Footer, HEADER_LEN, TAIL_LEN, checksum, u32_at};
 use super::reader::Block;
+use super::set_table::SetTable;
 use crate::io::FaultyIo;
 use narthex_model::Matcher;
 use narthex_model::storage::{
@@ -112,11 +114,23 @@ fn read(bytes: Vec<u8>) {
             let _ = batch.read(&all, TimeRange::ALL, Layout::TimeMajor, &mut tile, &ctx);
         }
     }
-    for at in 0..u32::try_from(block.meta().strips)
-        .unwrap_or(u32::MAX)
-        .min(1000)
-    {
-        let Ok(strip) = block.strip(at) else { continue };
-        let _ = block.strip_chunks(&strip, |_, _, _| Ok(()));
+    read_to_merge(&block);
+}
+
+/// Reads every strip as a merge does.
+fn read_to_merge(block: &Arc<Block>) {
+    let Ok(mut source) = StripSource::new(block) else {
+        return;
+    };
+    let _ = source.commons();
+    let mut table = SetTable::default();
+    let strips = u32::try_from(block.meta().strips).unwrap_or(u32::MAX);
+    for at in 0..strips.min(1000) {
+        let Ok(mut cursor) = source.strip(at, &mut table) else {
+            continue;
+        };
+        for column in (0..).take(cursor.sets.len()) {
+            let _ = cursor.column(column);
+        }
     }
 }

@@ -38,6 +38,5 @@ pub(crate) use format::MAX_ROWS;
 pub use fuzz::fuzz_block;
 pub use meta::{BlockId, BlockMeta};
 pub(crate) use pool::{FilePool, GONE, PENDING, with_suffix};
-pub use reader::{Block, StripData};
-pub use select::Selection;
-pub use writer::{BlockWriter, ColumnInput, StripInput};
+pub use reader::Block;
+pub(crate) use writer::{BlockWriter, ColumnInput};

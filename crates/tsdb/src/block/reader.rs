@@ -38,18 +38,6 @@ pub struct Block {
     set_count: OnceLock<u32>,
 }
 
-/// A strip as stored in a block, for merging.
-#[derive(Clone, Debug)]
-pub struct StripData {
-    /// Labels that all its series share.
-    pub common: LabelSet,
-    /// Time of each row, ms.
-    pub times_ms: Vec<i64>,
-    /// Local set of each column.
-    pub sets: Vec<LabelSet>,
-    entry: StripEntry,
-}
-
 /// Bytes of one section with their position.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
@@ -189,50 +177,6 @@ impl Block {
             Ok(families)
         };
         read().map_err(|bad| self.malformed(&section, &bad))
-    }
-
-    /// Reads strip `at` (of `meta().strips`): labels and times; `strip_chunks` reads its cells.
-    ///
-    /// # Errors
-    /// Fails when the index is damaged.
-    pub fn strip(&self, at: u32) -> Result<StripData, TsdbError> {
-        let index = self.index()?;
-        let entry = self.strip_entry(&index, at)?;
-        let times_ms = self.times(&index, &entry)?;
-        let sets = entry
-            .columns
-            .iter()
-            .flat_map(|(first, len)| *first..first + len);
-        let sets = sets
-            .map(|set| self.label_set(&index, set))
-            .collect::<Result<_, _>>()?;
-        Ok(StripData {
-            common: self.label_set(&index, entry.common)?,
-            times_ms,
-            sets,
-            entry,
-        })
-    }
-
-    /// Passes on the encoded column chunk and the start times of each column of `strip`, in order.
-    ///
-    /// # Errors
-    /// Fails when a page is damaged, or with an error of `take`.
-    pub fn strip_chunks(
-        &self,
-        strip: &StripData,
-        mut take: impl FnMut(usize, &[u8], &[(u32, i64)]) -> Result<(), TsdbError>,
-    ) -> Result<(), TsdbError> {
-        let mut column = 0;
-        for place in &strip.entry.pages {
-            // A merge reads everything once, so it bypasses the cache.
-            let page = self.file.page(*place)?;
-            for at in 0..page.columns() {
-                take(column, page.chunk(at), page.starts(at))?;
-                column += 1;
-            }
-        }
-        Ok(())
     }
 
     /// Checks every checksum of the file; returns the damage found.

@@ -16,7 +16,7 @@ use crate::error::{TsdbError, io_error};
 use crate::io::{AppendFile, Io};
 use narthex_chunks::column::ColumnEncoder;
 use narthex_chunks::times::encode_times;
-use narthex_model::storage::{Account, Layout};
+use narthex_model::storage::Account;
 use narthex_model::{Family, LabelSet, cell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,30 +27,13 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// One series of a strip.
 #[derive(Clone, Copy, Debug)]
-pub struct ColumnInput<'a> {
+pub(crate) struct ColumnInput<'a> {
     /// Labels of the series other than the strip's common ones.
-    pub set: &'a LabelSet,
+    pub(crate) set: &'a LabelSet,
     /// Metric family of the series, if known.
-    pub family: Option<&'a Family>,
+    pub(crate) family: Option<&'a Family>,
     /// First row of each start time of its counter (row, ms), rows ascending; empty when unknown.
-    pub start_times: &'a [(u32, i64)],
-}
-
-/// Series that share one time axis, with all their cells.
-#[derive(Clone, Copy, Debug)]
-pub struct StripInput<'a> {
-    /// Labels that all series share.
-    pub common: &'a LabelSet,
-    /// The series.
-    pub columns: &'a [ColumnInput<'a>],
-    /// Time of each row, strictly ascending.
-    pub times_ms: &'a [i64],
-    /// One cell per row and column.
-    pub cells: &'a [f64],
-    /// Layout of `cells`.
-    pub layout: Layout,
-    /// Encoded histograms that cells refer to.
-    pub histograms: &'a [&'a [u8]],
+    pub(crate) start_times: &'a [(u32, i64)],
 }
 
 /// Name, type, unit, help.
@@ -67,9 +50,8 @@ fn key_of(family: &Family) -> FamilyKey {
 
 /// Writes one block.
 #[derive(Debug)]
-pub struct BlockWriter {
+pub(crate) struct BlockWriter {
     io: Arc<dyn Io>,
-    dir: PathBuf,
     temporary: PathBuf,
     file: Arc<dyn AppendFile>,
     buffer: Vec<u8>,
@@ -90,7 +72,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// Fails when the temporary file cannot be created.
-    pub fn new(
+    pub(crate) fn new(
         io: Arc<dyn Io>,
         dir: &Path,
         id: BlockId,
@@ -114,7 +96,6 @@ impl BlockWriter {
             .map_err(io_error(&temporary, "create"))?;
         Ok(Self {
             io,
-            dir: dir.to_owned(),
             temporary,
             file,
             buffer: header().to_vec(),
@@ -139,59 +120,15 @@ impl BlockWriter {
 
     /// Returns the bytes written so far, including buffered ones.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Adds a strip with all its columns, skipping columns without any cell.
-    ///
-    /// # Errors
-    /// Fails when bytes cannot be written; the writer must then be dropped.
-    ///
-    /// # Panics
-    /// Panics when `cells` are not rows × columns, times do not ascend, or there are more than 2^20 rows.
-    pub fn add_strip(&mut self, strip: &StripInput<'_>) -> Result<(), TsdbError> {
-        const ABREAST: usize = 8;
-        let (rows, columns) = (strip.times_ms.len(), strip.columns.len());
-        assert_eq!(
-            strip.cells.len(),
-            rows * columns,
-            "one cell a row and column"
-        );
-        self.begin_strip(strip.common, strip.times_ms);
-        let mut scratch = vec![
-            0.0;
-            if strip.layout == Layout::TimeMajor {
-                rows * ABREAST
-            } else {
-                0
-            }
-        ];
-        for (group, inputs) in strip.columns.chunks(ABREAST).enumerate() {
-            let first = group * ABREAST;
-            if strip.layout == Layout::TimeMajor {
-                for (r, row) in strip.cells.chunks_exact(columns).enumerate() {
-                    for (c, cell) in row[first..first + inputs.len()].iter().enumerate() {
-                        scratch[c * rows + r] = *cell;
-                    }
-                }
-            }
-            for (c, input) in inputs.iter().enumerate() {
-                let cells = match strip.layout {
-                    Layout::TimeMajor => &scratch[c * rows..(c + 1) * rows],
-                    Layout::SeriesMajor => &strip.cells[(first + c) * rows..(first + c + 1) * rows],
-                };
-                self.add_column(*input, cells, strip.histograms)?;
-            }
-        }
-        self.end_strip()
-    }
-
-    /// Starts a strip whose columns are added one by one, so that a wide one need not be in memory at once.
+    /// Starts a strip; its columns are added one by one, so that a wide one need not be in memory at once.
     ///
     /// # Panics
     /// Panics when times do not ascend strictly, there are more than 2^20, or the previous strip was not ended.
-    pub fn begin_strip(&mut self, common: &LabelSet, times_ms: &[i64]) {
+    pub(crate) fn begin_strip(&mut self, common: &LabelSet, times_ms: &[i64]) {
         assert!(self.open.is_none(), "one strip at a time");
         assert!(times_ms.is_sorted_by(|a, b| a < b), "times ascend");
         let mut times = Vec::new();
@@ -216,7 +153,7 @@ impl BlockWriter {
     ///
     /// # Panics
     /// Panics when there is not one cell per row.
-    pub fn add_column(
+    pub(crate) fn add_column(
         &mut self,
         column: ColumnInput<'_>,
         cells: &[f64],
@@ -267,7 +204,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// Fails when bytes cannot be written; the writer must then be dropped.
-    pub fn end_strip(&mut self) -> Result<(), TsdbError> {
+    pub(crate) fn end_strip(&mut self) -> Result<(), TsdbError> {
         if self.page.columns() > 0 {
             self.end_page()?;
         }
@@ -290,24 +227,6 @@ impl BlockWriter {
         meta.strips += 1;
         self.strips.push(strip);
         Ok(())
-    }
-
-    /// Writes the index, makes everything durable and gives the block its final name; returns its metadata for the
-    /// manifest.
-    ///
-    /// # Errors
-    /// Fails when bytes cannot be written or made durable; the block is then not visible.
-    pub fn finish(self) -> Result<BlockMeta, TsdbError> {
-        let (io, dir, temporary) = (
-            Arc::clone(&self.io),
-            self.dir.clone(),
-            self.temporary.clone(),
-        );
-        let meta = self.finish_pending()?;
-        io.rename(&temporary, &dir.join(meta.file_name()))
-            .map_err(io_error(&temporary, "rename"))?;
-        io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;
-        Ok(meta)
     }
 
     /// Writes the index and makes all bytes durable under the temporary name, itself durable in its directory.

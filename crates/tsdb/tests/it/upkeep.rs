@@ -317,8 +317,8 @@ fn a_view_keeps_what_is_flushed_and_dropped_under_it() {
     drop(binding);
     fixture.db.flush().expect("flushed");
     fixture.pass(30 * MINUTE_MS);
-    struct Pinned(Arc<dyn narthex_model::storage::View>);
-    impl Store for Pinned {
+    struct Snapshot(Arc<dyn narthex_model::storage::View>);
+    impl Store for Snapshot {
         fn view(
             &self,
             _: TimeRange,
@@ -330,7 +330,7 @@ fn a_view_keeps_what_is_flushed_and_dropped_under_it() {
             None
         }
     }
-    let seen: usize = dump(&Pinned(view), &[], TimeRange::ALL)
+    let seen: usize = dump(&Snapshot(view), &[], TimeRange::ALL)
         .values()
         .map(Vec::len)
         .sum();

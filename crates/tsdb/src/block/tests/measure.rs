@@ -103,21 +103,20 @@ fn the_fleet() {
             ),
             ("node", &*format!("node-{:03}", s % 97)),
         ]);
+        let of_column =
+            |c| -> Vec<f64> { cells.iter().skip(c).step_by(COLUMNS).copied().collect() };
+        let by_column: Vec<Vec<f64>> = (0..COLUMNS).map(of_column).collect();
         let begin = Instant::now();
-        let strip = StripInput {
-            common: &common,
-            columns: &columns,
-            times_ms: &times_ms,
-            cells: &cells,
-            layout: Layout::TimeMajor,
-            histograms: &[],
-        };
-        writer.add_strip(&strip).unwrap();
+        writer.begin_strip(&common, &times_ms);
+        for (column, cells) in columns.iter().zip(&by_column) {
+            writer.add_column(*column, cells, &[]).unwrap();
+        }
+        writer.end_strip().unwrap();
         ns += begin.elapsed().as_nanos();
     }
     let pages = writer.bytes();
     let begin = Instant::now();
-    let meta = writer.finish().unwrap();
+    let meta = finish(&*io, dir.path(), writer).unwrap();
     let samples = meta.samples as f64;
     println!(
         "{} strips x {COLUMNS} x {ROWS}: {:.4} B a sample in all, index {:.2} B a series, encode and write {:.2} ns a sample, finish {:?}",
@@ -191,7 +190,7 @@ fn one_large_target() {
     writer.end_strip().unwrap();
     let (added, pages) = (begin.elapsed(), writer.bytes());
     let begin = Instant::now();
-    let meta = writer.finish().unwrap();
+    let meta = finish(&*io, dir.path(), writer).unwrap();
     println!(
         "{SERIES} series x {KUBE_ROWS}: {:.3} B a sample in all, index {:.2} B a series, labels and write {added:?}, finish {:?}",
         meta.bytes as f64 / meta.samples as f64,

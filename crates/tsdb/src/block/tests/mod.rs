@@ -6,6 +6,7 @@ mod measure;
 mod round_trip;
 
 use super::*;
+use crate::error::io_error;
 use crate::io::{FaultyIo, Io};
 use narthex_chunks::histogram::encode_histogram;
 use narthex_model::storage::Layout;
@@ -149,59 +150,42 @@ pub(super) fn disk() -> Arc<FaultyIo> {
     Arc::new(io)
 }
 
-/// Writes `strips`; every other one column by column.
+/// Writes `strips` into a block under its final name.
 pub(super) fn write(
     io: &Arc<FaultyIo>,
     id: u128,
     strips: &[Plain],
 ) -> Result<BlockMeta, crate::TsdbError> {
     let io: Arc<dyn Io> = Arc::<FaultyIo>::clone(io);
-    let mut writer = BlockWriter::new(io, Path::new(DIR), BlockId(id), 0, vec![])?;
-    for (s, strip) in strips.iter().enumerate() {
+    let mut writer = BlockWriter::new(Arc::clone(&io), Path::new(DIR), BlockId(id), 0, vec![])?;
+    for strip in strips {
         let histograms: Vec<&[u8]> = strip.histograms.iter().map(Vec::as_slice).collect();
-        let inputs: Vec<ColumnInput<'_>> = strip
-            .columns
-            .iter()
-            .map(|c| ColumnInput {
-                set: &c.set,
-                family: c.family.as_ref(),
-                start_times: &c.start_times,
-            })
-            .collect();
-        if s % 3 == 0 {
-            writer.begin_strip(&strip.common, &strip.times_ms);
-            for (input, column) in inputs.iter().zip(&strip.columns) {
-                writer.add_column(*input, &column.cells, &histograms)?;
-            }
-            writer.end_strip()?;
-            continue;
+        writer.begin_strip(&strip.common, &strip.times_ms);
+        for column in &strip.columns {
+            let input = ColumnInput {
+                set: &column.set,
+                family: column.family.as_ref(),
+                start_times: &column.start_times,
+            };
+            writer.add_column(input, &column.cells, &histograms)?;
         }
-        let (rows, columns) = (strip.times_ms.len(), strip.columns.len());
-        let layout = if s % 3 == 1 {
-            Layout::TimeMajor
-        } else {
-            Layout::SeriesMajor
-        };
-        let mut cells = vec![0.0; rows * columns];
-        for (c, column) in strip.columns.iter().enumerate() {
-            for (r, value) in column.cells.iter().enumerate() {
-                cells[if layout == Layout::TimeMajor {
-                    r * columns + c
-                } else {
-                    c * rows + r
-                }] = *value;
-            }
-        }
-        writer.add_strip(&StripInput {
-            common: &strip.common,
-            columns: &inputs,
-            times_ms: &strip.times_ms,
-            cells: &cells,
-            layout,
-            histograms: &histograms,
-        })?;
+        writer.end_strip()?;
     }
-    writer.finish()
+    finish(&*io, Path::new(DIR), writer)
+}
+
+/// Finishes a block and gives it its final name.
+pub(super) fn finish(
+    io: &dyn Io,
+    dir: &Path,
+    writer: BlockWriter,
+) -> Result<BlockMeta, crate::TsdbError> {
+    let temporary = writer.temporary().to_owned();
+    let meta = writer.finish_pending()?;
+    io.rename(&temporary, &dir.join(meta.file_name()))
+        .map_err(io_error(&temporary, "rename"))?;
+    io.sync_dir(dir).map_err(io_error(dir, "fsync"))?;
+    Ok(meta)
 }
 
 pub(super) fn open(io: &Arc<FaultyIo>, meta: &BlockMeta) -> Result<Arc<Block>, crate::TsdbError> {

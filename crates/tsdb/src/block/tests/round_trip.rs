@@ -1,5 +1,6 @@
 //! Blocks return what was written: cells, labels, keys, lists, for any query.
 
+use super::set_table::SetTable;
 use super::*;
 use narthex_chunks::column::decode_column;
 use narthex_chunks::histogram::decode_histogram;
@@ -303,35 +304,28 @@ fn strips_can_be_streamed_in_order_for_a_merge() {
     let strips = strips(3);
     let io = disk();
     let block = open(&io, &write(&io, 1, &strips).unwrap()).unwrap();
-    for (s, plain) in (0u32..).zip(&strips) {
-        let strip = block.strip(s).unwrap();
-        assert_eq!(
-            (&strip.common, &strip.times_ms),
-            (&plain.common, &plain.times_ms)
-        );
+    let mut source = StripSource::new(&block).unwrap();
+    let mut table = SetTable::default();
+    let commons = source.commons().unwrap();
+    for ((s, plain), common) in (0u32..).zip(&strips).zip(commons) {
+        let mut strip = source.strip(s, &mut table).unwrap();
+        assert_eq!((&common, &strip.times_ms), (&plain.common, &plain.times_ms));
         let columns: Vec<&PlainColumn> = plain
             .columns
             .iter()
             .filter(|c| !c.cells.iter().all(|v| cell::is_absent(*v)))
             .collect();
-        let mut seen = 0;
-        block
-            .strip_chunks(&strip, |at, chunk, starts| {
-                assert_eq!(strip.sets[at], columns[at].set);
-                assert_eq!(starts, columns[at].start_times);
-                let mut cells = vec![0.0; plain.times_ms.len()];
-                decode_column(chunk, &mut cells, &mut vec![]).unwrap();
-                assert_eq!(
-                    cell::is_stale(cells[0]),
-                    cell::is_stale(columns[at].cells[0])
-                );
-                seen += 1;
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(seen, columns.len());
+        let sets: Vec<u32> = columns.iter().map(|c| table.set(&c.set)).collect();
+        assert_eq!(strip.sets, sets);
+        for (at, column) in (0u32..).zip(&columns) {
+            let found = strip.column(at).unwrap().unwrap();
+            assert_eq!(found.starts, column.start_times);
+            let mut cells = vec![0.0; plain.times_ms.len()];
+            decode_column(found.chunk, &mut cells, &mut vec![]).unwrap();
+            assert_eq!(cell::is_stale(cells[0]), cell::is_stale(column.cells[0]));
+        }
     }
-    assert!(block.strip(7).is_err());
+    assert!(source.strip(7, &mut table).is_err());
 }
 
 #[test]
