@@ -23,8 +23,9 @@ help: ## list these commands
 
 run: ## build and start the server on 127.0.0.1:9090, its data in ./data
 	@.ci/need run
-	cargo build --release --locked -p narthex
-	@exec $(TARGET)/release/narthex server --web.listen-address=$(ADDRESS) --storage.tsdb.path=$(DATA)
+	@test -x $(TARGET)/iterate/narthex || echo "Building the server, which takes about four minutes on two cores the first time."
+	cargo build --profile=iterate --locked -p narthex
+	@exec $(TARGET)/iterate/narthex server --web.listen-address=$(ADDRESS) --storage.tsdb.path=$(DATA)
 
 dev: ## build, start, and restart the server and its page whenever a source changes
 	@.ci/need run

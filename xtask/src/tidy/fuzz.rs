@@ -280,6 +280,7 @@ debug = \"line-tables-only\"
 
 [profile.dev.package.\"*\"]
 opt-level = 1
+debug = false
 
 [dependencies]
 libfuzzer-sys = \"0.4\"
