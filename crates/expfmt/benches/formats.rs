@@ -4,7 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
-use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Writer};
+use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Round, Writer};
 use narthex_model::LabelSet;
 use narthex_testkit::fleet::Target;
 use std::{hint::black_box, time::Instant};
@@ -13,7 +13,28 @@ const TARGETS: usize = 850;
 const SERIES: usize = 588;
 const ROUNDS: usize = 5;
 
-#[expect(clippy::too_many_lines, reason = "a measurement is one piece")]
+/// A parser and its last round, as a target has them.
+struct Origin {
+    parser: Parser,
+    round: Round,
+}
+
+impl Origin {
+    fn new(common: LabelSet) -> Self {
+        Self {
+            parser: Parser::new(common, ParseOptions::default()),
+            round: Round::default(),
+        }
+    }
+
+    fn parse(&mut self, format: Format, body: &[u8]) -> &Round {
+        self.parser
+            .parse_into(&mut self.round, format, body, 0, &mut KeepLabels)
+            .expect("the fleet parses");
+        &self.round
+    }
+}
+
 fn main() {
     let mut targets: Vec<Target> = (0..TARGETS)
         .map(|index| Target::new(index, 0, SERIES))
@@ -22,15 +43,11 @@ fn main() {
         let instance = format!("10.0.{}.{}:8080", index / 250, index % 250);
         LabelSet::new([("job", "fleet"), ("instance", instance.as_str())])
     };
-    let mut parsers: Vec<Parser> = (0..TARGETS)
-        .map(|index| Parser::new(common(index), ParseOptions::default()))
-        .collect();
+    let mut origins: Vec<Origin> = (0..TARGETS).map(|at| Origin::new(common(at))).collect();
     let mut bodies = render(&mut targets);
     report("first sight", &bodies, 1, || {
-        for (parser, body) in parsers.iter_mut().zip(&bodies) {
-            let round = parser
-                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
-                .expect("the fleet parses");
+        for (origin, body) in origins.iter_mut().zip(&bodies) {
+            let round = origin.parse(Format::Text, body.as_bytes());
             assert_eq!(round.stats.added, SERIES);
         }
     });
@@ -38,10 +55,8 @@ fn main() {
     for _ in 0..2 {
         bodies = render(&mut targets);
         report("steady", &bodies, ROUNDS, || {
-            for (parser, body) in parsers.iter_mut().zip(&bodies) {
-                let round = parser
-                    .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
-                    .expect("the fleet parses");
+            for (origin, body) in origins.iter_mut().zip(&bodies) {
+                let round = origin.parse(Format::Text, body.as_bytes());
                 assert_eq!(round.stats.expected, SERIES);
                 black_box(round.frame.values());
             }
@@ -53,10 +68,8 @@ fn main() {
         &turned,
         1,
         || {
-            for (parser, body) in parsers.iter_mut().zip(&turned) {
-                let round = parser
-                    .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
-                    .expect("the fleet parses");
+            for (origin, body) in origins.iter_mut().zip(&turned) {
+                let round = origin.parse(Format::Text, body.as_bytes());
                 assert_eq!((round.stats.found, round.stats.added), (SERIES, 0));
             }
         },
@@ -66,22 +79,18 @@ fn main() {
             black_box(memchr::memchr_iter(b'\n', body.as_bytes()).count());
         }
     });
-    let held: usize = parsers.iter().map(Parser::heap_bytes).sum();
+    let held: usize = origins
+        .iter()
+        .map(|origin| origin.parser.heap_bytes())
+        .sum();
     println!(
         "parser state {:.1} bytes/series",
         held as f64 / (TARGETS * SERIES) as f64
     );
-    let frames: Vec<_> = parsers
-        .iter_mut()
-        .zip(&bodies)
-        .map(|(parser, body)| {
-            parser
-                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
-                .expect("the fleet parses")
-                .frame
-                .clone()
-        })
-        .collect();
+    for (origin, body) in origins.iter_mut().zip(&bodies) {
+        origin.parse(Format::Text, body.as_bytes());
+    }
+    let frames: Vec<_> = origins.iter().map(|origin| &origin.round.frame).collect();
     let mut writers: Vec<Writer> = frames
         .iter()
         .map(|frame| Writer::new(frame.schema(), Negotiated::default()))
@@ -116,21 +125,18 @@ fn other_format(
     common: &dyn Fn(usize) -> LabelSet,
 ) {
     let style = Negotiated::from_accept(accept);
-    let parser = |index| Parser::new(common(index), ParseOptions::default());
-    let mut texts: Vec<Parser> = (0..TARGETS).map(parser).collect();
+    let mut texts: Vec<Origin> = (0..TARGETS).map(|at| Origin::new(common(at))).collect();
     let mut writers: Vec<Option<Writer>> = (0..TARGETS).map(|_| None).collect();
     let mut bodies = |targets: &mut [Target]| -> Vec<Vec<u8>> {
         let mut page = String::new();
-        let body = |((target, text), writer): ((&mut Target, &mut Parser), &mut Option<Writer>)| {
+        let body = |((target, text), writer): ((&mut Target, &mut Origin), &mut Option<Writer>)| {
             target.step();
             page.clear();
             target.render(&mut page);
-            let round = text
-                .parse(Format::Text, page.as_bytes(), 0, &mut KeepLabels)
-                .expect("the fleet parses");
+            let round = text.parse(Format::Text, page.as_bytes());
             let writer = writer.get_or_insert_with(|| Writer::new(round.frame.schema(), style));
             let mut body = Vec::new();
-            writer.write(round.frame, &mut body);
+            writer.write(&round.frame, &mut body);
             Writer::end(style, &mut body);
             body
         };
@@ -142,34 +148,33 @@ fn other_format(
             .collect()
     };
     // Rendered output carries the target's labels; a page does not.
-    let mut parsers: Vec<Parser> = (0..TARGETS)
-        .map(|_| Parser::new(LabelSet::empty(), ParseOptions::default()))
+    let mut origins: Vec<Origin> = (0..TARGETS)
+        .map(|_| Origin::new(LabelSet::empty()))
         .collect();
     let first = bodies(targets);
     report(&format!("{what}: first sight"), &first, 1, || {
-        for (parser, body) in parsers.iter_mut().zip(&first) {
-            let round = parser
-                .parse(style.format, body, 0, &mut KeepLabels)
-                .expect("what is written can be read");
+        for (origin, body) in origins.iter_mut().zip(&first) {
+            let round = origin.parse(style.format, body);
             assert_eq!(round.stats.added, round.stats.lines);
         }
     });
     // Messages always have a histogram's count, sum and last bucket, which the fleet leaves out.
-    let samples: usize = parsers.iter().map(|parser| parser.stats().lines).sum();
+    let samples: usize = origins.iter().map(|origin| origin.round.stats.lines).sum();
     println!("{what}: {samples} samples, not {}", TARGETS * SERIES);
     for _ in 0..2 {
         let later = bodies(targets);
         report(&format!("{what}: steady"), &later, ROUNDS, || {
-            for (parser, body) in parsers.iter_mut().zip(&later) {
-                let round = parser
-                    .parse(style.format, body, 0, &mut KeepLabels)
-                    .expect("what is written can be read");
+            for (origin, body) in origins.iter_mut().zip(&later) {
+                let round = origin.parse(style.format, body);
                 assert_eq!(round.stats.expected, round.stats.lines);
                 black_box(round.frame.values());
             }
         });
     }
-    let held: usize = parsers.iter().map(Parser::heap_bytes).sum();
+    let held: usize = origins
+        .iter()
+        .map(|origin| origin.parser.heap_bytes())
+        .sum();
     println!(
         "{what}: parser state {:.1} bytes/series",
         held as f64 / (TARGETS * SERIES) as f64

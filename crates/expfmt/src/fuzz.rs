@@ -118,7 +118,7 @@ fn rounds_agree(format: Format, data: &[u8], options: ParseOptions) {
     let Ok(first) = parser.parse(format, data, 1_000, &mut KeepLabels) else {
         return;
     };
-    let (stats, first) = (first.stats, first.frame.clone());
+    let (stats, first) = (first.stats, first.frame);
     let second = parser
         .parse(format, data, 1_000, &mut KeepLabels)
         .expect("what parsed once parses again");
@@ -131,7 +131,7 @@ fn rounds_agree(format: Format, data: &[u8], options: ParseOptions) {
         ),
         (stats.samples(), stats.kept(), stats.repeated)
     );
-    assert_eq!(shown(&first), shown(second.frame));
+    assert_eq!(shown(&first), shown(&second.frame));
     for style in ["text/plain", "application/openmetrics-text;version=1.0.0"] {
         let style = Negotiated::from_accept(&format!("{style};escaping=allow-utf-8"));
         let mut page = Vec::new();

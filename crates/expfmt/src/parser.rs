@@ -5,7 +5,7 @@
 //! of its bytes, then parsed if necessary; after it the run continues. Formats may change from body to body: the
 //! columns stay.
 //!
-//! **Invariant:** a body with an error changes only counters: schema, template and last frame stay as they were.
+//! **Invariant:** a body with an error changes only counters: schema, template and the caller's round stay as they were.
 
 use crate::{
     body_builder::{BodyBuilder, Collected},
@@ -16,7 +16,7 @@ use crate::{
     groups::Groups,
     proto::{self, MessageMemory},
     resolve::Resolver,
-    round::{MoreSample, ParseOptions, Round, RoundStats},
+    round::{ParseOptions, Round, RoundStats},
     text::{self, CommonLabels, Dialect, LineMemory},
 };
 use hashbrown::HashTable;
@@ -34,7 +34,6 @@ const DEAD_COLUMNS: usize = 64;
 pub struct Parser {
     options: ParseOptions,
     schema: Schema,
-    frame: Frame,
     lines: LineMemory,
     messages: MessageMemory,
     /// Columns by local set, while bodies have series to look up.
@@ -42,7 +41,6 @@ pub struct Parser {
     cells: Cells,
     groups: Groups,
     exemplars: ExemplarCache,
-    more: Vec<MoreSample>,
     stats: RoundStats,
     absent_rounds: Vec<u8>,
     /// Rounds in which most hidden cells stayed empty.
@@ -88,7 +86,6 @@ impl Parser {
         let schema = edit.finish();
         Self {
             options,
-            frame: Frame::new(schema.clone(), 0),
             schema,
             lines: LineMemory::default(),
             messages: MessageMemory::default(),
@@ -96,7 +93,6 @@ impl Parser {
             cells: Cells::default(),
             groups: Groups::default(),
             exemplars: ExemplarCache::default(),
-            more: Vec::new(),
             stats: RoundStats::default(),
             absent_rounds: Vec::new(),
             sparse_rounds: 0,
@@ -117,17 +113,6 @@ impl Parser {
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
-    }
-
-    /// Returns the frame of the last round.
-    pub fn frame_mut(&mut self) -> &mut Frame {
-        &mut self.frame
-    }
-
-    /// Returns the last round's additional samples of series that the frame already has.
-    #[must_use]
-    pub fn more(&self) -> &[MoreSample] {
-        &self.more
     }
 
     /// Returns the counts of the last body, up to the error if it failed.
@@ -186,18 +171,34 @@ impl Parser {
         columns.map(|column| self.schema.identity(column))
     }
 
-    /// Parses a body sampled at `time_ms`.
+    /// Parses a body sampled at `time_ms` into a new round, for bodies that come once.
     ///
     /// # Errors
-    /// Fails with the position of the first offending byte; nothing of the body is then kept.
+    /// As [`Parser::parse_into`].
     pub fn parse(
         &mut self,
         format: Format,
         body: &[u8],
         time_ms: i64,
         resolver: &mut dyn Resolver,
-    ) -> Result<Round<'_>, ParseError> {
-        self.more.clear();
+    ) -> Result<Round, ParseError> {
+        let mut round = Round::default();
+        self.parse_into(&mut round, format, body, time_ms, resolver)?;
+        Ok(round)
+    }
+
+    /// Parses a body sampled at `time_ms`; replaces the contents of `round`, whatever they were.
+    ///
+    /// # Errors
+    /// Fails with the position of the first offending byte; nothing of the body is then kept, and `round` is as before.
+    pub fn parse_into(
+        &mut self,
+        round: &mut Round,
+        format: Format,
+        body: &[u8],
+        time_ms: i64,
+        resolver: &mut dyn Resolver,
+    ) -> Result<(), ParseError> {
         let mut builder = BodyBuilder::new(
             self.options,
             (&self.schema, &self.in_lines),
@@ -241,7 +242,7 @@ impl Parser {
                 return Err(error);
             }
         };
-        self.commit(time_ms, collected);
+        self.commit(round, time_ms, collected);
         match walked {
             Walked::Lines(walked) => {
                 self.lines
@@ -252,12 +253,9 @@ impl Parser {
         if self.lines.is_stable() || self.messages.is_stable() {
             self.columns = None;
         }
-        self.age();
-        Ok(Round {
-            frame: &mut self.frame,
-            more: &self.more,
-            stats: self.stats,
-        })
+        self.age(round);
+        round.stats = self.stats;
+        Ok(())
     }
 
     /// Drops the results of a failed walk.
@@ -269,55 +267,55 @@ impl Parser {
         }
     }
 
-    /// Moves the results of a successful walk into schema and frame.
-    fn commit(&mut self, time_ms: i64, collected: Collected) {
+    /// Moves the results of a successful walk into schema and round.
+    fn commit(&mut self, round: &mut Round, time_ms: i64, collected: Collected) {
         if let Some(edit) = collected.edit {
             self.schema = edit.finish();
         }
-        self.more = collected.more;
-        self.frame.restart(&self.schema, time_ms);
-        let (values, present) = self.frame.cells_mut();
+        round.more = collected.more;
+        let frame = &mut round.frame;
+        frame.restart(&self.schema, time_ms);
+        let (values, present) = frame.cells_mut();
         values.copy_from_slice(&self.cells.values);
         present.clone_from(&self.cells.present);
         for (column, histogram) in collected.histograms {
-            self.frame.set_histogram(column, histogram);
+            frame.set_histogram(column, histogram);
         }
         self.stats.appeared = self.cells.present.difference(&self.came).count();
         self.came.clone_from(&self.cells.present);
-        self.end_absent_series();
+        self.end_absent_series(frame);
         for (column, time_ms) in collected.times_ms {
-            self.frame.set_time(column, time_ms);
+            frame.set_time(column, time_ms);
             if !self.options.track_timestamps_staleness {
                 self.reported.remove(column.index());
             }
         }
         for (column, exemplar) in collected.exemplars {
-            self.frame.push_exemplar(column, exemplar);
+            frame.push_exemplar(column, exemplar);
         }
         for (column, time_ms) in collected.starts {
-            self.frame.set_start_time(column, time_ms);
+            frame.set_start_time(column, time_ms);
         }
     }
 
-    /// Returns the frame of a round without a body: every series of the previous round ends.
-    pub fn no_body(&mut self, time_ms: i64) -> &mut Frame {
-        self.more.clear();
-        self.frame.restart(&self.schema, time_ms);
+    /// Makes `round` one without a body: every series of the previous round ends.
+    pub fn no_body(&mut self, round: &mut Round, time_ms: i64) {
+        round.more.clear();
+        round.frame.restart(&self.schema, time_ms);
         self.cells.restart(self.schema.len());
-        self.end_absent_series();
-        &mut self.frame
+        self.end_absent_series(&mut round.frame);
     }
 
     /// Marks series that the last round reported and this one does not.
-    fn end_absent_series(&mut self) {
+    fn end_absent_series(&mut self, frame: &mut Frame) {
         for at in self.reported.difference(&self.cells.present) {
-            self.frame.mark_stale(column_id(at));
+            frame.mark_stale(column_id(at));
         }
         self.reported.clone_from(&self.cells.present);
     }
 
     /// Counts absent rounds; starts a new schema without the dead columns when those prevail.
-    fn age(&mut self) {
+    fn age(&mut self, round: &mut Round) {
         let hidden = self.cells.hidden.len();
         let sparse = hidden >= DEAD_COLUMNS && self.cells.hidden_present.count() * 2 < hidden;
         self.sparse_rounds = if sparse { self.sparse_rounds + 1 } else { 0 };
@@ -342,12 +340,12 @@ impl Parser {
             dead += usize::from(*rounds >= DEAD_ROUNDS);
         }
         if dead >= DEAD_COLUMNS && dead * 2 > self.schema.len() {
-            self.start_over();
+            self.start_over(round);
         }
     }
 
     /// Moves the live columns to a new lineage; the next body is learned again.
-    fn start_over(&mut self) {
+    fn start_over(&mut self, round: &mut Round) {
         let mut edit = Schema::new(self.schema.common().clone()).edit();
         let mut moved: Vec<Option<ColumnId>> = vec![None; self.schema.len()];
         for (id, column) in self.schema.columns() {
@@ -360,7 +358,7 @@ impl Parser {
         let pairs: Vec<(ColumnId, ColumnId)> = (0..moved.len())
             .filter_map(|at| Some((column_id(at), moved[at]?)))
             .collect();
-        self.frame = moved_frame(&self.frame, &schema, &pairs);
+        round.frame = moved_frame(&round.frame, &schema, &pairs);
         let kept = |bits: &BitSet| {
             let mut kept = BitSet::new(schema.len());
             for (old, new) in pairs.iter().filter(|(old, _)| bits.contains(old.index())) {
@@ -375,7 +373,7 @@ impl Parser {
             .iter()
             .map(|(old, _)| self.absent_rounds[old.index()])
             .collect();
-        for sample in &mut self.more {
+        for sample in &mut round.more {
             let column = moved[sample.column.index()];
             sample.column = column.expect("a column with a sample is not dead");
         }

@@ -1,6 +1,6 @@
 //! Parse options, and the result of parsing one body.
 
-use narthex_model::{ColumnId, Frame};
+use narthex_model::{ColumnId, Frame, LabelSet, Schema};
 
 /// Options for parsing bodies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,14 +47,26 @@ impl Default for ParseOptions {
 }
 
 /// Result of parsing a body.
-#[derive(Debug)]
-pub struct Round<'a> {
+///
+/// Built for reuse: parsing into it keeps its memory.
+#[derive(Clone, Debug)]
+pub struct Round {
     /// Samples; the frame's schema is the parser's, in a newer version if series were added.
-    pub frame: &'a mut Frame,
+    pub frame: Frame,
     /// Further samples of series that the body has more than once, each at its own time.
-    pub more: &'a [MoreSample],
+    pub more: Vec<MoreSample>,
     /// Counts.
     pub stats: RoundStats,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        Self {
+            frame: Frame::new(Schema::new(LabelSet::empty()), 0),
+            more: Vec::new(),
+            stats: RoundStats::default(),
+        }
+    }
 }
 
 /// An additional sample of a series that the frame already has.

@@ -1,7 +1,7 @@
 //! Sources inside this process: its own metrics and the host's.
 
 use narthex_client::Registry;
-use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Writer};
+use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Round, Writer};
 use narthex_host::{HostConfig, HostError, HostSource};
 use narthex_model::{Frame, LabelSet, sync::Renew as _};
 use narthex_scrape::LocalSource;
@@ -13,6 +13,7 @@ pub(crate) struct OwnMetrics {
     labels: LabelSet,
     page: Vec<u8>,
     parser: Parser,
+    round: Round,
 }
 
 impl OwnMetrics {
@@ -21,6 +22,7 @@ impl OwnMetrics {
             registry,
             page: Vec::new(),
             parser: Parser::new(labels.clone(), ParseOptions::default()),
+            round: Round::default(),
             labels,
         }
     }
@@ -30,11 +32,11 @@ impl LocalSource for OwnMetrics {
     fn collect(&mut self, now_ms: i64) -> Result<&Frame, String> {
         self.page.clear();
         self.registry.encode_text(&mut self.page);
-        let round = self
-            .parser
-            .parse(Format::Text, &self.page, now_ms, &mut KeepLabels)
+        let (round, page) = (&mut self.round, &self.page);
+        self.parser
+            .parse_into(round, Format::Text, page, now_ms, &mut KeepLabels)
             .map_err(|error| error.to_string())?;
-        Ok(round.frame)
+        Ok(&self.round.frame)
     }
 
     fn restart(&mut self) -> Result<(), String> {

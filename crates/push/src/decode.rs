@@ -12,7 +12,7 @@ use crate::{
     heads,
     plan::{self, Plan},
 };
-use narthex_expfmt::{Format, ParseError, ParseOptions, Parser, Resolver};
+use narthex_expfmt::{Format, ParseError, ParseOptions, Parser, Resolver, Round};
 use narthex_model::{
     Frame, LabelSet, METRIC_NAME, Schema,
     bits::BitSet,
@@ -34,6 +34,7 @@ pub(crate) struct Allowed {
 pub(crate) struct Decoder {
     format: Format,
     parser: Parser,
+    round: Round,
     layout: Layout,
 }
 
@@ -100,9 +101,10 @@ impl Decoder {
             return None;
         }
         let mut overwrite = Overwrite::new(grouping);
-        let parsed = self.parser.parse(format, body, NO_TIME, &mut overwrite);
-        let round = parsed.ok()?;
-        let (stats, frame) = (round.stats, &*round.frame);
+        self.parser
+            .parse_into(&mut self.round, format, body, NO_TIME, &mut overwrite)
+            .ok()?;
+        let Round { frame, stats, .. } = &self.round;
         let layout = &self.layout;
         let is_like = stats.expected == stats.lines
             && stats.repeated == 0
@@ -136,7 +138,7 @@ impl Decoder {
             heads::check(text).map_err(|(line, detail)| text_error(line, &detail))?;
         }
         let inconsistent = |detail| Err(PushError::Inconsistent { detail });
-        let frame = &*round.frame;
+        let frame = &round.frame;
         if !allowed.utf8_names {
             check_names(format, body, frame)?;
         }
@@ -163,6 +165,7 @@ impl Decoder {
             format,
             layout,
             parser,
+            round,
         };
         Ok((decoder, incoming))
     }

@@ -13,7 +13,7 @@ use crate::{
     resolve::{TargetResolver, no_memory},
     status::ActiveTarget,
 };
-use narthex_expfmt::{Format, ParseError, ParseErrorKind, Parser};
+use narthex_expfmt::{Format, MoreSample, ParseError, ParseErrorKind, Parser, Round};
 use narthex_model::{
     ColumnId, Frame, LabelHash, LabelSet, Schema,
     storage::{Binding, Outcome, OverBudget, SeriesSample, Sink, StorageError},
@@ -59,6 +59,8 @@ pub(crate) struct HttpOrigin {
     pub(crate) plan: Arc<Plan>,
     pub(crate) request: Request,
     parser: Parser,
+    /// The last round, reused by the next.
+    parsed: Round,
     resolver: TargetResolver,
     bound: Bound,
     /// Replaced parsers with their bindings: the next round ends their series.
@@ -148,6 +150,7 @@ impl HttpOrigin {
         Self {
             request: plan.request(),
             parser: parser(&plan, LabelSet::empty(), true),
+            parsed: Round::default(),
             resolver: TargetResolver::new(Arc::clone(&plan), memory),
             plan,
             bound: None,
@@ -242,21 +245,22 @@ impl HttpOrigin {
         report.duration_seconds = start.elapsed().as_secs_f64();
         report.up = error.is_none();
         if error.is_some() || body.is_empty() {
-            self.parser.no_body(time_ms);
+            self.parser.no_body(&mut self.parsed, time_ms);
         }
         if self.report.is_none() {
-            report.set(self.parser.frame_mut(), self.plan.extra_metrics);
+            report.set(&mut self.parsed.frame, self.plan.extra_metrics);
         }
-        let appended = append(sink, &mut self.bound, self.parser.frame_mut());
+        let appended = append(sink, &mut self.bound, &self.parsed.frame);
         // New series also use memory in the sink: their lease covers it until the round is appended.
         let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
         self.resolver.admission.end(columns, parser_bytes);
         let mut outcome = appended?;
-        outcome += self.append_more(sink)?;
+        outcome += append_more(sink, &self.parsed)?;
         for (mut old, mut bound) in std::mem::take(&mut self.retired) {
-            let frame = old.no_body(time_ms);
+            let mut ends = Round::default();
+            old.no_body(&mut ends, time_ms);
             // Series that continue under the new labels already have a sample at this time, which wins.
-            append(sink, &mut bound, frame)?;
+            append(sink, &mut bound, &ends.frame)?;
         }
         if let Some(own) = &mut self.report {
             outcome += own.append(time_ms, &report, sink)?;
@@ -355,8 +359,8 @@ impl HttpOrigin {
         let mut options = self.plan.options;
         options.refuse_replacement = refuse_replacement;
         self.parser.set_options(options);
-        let round = self.parser.parse(format, body, time_ms, &mut self.resolver);
-        round.map(|_| ())
+        self.parser
+            .parse_into(&mut self.parsed, format, body, time_ms, &mut self.resolver)
     }
 
     /// Returns the body's format: by its content type, else as configured, else by its content.
@@ -384,27 +388,13 @@ impl HttpOrigin {
         format
     }
 
-    /// Appends further samples, with their own times, of series that the round's frame already has.
-    fn append_more(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
-        if self.parser.more().is_empty() {
-            return Ok(Outcome::default());
-        }
-        let schema = self.parser.schema();
-        let samples: Vec<SeriesSample> = self
-            .parser
-            .more()
-            .iter()
-            .map(|more| SeriesSample::float(schema.labels(more.column), more.time_ms, more.value))
-            .collect();
-        sink.append_samples(&samples)
-    }
-
     /// Ends all series, including the synthetic ones.
     pub(crate) fn end(&mut self, time_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
         if self.bound.is_none() {
             return Ok(());
         }
-        let frame = self.parser.no_body(time_ms);
+        self.parser.no_body(&mut self.parsed, time_ms);
+        let frame = &mut self.parsed.frame;
         match &mut self.report {
             Some(own) => own.end(time_ms, sink)?,
             None => end_report(frame, self.plan.extra_metrics),
@@ -584,6 +574,19 @@ fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, 
         *schema = frame.schema().clone();
     }
     binding.append(frame)
+}
+
+/// Appends further samples, with their own times, of series that the round's frame already has.
+fn append_more(sink: &dyn Sink, round: &Round) -> Result<Outcome, StorageError> {
+    if round.more.is_empty() {
+        return Ok(Outcome::default());
+    }
+    let schema = round.frame.schema();
+    let sample = |more: &MoreSample| {
+        SeriesSample::float(schema.labels(more.column), more.time_ms, more.value)
+    };
+    let samples: Vec<SeriesSample> = round.more.iter().map(sample).collect();
+    sink.append_samples(&samples)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Behaviour of the text format's parser.
 
-use crate::{Format, KeepLabels, ParseOptions, Parser, Resolver, RoundStats};
+use crate::{Format, KeepLabels, ParseOptions, Parser, Resolver, Round, RoundStats};
 use narthex_model::{ColumnId, Frame, LabelSet, MetricType, cell};
 
 fn parser() -> Parser {
@@ -33,12 +33,8 @@ fn shown(frame: &Frame) -> Vec<String> {
 }
 
 fn parsed(parser: &mut Parser, body: &str) -> Vec<String> {
-    shown(
-        parser
-            .parse(Format::Text, body.as_bytes(), 5, &mut KeepLabels)
-            .unwrap()
-            .frame,
-    )
+    let round = parser.parse(Format::Text, body.as_bytes(), 5, &mut KeepLabels);
+    shown(&round.unwrap().frame)
 }
 
 const BODY: &str = "# HELP a Some \\\\ text\\nhere.\n# TYPE a counter\na{x=\"1\"} 1\na{x=\"2\"} 2.5\n\
@@ -237,7 +233,7 @@ fn dropped_series_stay_dropped_along_the_template() {
             )
             .unwrap();
         assert_eq!((round.stats.lines, round.stats.dropped), (4, 2));
-        assert_eq!(shown(round.frame), ["b 2", "c 4"]);
+        assert_eq!(shown(&round.frame), ["b 2", "c 4"]);
     }
 }
 
@@ -248,7 +244,7 @@ fn a_repeated_series_counts_once() {
         let round = parser
             .parse(Format::Text, b"a 1\nb 2\na 3\nb 2\n", 0, &mut KeepLabels)
             .unwrap();
-        assert_eq!(shown(round.frame), ["a 1", "b 2"]);
+        assert_eq!(shown(&round.frame), ["a 1", "b 2"]);
         assert_eq!((round.stats.repeated, round.stats.dropped), (2, 0));
     }
 }
@@ -383,12 +379,8 @@ fn series_that_stop_coming_end() {
     let ends =
         |frame: &Frame| -> Vec<u32> { frame.stale().iter().map(|column| column.0).collect() };
     let round = |parser: &mut Parser, body: &str| {
-        ends(
-            parser
-                .parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels)
-                .unwrap()
-                .frame,
-        )
+        let round = parser.parse(Format::Text, body.as_bytes(), 0, &mut KeepLabels);
+        ends(&round.unwrap().frame)
     };
     assert_eq!(round(&mut parser, "a 1\nb 1\nc 1 5\nup 7\n"), []);
     assert_eq!(parser.schema().len(), 4);
@@ -398,8 +390,11 @@ fn series_that_stop_coming_end() {
             .parse(Format::Text, b"oops", 0, &mut KeepLabels)
             .is_err()
     );
-    assert_eq!(ends(parser.no_body(1)), [0, 1]);
-    assert_eq!(ends(parser.no_body(2)), []);
+    let mut none = Round::default();
+    parser.no_body(&mut none, 1);
+    assert_eq!(ends(&none.frame), [0, 1]);
+    parser.no_body(&mut none, 2);
+    assert_eq!(ends(&none.frame), []);
     assert_eq!(round(&mut parser, "b 1\n"), []);
     let options = ParseOptions {
         track_timestamps_staleness: true,

@@ -20,7 +20,7 @@ impl Resolver for Strip {
 fn frame(body: &str) -> Frame {
     let mut parser = Parser::new(LabelSet::new([("job", "j")]), ParseOptions::default());
     let round = parser.parse(Format::Text, body.as_bytes(), 0, &mut Strip);
-    round.unwrap().frame.clone()
+    round.unwrap().frame
 }
 
 fn style(accept: &str) -> Negotiated {
@@ -213,7 +213,7 @@ fn messages_read_back_as_they_were() {
         lines.sort();
         lines
     };
-    assert_eq!(shown(back), shown(&frame));
+    assert_eq!(shown(&back), shown(&frame));
     assert!(
         written(&frame, style("text/plain"))
             .lines()

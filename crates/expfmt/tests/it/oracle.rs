@@ -134,8 +134,7 @@ fn ours(format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
     let round = parser
         .parse(format, body, -1, &mut KeepLabels)
         .map_err(|error| error.to_string())?;
-    let more = round.more.to_vec();
-    let frame = &*round.frame;
+    let (more, frame) = (round.more, &round.frame);
     let mut shown: Shown = frame
         .present()
         .iter()

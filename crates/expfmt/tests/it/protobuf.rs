@@ -1,7 +1,7 @@
 //! Messages parsed into frames: the result for each type, native histograms, and rounds along the expected order.
 
 use crate::messages::{Message, corpus, family, histogram, metric, span};
-use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser, RoundStats};
+use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser, Round, RoundStats};
 use narthex_model::{Frame, LabelSet, MetricType, cell::Cell, histogram::CUSTOM_BUCKETS};
 
 fn parser(options: impl FnOnce(&mut ParseOptions)) -> Parser {
@@ -32,29 +32,26 @@ fn shown(frame: &Frame) -> Vec<String> {
     frame.present().iter().map(line).collect()
 }
 
+fn round(parser: &mut Parser, body: &[u8]) -> Round {
+    let round = parser.parse(Format::Protobuf, body, 5, &mut KeepLabels);
+    round.unwrap()
+}
+
 fn parsed(parser: &mut Parser, body: &[u8]) -> Vec<String> {
-    shown(
-        parser
-            .parse(Format::Protobuf, body, 5, &mut KeepLabels)
-            .unwrap()
-            .frame,
-    )
+    shown(&round(parser, body).frame)
 }
 
 fn stats(parser: &mut Parser, body: &[u8]) -> RoundStats {
-    parser
-        .parse(Format::Protobuf, body, 5, &mut KeepLabels)
-        .unwrap()
-        .stats
+    round(parser, body).stats
 }
 
 #[test]
 fn every_type_gives_its_series() {
     let mut parser = parser(|_| {});
     let body = &corpus()[0];
-    let lines = parsed(&mut parser, body);
+    let frame = round(&mut parser, body).frame;
     assert_eq!(
-        lines,
+        shown(&frame),
         [
             "requests_total{code=\"200\"} 17",
             "requests_total{code=\"500\"} 3 @1700000000000",
@@ -90,7 +87,6 @@ fn every_type_gives_its_series() {
             ("pool", MetricType::GaugeHistogram, ""),
         ]
     );
-    let frame = parser.frame_mut();
     let exemplars: Vec<(u32, f64, Option<i64>)> = frame
         .exemplars()
         .iter()
@@ -110,9 +106,9 @@ fn native_histograms_are_read_and_classic_ones_kept_on_request() {
     let buckets =
         "{{schema:1 count:7 sum:12.5 z_bucket:1 z_bucket_w:0.001 offset:-1 buckets:[1 3 0 0 0 2]}}";
     let mut only = parser(native);
-    assert_eq!(parsed(&mut only, &body), [format!("h {buckets}")]);
-    let exemplars: Vec<&str> = only
-        .frame_mut()
+    let frame = round(&mut only, &body).frame;
+    assert_eq!(shown(&frame), [format!("h {buckets}")]);
+    let exemplars: Vec<&str> = frame
         .exemplars()
         .iter()
         .filter_map(|(_, exemplar)| exemplar.labels.get("trace_id"))
@@ -127,12 +123,13 @@ fn native_histograms_are_read_and_classic_ones_kept_on_request() {
         options.classic_histograms = true;
         options.start_times = true;
     });
-    let lines = parsed(&mut both, &body);
+    let frame = round(&mut both, &body).frame;
+    let lines = shown(&frame);
     assert_eq!(lines.len(), 6, "{lines:?}");
     assert_eq!(lines[0], format!("h {buckets}"));
-    assert_eq!(both.frame_mut().start_times_ms().len(), 6);
+    assert_eq!(frame.start_times_ms().len(), 6);
     assert!(
-        both.frame_mut()
+        frame
             .start_times_ms()
             .iter()
             .all(|(_, at)| *at == 1_700_000_000_123)
@@ -261,7 +258,7 @@ fn formats_may_change_between_bodies() {
         .parse(Format::Text, text, 5, &mut KeepLabels)
         .unwrap();
     assert_eq!(
-        (round.stats.added, shown(round.frame)),
+        (round.stats.added, shown(&round.frame)),
         (0, vec!["a_total{x=\"1\"} 2".to_owned()])
     );
     let marked = b"# TYPE a counter\na_total{x=\"1\"} 3\n# EOF\n";

@@ -16,8 +16,8 @@ use std::{
 
 /// A sink for sources that start before the database is open.
 ///
-/// Clones share it. Rounds wait within `memory`; one that does not fit is refused. After [`EarlySink::open`] it acts
-/// as the database's own sink, at the cost of one uncontended lock per round.
+/// Clones share it. Rounds wait within `memory`; one that does not fit is refused. After [`EarlySink::open`] it hands
+/// out the database's own bindings, and a binding made earlier becomes one with its next round.
 #[derive(Clone)]
 pub struct EarlySink(Arc<Waiting>);
 
@@ -45,6 +45,8 @@ enum Step {
 }
 
 struct EarlyBinding {
+    /// The database's own binding from the first round after [`EarlySink::open`] on: such a round takes no lock.
+    open: Option<Box<dyn Binding>>,
     waiting: Arc<Waiting>,
     origin: Arc<Mutex<Origin>>,
 }
@@ -99,18 +101,9 @@ impl Sink for EarlySink {
         if let Some(db) = self.0.db.get() {
             return db.bind(schema);
         }
-        let origin = Arc::new(Mutex::new(Origin {
-            binding: None,
-            schema: schema.clone(),
-            steps: vec![Step::Schema(schema.clone())],
-            lease: None,
-            gone: false,
-        }));
-        origins.push(Arc::clone(&origin));
-        Ok(Box::new(EarlyBinding {
-            waiting: Arc::clone(&self.0),
-            origin,
-        }))
+        let binding = EarlyBinding::new(&self.0, schema);
+        origins.push(Arc::clone(&binding.origin));
+        Ok(Box::new(binding))
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
@@ -150,30 +143,55 @@ impl Origin {
         }
         Ok(total)
     }
+
+    /// Returns the database's binding, with all steps passed on.
+    fn hand_over(&mut self, db: &Db) -> Result<Box<dyn Binding>, StorageError> {
+        if self.binding.is_none() {
+            // `open` has not reached this origin yet, or could not bind it.
+            if self.steps.is_empty() {
+                self.steps.push(Step::Schema(self.schema.clone()));
+            }
+            self.settle(db)?;
+        }
+        let binding = self.binding.take();
+        Ok(binding.expect("an origin whose source lives is bound once it has settled"))
+    }
 }
 
 impl EarlyBinding {
-    /// Calls `direct` on the database's binding if there is one, else `wait` on the waiting steps.
+    fn new(waiting: &Arc<Waiting>, schema: &Schema) -> Self {
+        let origin = Origin {
+            binding: None,
+            schema: schema.clone(),
+            steps: vec![Step::Schema(schema.clone())],
+            lease: None,
+            gone: false,
+        };
+        Self {
+            open: None,
+            waiting: Arc::clone(waiting),
+            origin: Arc::new(Mutex::new(origin)),
+        }
+    }
+
+    /// Calls `store` on the database's binding if there is one, else `wait` on the waiting steps.
     fn either<T>(
-        &self,
-        direct: impl FnOnce(&mut dyn Binding) -> Result<T, StorageError>,
+        &mut self,
+        store: impl FnOnce(&mut dyn Binding) -> Result<T, StorageError>,
         wait: impl FnOnce(&mut Origin, &Budget) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let mut origin = lock(&self.origin);
-        if let Some(db) = self.waiting.db.get()
-            && origin.binding.is_none()
-        {
-            // `open` has not reached this origin yet, or could not bind it.
-            if origin.steps.is_empty() {
-                let schema = origin.schema.clone();
-                origin.steps.push(Step::Schema(schema));
+        let binding = match &mut self.open {
+            Some(binding) => binding,
+            empty => {
+                // Locked before the look at the database, so that `open` sees every step pushed without one.
+                let mut origin = lock(&self.origin);
+                let Some(db) = self.waiting.db.get() else {
+                    return wait(&mut origin, &self.waiting.memory);
+                };
+                empty.insert(origin.hand_over(db)?)
             }
-            origin.settle(db)?;
-        }
-        match &mut origin.binding {
-            Some(binding) => direct(&mut **binding),
-            None => wait(&mut origin, &self.waiting.memory),
-        }
+        };
+        store(&mut **binding)
     }
 }
 
@@ -225,4 +243,30 @@ fn waiting_bytes(frame: &Frame) -> u64 {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().whole()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DbOptions, FaultyIo, ManualClock};
+    use narthex_model::LabelSet;
+
+    #[test]
+    fn a_round_after_the_start_goes_straight_to_the_database() {
+        let options = DbOptions::new("/data");
+        let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+        let db = Db::open(Arc::new(FaultyIo::new()), options, clock).unwrap();
+        let sink = EarlySink::new(Budget::unlimited());
+        let schema = Schema::new(LabelSet::new([("instance", "a")]));
+        let mut binding = EarlyBinding::new(&sink.0, &schema);
+        lock(&sink.0.origins).push(Arc::clone(&binding.origin));
+        binding.append(&Frame::new(schema.clone(), 1)).unwrap();
+        assert!(binding.open.is_none());
+        sink.open(&db).unwrap();
+        binding.append(&Frame::new(schema, 2)).unwrap();
+        assert!(binding.open.is_some(), "no lock is left in the way");
+        assert!(lock(&binding.origin).binding.is_none());
+        drop(binding);
+        db.close().unwrap();
+    }
 }
