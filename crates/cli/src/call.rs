@@ -53,6 +53,10 @@ impl<A> Program<A> {
         let rest = arguments.get(1..).unwrap_or_default();
         Ok(Some(match (first, rest) {
             ("-h" | "--help" | "help", []) => help::overview(self),
+            (word, _) if self.lists_subcommands(word, rest) => help::subcommands(self, word),
+            ("help", [word]) if self.lists_subcommands(&word.to_string_lossy(), &[]) => {
+                help::subcommands(self, &word.to_string_lossy())
+            }
             ("help", _) => help::command(self, self.command(rest, false)?.0, true),
             ("--help-long", _) => help::long(self),
             ("man" | "--help-man", []) => man::overview(self),
@@ -72,6 +76,14 @@ impl<A> Program<A> {
                 return Ok(topic.map(|topic| (topic.text)()));
             }
         }))
+    }
+
+    /// Returns whether a command line asks which commands begin with a word: it has nothing else, or asks for help.
+    fn lists_subcommands(&self, word: &str, rest: &[OsString]) -> bool {
+        let asks = rest
+            .iter()
+            .all(|argument| argument == "-h" || argument == "--help" || argument == "--help-long");
+        asks && !self.subcommands(word).is_empty()
     }
 
     fn run(

@@ -30,6 +30,20 @@ pub(crate) fn overview<A>(program: &Program<A>) -> String {
     text
 }
 
+/// Returns the usage and the meaning of the commands of two words that begin with `word`.
+pub(crate) fn subcommands<A>(program: &Program<A>, word: &str) -> String {
+    let mut text = format!(
+        "usage: {} {word} <subcommand> [<flags>]\n\nSubcommands:\n",
+        program.name
+    );
+    for command in program.subcommands(word) {
+        let usage = usage(program, command);
+        let usage = usage.trim_start_matches(program.name).trim_start();
+        text.push_str(&format!("  {usage}\n      {}\n", command.about));
+    }
+    text
+}
+
 /// Returns the overview and the help of all commands.
 pub(crate) fn long<A>(program: &Program<A>) -> String {
     let commands = program.commands.iter();

@@ -87,6 +87,15 @@ impl<A> Program<A> {
         })
     }
 
+    /// Returns the commands of two words that begin with `word`.
+    pub(crate) fn subcommands(&self, word: &str) -> Vec<&'static Command<A>> {
+        let begins = |command: &&Command<A>| {
+            let words = command.name.split_once(' ');
+            words.is_some_and(|(first, _)| first == word)
+        };
+        self.commands.iter().filter(begins).collect()
+    }
+
     pub(crate) fn version(&self) -> String {
         format!("{}, version {}\n", self.name, self.version)
     }

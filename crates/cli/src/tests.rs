@@ -189,6 +189,18 @@ fn help_shows_what_it_is_asked_for() {
 }
 
 #[test]
+fn the_first_word_of_a_command_lists_what_may_follow() {
+    let list = "usage: narthex a <subcommand> [<flags>]\n\nSubcommands:\n  a b [<flags>] <first> <others>\n      \
+                Does it.\n";
+    for line in [&["a"][..], &["a", "--help"], &["help", "a"]] {
+        assert_eq!(printed(line), list, "{line:?}");
+    }
+    assert!(matches!(call(&["tool", "a"]), Ok(Call::Print(text)) if text == list));
+    assert_eq!(refused(&["b"]), "unknown command \"b\"");
+    assert_eq!(refused(&["a", "--fast"]), "unknown command \"a\"");
+}
+
+#[test]
 fn manual_pages_escape_what_roff_reads() {
     let page = printed(&["man", "a", "b"]);
     assert_eq!(page, printed(&["a", "b", "--help-man"]));

@@ -128,6 +128,10 @@ fn the_name_the_program_is_called_by_chooses_the_command() {
         Ok(Invocation::Server(_))
     ));
     assert!(matches!(call(&["narthex"]), Ok(Invocation::Print(text)) if text.contains("server")));
+    for name in ["narthex", "promtool"] {
+        let list = call(&[name, "check"]);
+        assert!(matches!(list, Ok(Invocation::Print(text)) if text.contains("  check config [")));
+    }
     assert!(
         matches!(call(&["narthex", "server", "--help"]), Ok(Invocation::Print(text)) if text.contains("--config.file"))
     );
