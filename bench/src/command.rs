@@ -1,4 +1,4 @@
-//! The commands, selected by the first argument.
+//! The commands of the program.
 //!
 //! **Invariant:** a record is printed and written before its refusal is reported, so that a reader sees the refused
 //! result.
@@ -6,69 +6,174 @@
 use crate::{
     harness::{
         ScenarioFile, cleanup,
-        cli::{COMMON, Flag, Values, help_of, usage},
+        cli::{Values, usage},
         error::BenchError,
-        flag_table::flags,
     },
     record,
     report::{compare, say, show, terminal, write_page},
-    scenario::{self, SCENARIOS, Scenario, find, replay, self_test},
+    scenario::{self, Scenario, exporter, http, push, query, replay, self_test, storage},
     tour,
 };
-use std::path::Path;
+use narthex_cli::{Call, Command, Program, Surroundings, flags};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
-/// The flags of commands that show records.
-static SHOW: &[Flag] = flags! {
-    ["html": "FILE" = "", "Where the report goes, one page that loads nothing."]
+flags! {
+    /// What `run` takes; flags of the file's scenario may follow.
+    struct RunFlags {
+        /// The scenario's file, whose keys are the flags of its command. Those may follow it.
+        file: PathBuf = "file", positional();
+    }
+}
+
+flags! {
+    /// What `report` takes.
+    struct ReportFlags {
+        /// The record.
+        record: PathBuf = "record", positional();
+        /// Where the report goes, one page that loads nothing.
+        html: Option<PathBuf> = "html";
+    }
+}
+
+flags! {
+    /// What `compare` takes.
+    struct CompareFlags {
+        /// A record.
+        a: PathBuf = "a", positional();
+        /// Another one of the same scenario.
+        b: PathBuf = "b", positional();
+        /// Where the report goes, one page that loads nothing.
+        html: Option<PathBuf> = "html";
+    }
+}
+
+/// What a command line asks for.
+enum Invocation {
+    Scenario(&'static Scenario, narthex_cli::Values),
+    /// Another command, and the function that runs it.
+    Other(fn(&Values) -> Result<(), BenchError>, narthex_cli::Values),
+}
+
+/// Returns the command of a scenario.
+macro_rules! scenario {
+    ($scenario:ident) => {
+        Command {
+            name: $scenario::SCENARIO.name,
+            called_as: &[],
+            about: $scenario::SCENARIO.about,
+            flags: $scenario::SCENARIO.flags,
+            read: |values| Ok(Invocation::Scenario(&$scenario::SCENARIO, values)),
+        }
+    };
+}
+
+/// Returns another command.
+macro_rules! other {
+    ($name:literal, $about:literal, $flags:ty, $run:expr) => {
+        Command {
+            name: $name,
+            called_as: &[],
+            about: $about,
+            flags: &[<$flags>::FLAGS],
+            read: |values| Ok(Invocation::Other($run, values)),
+        }
+    };
+}
+
+static PROGRAM: Program<Invocation> = Program {
+    name: "narthex-bench",
+    version: env!("CARGO_PKG_VERSION"),
+    about: "Drives servers from outside, on loopback, and measures what they cost. Without a command: the tour.",
+    commands: &[
+        other!(
+            "run",
+            "Runs the scenario of a YAML file.",
+            RunFlags,
+            |values| run_file(&values.get::<PathBuf>("file")?, &[])
+        ),
+        other!("report", "Shows a record again.", ReportFlags, report),
+        other!(
+            "compare",
+            "Shows two records of one scenario beside each other.",
+            CompareFlags,
+            compare_records
+        ),
+        scenario!(storage),
+        scenario!(http),
+        scenario!(exporter),
+        scenario!(query),
+        scenario!(push),
+        scenario!(replay),
+        other!(
+            "tour",
+            "Runs all scenarios for about ten minutes, against whatever is installed.",
+            tour::Flags,
+            |values| tour::run(&values.read(tour::Flags::from_values)?)
+        ),
+        other!(
+            "record-scrapes",
+            "Records exporters' scrapes for replay, without what names their machine.",
+            replay::RecordFlags,
+            |values| {
+                cleanup::on_signals()?;
+                replay::record(values)
+            }
+        ),
+        other!(
+            "self-test",
+            "Measures known CPU time, known bytes and a known stall.",
+            self_test::Flags,
+            |values| {
+                cleanup::on_signals()?;
+                self_test::run(values)
+            }
+        ),
+        other!(
+            "burn",
+            "Uses CPU time and writes bytes, for self-test.",
+            self_test::BurnFlags,
+            self_test::burn
+        ),
+    ],
+    topics: &[],
+    tool: "",
 };
 
 /// Runs a command line.
 pub(crate) fn run(arguments: &[String]) -> Result<(), BenchError> {
-    let Some((command, rest)) = arguments.split_first() else {
-        return tour::run(&Values::parse("tour", [tour::FLAGS, &[]], &[])?);
-    };
-    if rest
-        .iter()
-        .any(|argument| argument == "--help" || argument == "-h")
-    {
-        say(help_about(command).trim());
-        return Ok(());
-    }
-    match command.as_str() {
-        "run" => file(rest),
-        "tour" => tour::run(&Values::parse("tour", [tour::FLAGS, &[]], rest)?),
-        "report" => report(rest),
-        "compare" => compared(rest),
-        "self-test" => {
-            let values = Values::parse("self-test", [self_test::FLAGS, &[]], rest)?;
-            cleanup::on_signals()?;
-            self_test::run(&values)
-        }
-        "record-scrapes" => {
-            let values = Values::parse("record-scrapes", [replay::RECORD_FLAGS, &[]], rest)?;
-            cleanup::on_signals()?;
-            replay::record(&values)
-        }
-        "burn" => self_test::burn(&Values::parse("burn", [self_test::BURN, &[]], rest)?),
-        "--help" | "-h" | "help" => {
-            say(help().trim_end());
-            Ok(())
-        }
-        name => {
-            let scenario = find(name).ok_or_else(|| usage(format!("{name:?} is no command")))?;
-            measure(scenario, &scenario.values(rest)?)
-        }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        [] => call(&["tour"]),
+        // The flags of a file's scenario are known when it is read.
+        ["run", file, rest @ ..] if !file.starts_with('-') => run_file(Path::new(file), rest),
+        ["-h" | "--help" | "help"] => call(&["--help-long"]),
+        line => call(line),
     }
 }
 
-/// Runs a scenario file.
-fn file(arguments: &[String]) -> Result<(), BenchError> {
-    let (path, rest) = arguments
-        .split_first()
-        .ok_or_else(|| usage("run needs a scenario's file"))?;
-    let file = ScenarioFile::read(Path::new(path))?;
+fn call(line: &[&str]) -> Result<(), BenchError> {
+    let rest: Vec<String> = line.iter().skip(1).map(|text| (*text).to_owned()).collect();
+    let named = std::iter::once(&PROGRAM.name).chain(line);
+    let named: Vec<OsString> = named.map(OsString::from).collect();
+    match PROGRAM.call(&named, Surroundings::process())? {
+        Call::Print(text) => say(text.trim_end()),
+        Call::Run(Invocation::Scenario(scenario, values)) => {
+            return measure(scenario, &Values::new(scenario.name, values, &rest));
+        }
+        Call::Run(Invocation::Other(run, values)) => return run(&Values::new("", values, &rest)),
+    }
+    Ok(())
+}
+
+/// Runs a scenario file with further flags.
+fn run_file(path: &Path, flags: &[&str]) -> Result<(), BenchError> {
+    let file = ScenarioFile::read(path)?;
     let scenario = scenario::named_in(&file)?;
-    measure(scenario, &scenario.values(rest)?.with_file(file)?)
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    measure(scenario, &scenario.values(&flags)?.with_file(file)?)
 }
 
 /// Runs a scenario and shows its record.
@@ -80,99 +185,49 @@ fn measure(scenario: &Scenario, values: &Values) -> Result<(), BenchError> {
 }
 
 /// Shows an existing record.
-fn report(arguments: &[String]) -> Result<(), BenchError> {
-    let Some((path, rest)) = arguments.split_first() else {
-        return Err(usage("report needs a record"));
-    };
-    let values = Values::parse("report", [SHOW, &[]], rest)?;
+fn report(values: &Values) -> Result<(), BenchError> {
     let page = values.output("html")?;
-    let record = record::read(Path::new(path))?;
+    let record = record::read(&values.get::<PathBuf>("record")?)?;
     say(terminal::render(&record).trim_end_matches('\n'));
     page.map_or(Ok(()), |path| write_page(&path, &record))
 }
 
 /// Compares two records.
-fn compared(arguments: &[String]) -> Result<(), BenchError> {
-    let [a, b, rest @ ..] = arguments else {
-        return Err(usage("compare needs two records"));
-    };
-    let values = Values::parse("compare", [SHOW, &[]], rest)?;
+fn compare_records(values: &Values) -> Result<(), BenchError> {
     let page = values.output("html")?;
-    let records = [record::read(Path::new(a))?, record::read(Path::new(b))?];
-    if records[0].scenario != records[1].scenario {
-        let names = records.map(|record| record.scenario);
-        let [a, b] = names;
+    let paths: [PathBuf; 2] = [values.get("a")?, values.get("b")?];
+    let [a, b] = [record::read(&paths[0])?, record::read(&paths[1])?];
+    if a.scenario != b.scenario {
+        let (a, b) = (a.scenario, b.scenario);
         return Err(usage(format!("a record of {a} and one of {b}")));
     }
-    let names = [a, b].map(|path| {
-        Path::new(path)
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-    });
-    let names = names.each_ref().map(|name| name.as_ref());
-    let [a, b] = &records;
-    say(compare::render(a, b, names).trim_end_matches('\n'));
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
+    let names = paths.each_ref().map(name);
+    let names = names.each_ref().map(String::as_str);
+    say(compare::render(&a, &b, names).trim_end_matches('\n'));
     page.map_or(Ok(()), |path| {
-        write_page(&path, &compare::merged(a, b, names))
+        write_page(&path, &compare::merged(&a, &b, names))
     })
-}
-
-/// Returns the help of one command, or of all if it is not a scenario.
-fn help_about(command: &str) -> String {
-    let Some(scenario) = find(command) else {
-        return help();
-    };
-    let mut text = format!("{}: {}\n", scenario.name, scenario.about);
-    help_of(scenario.flags, &mut text);
-    text.push_str("\nevery scenario:\n");
-    help_of(COMMON, &mut text);
-    text
-}
-
-/// Returns the help of all commands.
-fn help() -> String {
-    let mut text = "usage: narthex-bench <command> [<flags>]\n\n\
-        Drives servers from outside, on loopback, and measures what they cost. Without a command: the tour.\n\
-        \nrun FILE [<flags>]: Runs the scenario of a YAML file, whose keys are the flags of its command.\n\
-        \nreport RECORD [--html=FILE]: Shows a record again.\n\
-        \ncompare A B [--html=FILE]: Shows two records of one scenario beside each other.\n"
-        .to_owned();
-    let mut add = |title: &str, flags: &[Flag]| {
-        text.push_str(&format!("\n{title}\n"));
-        help_of(flags, &mut text);
-    };
-    for scenario in SCENARIOS {
-        add(
-            &format!("{}: {}", scenario.name, scenario.about),
-            scenario.flags,
-        );
-    }
-    add("every scenario:", COMMON);
-    add(
-        "tour: Runs all scenarios for about ten minutes, against whatever is installed.",
-        tour::FLAGS,
-    );
-    add(
-        "record-scrapes: Records exporters' scrapes for replay, without what names their machine.",
-        replay::RECORD_FLAGS,
-    );
-    add(
-        "self-test: Measures known CPU time, known bytes and a known stall.",
-        self_test::FLAGS,
-    );
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scenario::SCENARIOS;
+
+    fn printed(line: &[&str]) -> String {
+        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+        match PROGRAM.call(&line, Surroundings::process()) {
+            Ok(Call::Print(text)) => text,
+            _ => panic!("{line:?} prints nothing"),
+        }
+    }
 
     #[test]
     fn help_names_every_flag_and_no_name_is_twice() {
-        let help = help();
+        let help = printed(&["narthex-bench", "--help-long"]);
         for scenario in SCENARIOS {
-            let flags = || scenario.flags.iter().chain(COMMON);
+            let flags = || scenario.flags.iter().copied().flatten();
             for flag in flags() {
                 assert!(help.contains(flag.help), "{}", flag.name);
                 let same = flags().filter(|other| other.name == flag.name);
@@ -180,5 +235,22 @@ mod tests {
             }
         }
         assert!(help.contains("--duration=120s\n") && help.contains("--[no-]gzip\n"));
+    }
+
+    #[test]
+    fn every_command_completes_and_has_a_manual_page() {
+        let words = printed(&[
+            "narthex-bench",
+            "completion",
+            "words",
+            "storage",
+            "--shape=",
+        ]);
+        assert!(words.contains("--shape=native\t\n"), "{words}");
+        for scenario in SCENARIOS {
+            let page = printed(&["narthex-bench", "man", scenario.name]);
+            assert!(page.contains("\n.SH \"FLAGS\"\n"), "{page}");
+        }
+        assert!(printed(&["narthex-bench", "completion", "bash"]).contains("narthex-bench"));
     }
 }

@@ -3,22 +3,28 @@
 //! **Invariant:** a failed scenario does not end the tour; failed, refused and missing ones are listed at the end.
 
 use crate::{
-    harness::{
-        ScenarioFile, cleanup,
-        cli::{Flag, Values},
-        error::BenchError,
-        flag_table::flags,
-    },
+    harness::{ScenarioFile, cleanup, cli::usage, error::BenchError},
     report::{say, show},
     scenario,
 };
-use std::{fs, path::Path, time::Instant};
-
-/// The flags of `tour`.
-pub(crate) static FLAGS: &[Flag] = flags! {
-    [list "only": "SCENARIO", "Only scenarios of these names."]
-    ["reports": "DIR" = "narthex-bench-reports", "Where records and reports go, one of each for a scenario."]
+use narthex_cli::flags;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
 };
+
+flags! {
+    /// What `tour` takes.
+    #[derive(Debug)]
+    pub(crate) struct Flags {
+        /// Only scenarios of these names.
+        only: Vec<String> = "only", value("SCENARIO"),
+            offers(&["storage", "push", "replay", "http", "exporter", "query"]);
+        /// Where records and reports go, one of each for a scenario.
+        reports: PathBuf = "reports", default("narthex-bench-reports"), directory();
+    }
+}
 
 macro_rules! stop {
     ($name:literal) => {
@@ -40,19 +46,19 @@ static STOPS: &[(&str, &str)] = &[
 ];
 
 /// Runs all scenarios.
-pub(crate) fn run(values: &Values) -> Result<(), BenchError> {
-    let only: Vec<&str> = values.all("only").collect();
-    let is_known = |name: &&str| STOPS.iter().any(|(stop, _)| stop == name);
+pub(crate) fn run(flags: &Flags) -> Result<(), BenchError> {
+    let only = &flags.only;
+    let is_known = |name: &&String| STOPS.iter().any(|(stop, _)| stop == name);
     if let Some(name) = only.iter().find(|name| !is_known(name)) {
-        return Err(values.wrong("only", format!("{name:?} is not on the tour")));
+        return Err(usage(format!("--only: {name:?} is not on the tour")));
     }
-    let directory = Path::new(values.text("reports"));
+    let directory = flags.reports.as_path();
     fs::create_dir_all(directory)
         .map_err(BenchError::io(format!("create {}", directory.display())))?;
     cleanup::on_signals()?;
     let stops = STOPS
         .iter()
-        .filter(|(name, _)| only.is_empty() || only.contains(name));
+        .filter(|(name, _)| only.is_empty() || only.iter().any(|one| one == name));
     let mut worst = None;
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
     for (name, text) in stops {
@@ -96,7 +102,6 @@ fn visit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     #[test]
     fn every_stop_has_a_right_file() {

@@ -5,7 +5,6 @@
 pub(crate) mod cleanup;
 pub(crate) mod cli;
 pub(crate) mod error;
-pub(crate) mod flag_table;
 mod kind;
 pub(crate) mod machine;
 pub(crate) mod measure;

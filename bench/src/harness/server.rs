@@ -6,10 +6,11 @@
 use super::{
     NARTHEX, ServerKind,
     cleanup::{Group, WorkDir},
-    cli::{Flag, Values, usage},
+    cli::{Values, usage},
     error::BenchError,
 };
 use crate::record::Subject;
+use narthex_cli::flags;
 use narthex_testkit::http;
 use std::{
     fs::{self, File},
@@ -27,14 +28,16 @@ const LOG_TAIL: usize = 2_000;
 /// Name of the configuration's file.
 const CONFIG: &str = "config.yml";
 
-/// The flag that names servers, for a scenario's table.
-pub(crate) const SERVER: Flag = Flag::list(
-    "server",
-    "NAME[=PATH]",
-    "Server under test, the first is the one others are compared with. NAME is a preset or a kind of the scenario \
-     file, NAME@LABEL one of several of a kind. Without PATH it is looked for beside this program and on PATH. \
-     Default: all that are found there.",
-);
+flags! {
+    /// The flag that names servers.
+    #[derive(Debug)]
+    pub(crate) struct Servers {
+        /// Server under test, the first is the one others are compared with. NAME is a preset or a kind of the scenario
+        /// file, NAME@LABEL one of several of a kind. Without PATH it is looked for beside this program and on PATH.
+        /// Default: all that are found there.
+        server: Vec<String> = "server", value("NAME[=PATH]");
+    }
+}
 
 /// A server to measure.
 #[derive(Debug, Clone)]
@@ -55,8 +58,9 @@ impl ServerSpec {
         let declared = values.kinds().iter().cloned();
         let kinds: Vec<ServerKind> = built_in.into_iter().chain(declared).collect();
         let mut notes = Vec::new();
-        let named = values
-            .all("server")
+        let named = values.read(Servers::from_values)?.server;
+        let named = named
+            .iter()
             .map(|text| Self::parse(text, &kinds).map_err(|what| values.wrong("server", what)));
         let mut servers = named.collect::<Result<Vec<_>, _>>()?;
         if servers.is_empty() {

@@ -2,33 +2,33 @@
 //!
 //! **Invariant:** a scenario turns flags into a record and shows its progress; it prints, plots and compares nothing.
 
-mod exporter;
-mod http;
-mod push;
-mod query;
+pub(crate) mod exporter;
+pub(crate) mod http;
+pub(crate) mod push;
+pub(crate) mod query;
 pub(crate) mod replay;
 pub(crate) mod self_test;
-mod storage;
+pub(crate) mod storage;
 
 use crate::{
     harness::{
         ScenarioFile,
-        cli::{COMMON, Flag, Values, usage},
+        cli::{Values, usage},
         error::BenchError,
     },
     record::Record,
 };
+use narthex_cli::Flag;
 
 /// What scenarios declare themselves with.
 mod prelude {
     pub(super) use super::Scenario;
     pub(super) use crate::harness::{
         ServerKind,
-        cli::Values,
+        cli::{Common, Values},
         error::BenchError,
-        flag_table::flags,
         run_loop::for_each_turn,
-        server::{SERVER, ServerSpec},
+        server::{ServerSpec, Servers},
     };
     pub(super) use crate::record::Record;
 }
@@ -40,31 +40,31 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// Description, in one sentence.
     pub(crate) about: &'static str,
-    /// Its own flags, in addition to [`COMMON`].
-    pub(crate) flags: &'static [Flag],
+    pub(crate) flags: &'static [&'static [Flag]],
     pub(crate) run: fn(&Values) -> Result<Record, BenchError>,
 }
 
-/// All scenarios, in the order of help and of the tour.
-pub(crate) static SCENARIOS: &[Scenario] = &[
-    storage::SCENARIO,
-    http::SCENARIO,
-    exporter::SCENARIO,
-    query::SCENARIO,
-    push::SCENARIO,
-    replay::SCENARIO,
+/// All scenarios.
+pub(crate) static SCENARIOS: &[&Scenario] = &[
+    &storage::SCENARIO,
+    &http::SCENARIO,
+    &exporter::SCENARIO,
+    &query::SCENARIO,
+    &push::SCENARIO,
+    &replay::SCENARIO,
 ];
 
 impl Scenario {
     /// Reads its flags.
     pub(crate) fn values(&self, arguments: &[String]) -> Result<Values, BenchError> {
-        Values::parse(self.name, [self.flags, COMMON], arguments)
+        Values::parse(self.name, self.flags, arguments)
     }
 }
 
 /// Returns the scenario of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name)
+    let mut all = SCENARIOS.iter().copied();
+    all.find(|scenario| scenario.name == name)
 }
 
 /// Returns the scenario that a file names.

@@ -6,9 +6,8 @@
 use crate::{
     harness::{
         cleanup::{Group, WorkDir},
-        cli::{Flag, Values},
+        cli::Values,
         error::BenchError,
-        flag_table::flags,
         machine,
         measure::{Usage, cpu_time},
     },
@@ -19,26 +18,37 @@ use crate::{
     },
     report::say,
 };
+use narthex_cli::flags;
 use rustix::time::ClockId;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
 
-/// The flags of `self-test`.
-pub(crate) static FLAGS: &[Flag] = flags! {
-    ["dir": "DIR" = "", "Where the known bytes are written. Default: the system's temporary directory."]
-};
+flags! {
+    /// What `self-test` takes.
+    #[derive(Debug)]
+    pub(crate) struct Flags {
+        /// Where the known bytes are written. Default: the system's temporary directory.
+        dir: Option<PathBuf> = "dir", directory();
+    }
+}
 
-/// The flags of `burn`, the process that `self-test` measures.
-pub(crate) static BURN: &[Flag] = flags! {
-    ["cpu": "TIME" = "0s", "CPU time to use up."]
-    ["write": "BYTES" = "0", "Bytes to write."]
-    ["file": "FILE" = "", "File to write them to."]
-};
+flags! {
+    /// What `burn` takes, the process that `self-test` measures.
+    #[derive(Debug)]
+    pub(crate) struct BurnFlags {
+        /// CPU time to use up.
+        cpu: Duration = "cpu", default("0s");
+        /// Bytes to write.
+        write: usize = "write", default("0"), within(0, 1 << 32);
+        /// File to write them to.
+        file: PathBuf = "file";
+    }
+}
 
 /// Maximum relative error of a measurement.
 const TOLERANCE: f64 = 0.05;
@@ -172,12 +182,12 @@ fn compare(what: &str, measured: f64, known: f64) -> Result<(), BenchError> {
 
 /// Uses CPU time and writes bytes, prints both in one line, and waits for the end of its standard input.
 pub(crate) fn burn(values: &Values) -> Result<(), BenchError> {
-    let bytes = values.number("write", 0..=1 << 32)?;
-    if bytes > 0 {
+    let flags = values.read(BurnFlags::from_values)?;
+    if flags.write > 0 {
         let write = || {
-            let mut file = File::create(values.text("file"))?;
+            let mut file = File::create(&flags.file)?;
             let block = vec![7; 1 << 16];
-            let mut left = bytes as usize;
+            let mut left = flags.write;
             while left > 0 {
                 left -= file.write(&block[..left.min(block.len())])?;
             }
@@ -185,8 +195,7 @@ pub(crate) fn burn(values: &Values) -> Result<(), BenchError> {
         };
         write().map_err(BenchError::io("write the known bytes"))?;
     }
-    let until = values.time("cpu")?;
-    while cpu_time(ClockId::ProcessCPUTime) < until {
+    while cpu_time(ClockId::ProcessCPUTime) < flags.cpu {
         std::hint::spin_loop();
     }
     say("burnt");

@@ -19,6 +19,8 @@ pub struct Flag {
     pub env: &'static str,
     /// Values that completion offers.
     pub offers: &'static [&'static str],
+    /// Least and greatest number that it takes.
+    pub range: Option<(i64, i64)>,
     /// Whether it may be left out; only positional arguments can be required.
     pub is_optional: bool,
     /// Whether it is a positional argument.
@@ -49,6 +51,8 @@ pub enum ValueKind {
     Bytes,
     /// A whole number, 0 or more.
     Count,
+    /// A number.
+    Number,
 }
 
 impl ValueKind {
@@ -60,7 +64,7 @@ impl ValueKind {
             Self::Directory => "directory",
             Self::Duration => "duration",
             Self::Bytes => "bytes",
-            Self::Count => "number",
+            Self::Count | Self::Number => "number",
         }
     }
 }
@@ -91,46 +95,14 @@ impl Flag {
             },
             help: help.trim_ascii(),
             env: "",
-            offers: &[],
+            offers: T::OFFERS,
+            range: None,
             is_optional: T::IS_OPTIONAL,
             is_positional: false,
             is_repeatable: T::IS_REPEATABLE,
             is_hidden: false,
             class: Class::Honoured,
         }
-    }
-
-    /// Declares a flag whose value is a text that the caller checks; `FILE` and `DIR` are paths.
-    #[must_use]
-    pub const fn new(
-        name: &'static str,
-        value_name: &'static str,
-        default: &'static str,
-        help: &'static str,
-    ) -> Self {
-        let mut flag = Self::typed::<String>(name, help)
-            .value(value_name)
-            .default(default);
-        flag.kind = match value_name.as_bytes() {
-            b"FILE" => ValueKind::File,
-            b"DIR" => ValueKind::Directory,
-            _ => ValueKind::Text,
-        };
-        flag
-    }
-
-    /// Declares a switch, which is off by default.
-    #[must_use]
-    pub const fn switch(name: &'static str, help: &'static str) -> Self {
-        Self::typed::<bool>(name, help)
-    }
-
-    /// Declares a flag like [`Flag::new`] that may be repeated.
-    #[must_use]
-    pub const fn list(name: &'static str, value_name: &'static str, help: &'static str) -> Self {
-        let mut flag = Self::new(name, value_name, "", help);
-        flag.is_repeatable = true;
-        flag
     }
 
     /// Sets the default as written on a command line. For an `Option` it is only shown: a missing flag stays `None`.
@@ -151,6 +123,13 @@ impl Flag {
     #[must_use]
     pub const fn offers(mut self, offers: &'static [&'static str]) -> Self {
         self.offers = offers;
+        self
+    }
+
+    /// Rejects numbers outside `least` to `greatest`, both inclusive.
+    #[must_use]
+    pub const fn within(mut self, least: i64, greatest: i64) -> Self {
+        self.range = Some((least, greatest));
         self
     }
 
@@ -205,8 +184,7 @@ impl Flag {
     }
 
     /// Returns the flag as written, such as `--query.timeout=2m`.
-    #[must_use]
-    pub fn usage(&self) -> String {
+    pub(crate) fn usage(&self) -> String {
         let again = if self.is_repeatable { " ..." } else { "" };
         match (self.kind, self.default) {
             _ if self.is_positional => format!("<{}>{}", self.name, again.trim_start()),

@@ -105,22 +105,34 @@ impl Values {
         Ok(())
     }
 
+    /// Adds a value from elsewhere, such as a file; it counts as given.
+    pub fn add(&mut self, flag: &'static Flag, value: impl Into<OsString>) {
+        self.given.push((flag, value.into()));
+    }
+
+    /// Returns the flag of that name.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<&'static Flag> {
+        self.flags().find(|flag| flag.name == name)
+    }
+
     /// Returns a flag's value: as given, or its default.
     ///
     /// # Errors
-    /// Fails on a value that is not of the type.
+    /// Fails on a value that is not of the type, or outside the flag's range.
     ///
     /// # Panics
     /// Panics when the tables have no such flag.
     pub fn get<T: Value>(&self, name: &str) -> Result<T, UsageError> {
-        let flag = self.flags().find(|flag| flag.name == name);
-        let flag = flag.expect("a flag of the tables");
+        let flag = self.flag(name).expect("a flag of the tables");
         let mut given: Vec<&OsStr> = self.all(name).collect();
         let has_default = !(flag.is_optional || flag.is_repeatable && flag.default.is_empty());
         if given.is_empty() && has_default {
             given.push(OsStr::new(flag.default));
         }
-        T::collect(&given).map_err(|reason| UsageError::Value {
+        let outside = given.iter().find_map(|text| outside(flag, text));
+        let value = outside.map_or_else(|| T::collect(&given), Err);
+        value.map_err(|reason| UsageError::Value {
             flag: if flag.is_positional {
                 name.to_owned()
             } else {
@@ -186,6 +198,16 @@ pub(crate) fn split(argument: &OsStr) -> (&OsStr, Option<&OsStr>) {
         ),
         None => (OsStr::from_bytes(long), None),
     }
+}
+
+/// Returns why a number is not in its flag's range, if it is not.
+fn outside(flag: &Flag, text: &OsStr) -> Option<String> {
+    let (least, greatest) = flag.range?;
+    let number = text.to_str().and_then(|text| text.parse::<f64>().ok());
+    #[expect(clippy::cast_precision_loss, reason = "bounds are round numbers")]
+    let is_inside = number.is_some_and(|n| (least as f64..=greatest as f64).contains(&n));
+    (!is_inside && !text.is_empty())
+        .then(|| format!("{text:?} is not a number from {least} to {greatest}"))
 }
 
 fn find(values: &Values, name: &str) -> Option<(&'static Flag, bool)> {

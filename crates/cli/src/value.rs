@@ -12,6 +12,8 @@ pub trait Value: Sized {
     const IS_REPEATABLE: bool = false;
     /// Whether the value may be missing.
     const IS_OPTIONAL: bool = false;
+    /// Values that completion offers.
+    const OFFERS: &'static [&'static str] = &[];
 
     /// Parses one value.
     ///
@@ -68,11 +70,31 @@ impl Value for u64 {
     }
 }
 
+/// Greater numbers are the type's greatest.
 impl Value for usize {
     const KIND: ValueKind = ValueKind::Count;
 
     fn parse(text: &OsStr) -> Result<Self, String> {
         u64::parse(text).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
+    }
+}
+
+/// Greater numbers are the type's greatest.
+impl Value for u32 {
+    const KIND: ValueKind = ValueKind::Count;
+
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        u64::parse(text).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
+    }
+}
+
+impl Value for f64 {
+    const KIND: ValueKind = ValueKind::Number;
+
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        let text = utf8(text)?;
+        let number = text.parse().ok().filter(|number: &Self| number.is_finite());
+        number.ok_or_else(|| format!("not a number: {text:?}"))
     }
 }
 

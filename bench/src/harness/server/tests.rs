@@ -10,9 +10,8 @@ fn prometheus() -> ServerKind {
 }
 
 fn chosen(arguments: &[&str]) -> Result<(Vec<ServerSpec>, Vec<String>), BenchError> {
-    static FLAGS: &[Flag] = &[SERVER];
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-    let values = Values::parse("storage", [FLAGS, &[]], &arguments).unwrap();
+    let values = Values::parse("storage", &[Servers::FLAGS], &arguments).unwrap();
     ServerSpec::chosen(&values, [prometheus()])
 }
 

@@ -3,6 +3,7 @@
 //! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
 
 use super::native::Native;
+use crate::harness::cli::choices;
 use narthex_testkit::{fleet, rng::SplitMix64};
 
 /// Maximum age of a line of the stamped shape relative to the scrape.
@@ -13,38 +14,27 @@ const NATIVE: &str = "rpc_latency_seconds";
 /// Native histograms of a family.
 pub(super) const NATIVE_FAMILY: usize = 11;
 
-/// Shape of a fleet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// Counters, buckets and gauges, the corpus that storage figures call the fleet.
-    Fleet,
-    /// Microservices: counters, gauges, whole histograms and summaries.
-    Service,
-    /// Microservices that also have native histograms, and so answer in protobuf.
-    Native,
-    /// One target with the states of many objects, all labels its own, most values constant.
-    Objects,
-    /// The fleet with a timestamp on every line, some seconds old and different from line to line.
-    Stamped,
-    /// The fleet with families, and lines in them, in another order every time.
-    Shuffled,
-    /// Very many targets with five series.
-    Tiny,
-    /// The fleet with a tenth of its series absent every third round.
-    Flapping,
+choices! {
+    /// Shape of a fleet.
+    pub(crate) enum Shape {
+        /// Counters, buckets and gauges, the corpus that storage figures call the fleet.
+        Fleet = "fleet",
+        /// Microservices: counters, gauges, whole histograms and summaries.
+        Service = "service",
+        /// Microservices that also have native histograms, and so answer in protobuf.
+        Native = "native",
+        /// One target with the states of many objects, all labels its own, most values constant.
+        Objects = "objects",
+        /// The fleet with a timestamp on every line, some seconds old and different from line to line.
+        Stamped = "stamped",
+        /// The fleet with families, and lines in them, in another order every time.
+        Shuffled = "shuffled",
+        /// Very many targets with five series.
+        Tiny = "tiny",
+        /// The fleet with a tenth of its series absent every third round.
+        Flapping = "flapping",
+    }
 }
-
-/// The names of all shapes.
-pub(crate) const SHAPES: &[(&str, Shape)] = &[
-    ("fleet", Shape::Fleet),
-    ("service", Shape::Service),
-    ("native", Shape::Native),
-    ("objects", Shape::Objects),
-    ("stamped", Shape::Stamped),
-    ("shuffled", Shape::Shuffled),
-    ("tiny", Shape::Tiny),
-    ("flapping", Shape::Flapping),
-];
 
 impl Shape {
     /// Returns the default number of targets and of series per target.

@@ -3,6 +3,7 @@
 //! **Invariant:** CPU is the kernel's count in nanoseconds per thread; a clock tick is as long as a whole scrape.
 
 use super::{
+    Flags,
     page::Page,
     syscalls::{self, Calls},
 };
@@ -32,9 +33,7 @@ const TRACED: u64 = 20;
 /// Measurements of each exporter.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) scrapes: u64,
-    pub(super) interval: Duration,
-    pub(super) path: String,
+    pub(super) flags: Flags,
     pub(super) base: PathBuf,
 }
 
@@ -80,8 +79,8 @@ impl Exporter {
         let (mut took, mut bytes, mut last) = (Vec::new(), 0, Vec::new());
         let from = Threads::read(pid)?;
         let meter = Meter::start(Usage::read_tree(pid)?)?;
-        for _ in 0..plan.scrapes {
-            let next = Instant::now() + plan.interval;
+        for _ in 0..plan.flags.scrapes {
+            let next = Instant::now() + plan.flags.interval;
             let start = Instant::now();
             last = self.once(plan, is_packed)?;
             took.push(start.elapsed());
@@ -97,7 +96,7 @@ impl Exporter {
             cpu,
             resident: Resident::read(pid)?,
             used,
-            bytes: bytes as f64 / plan.scrapes.max(1) as f64,
+            bytes: bytes as f64 / f64::from(plan.flags.scrapes.max(1)),
             series: series.map(|page| (page.len(), page.families.len())),
         })
     }
@@ -129,7 +128,7 @@ impl Exporter {
     fn once(&mut self, plan: &Plan, is_packed: bool) -> Result<Vec<u8>, BenchError> {
         let encoding = if is_packed { "gzip" } else { "identity" };
         let headers = [ACCEPT, ("Accept-Encoding", encoding)];
-        let answer = self.client.get(&plan.path, &headers);
+        let answer = self.client.get(&plan.flags.path, &headers);
         let label = self.server.label();
         let answer = answer.map_err(BenchError::io(format!("scrape {label}")))?;
         if answer.status == 200 {
@@ -144,7 +143,7 @@ impl Exporter {
     }
 
     fn wrong(&self, plan: &Plan, what: String) -> BenchError {
-        BenchError::answer(self.label(), &plan.path, what)
+        BenchError::answer(self.label(), &plan.flags.path, what)
     }
 }
 

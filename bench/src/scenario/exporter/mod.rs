@@ -12,20 +12,30 @@ mod syscalls;
 use super::prelude::*;
 use crate::harness::server::without_command;
 use measure::{Exporter, Plan};
+use narthex_cli::flags;
 use std::time::Duration;
 
-pub(crate) const SCENARIO: Scenario = Scenario {
+pub(crate) static SCENARIO: Scenario = Scenario {
     name: "exporter",
     about: "Exporters of this host are scraped in turn, and their pages compared.",
-    flags: flags! {
-        [= SERVER]
-        ["scrapes": "N" = "100", "Scrapes of each exporter, for each encoding."]
-        ["interval": "TIME" = "100ms", "Time between two of them."]
-        ["path": "PATH" = "/metrics", "What is scraped."]
-        [switch "syscalls", "Count system calls with strace, apart from what is timed."]
-    },
+    flags: &[Servers::FLAGS, Flags::FLAGS, Common::FLAGS],
     run,
 };
+
+flags! {
+    /// What `exporter` takes.
+    #[derive(Debug)]
+    pub(super) struct Flags {
+        /// Scrapes of each exporter, for each encoding.
+        scrapes: u32 = "scrapes", default("100"), within(1, 1_000_000);
+        /// Time between two of them.
+        interval: Duration = "interval", default("100ms");
+        /// What is scraped.
+        path: String = "path", default("/metrics"), value("PATH");
+        /// Count system calls with strace, apart from what is timed.
+        syscalls: bool = "syscalls";
+    }
+}
 
 /// Returns the built-in exporters, ours first, each with its default collectors.
 fn kinds() -> [ServerKind; 2] {
@@ -43,28 +53,27 @@ const ENCODINGS: [(&str, bool); 2] = [("identity", false), ("gzip", true)];
 /// Scrapes all exporters.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan {
-        scrapes: values.number("scrapes", 1..=1_000_000)?,
-        interval: values.time("interval")?,
-        path: values.text("path").to_owned(),
+        flags: values.read(Flags::from_values)?,
         base: values.dir()?,
     };
-    let with_syscalls = values.switch("syscalls")?;
+    let Flags {
+        scrapes, interval, ..
+    } = plan.flags;
     let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     without_command(&mut servers, "node-exporter", &mut notes)?;
     let mut record = values.record(format!(
-        "{} scrapes of each exporter, {:?} between them",
-        plan.scrapes, plan.interval
+        "{scrapes} scrapes of each exporter, {interval:?} between them"
     ));
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     let mut exporters: Vec<Exporter> = servers
         .iter()
         .map(|spec| Exporter::start(&plan, spec))
         .collect::<Result<_, _>>()?;
-    let each = plan.interval * plan.scrapes as u32 + Duration::from_secs(2);
+    let each = interval * scrapes + Duration::from_secs(2);
     for_each_turn(
         &servers,
         ENCODINGS.len(),
-        values.repetitions()?,
+        values.get("repetitions")?,
         each,
         |turn, spec, progress| {
             let (encoding, is_packed) = ENCODINGS[turn.variant];
@@ -76,7 +85,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
             Ok(())
         },
     )?;
-    if with_syscalls {
+    if plan.flags.syscalls {
         let mut counted = Vec::new();
         for (subject, exporter) in exporters.iter_mut().enumerate() {
             match exporter.syscalls(&plan)? {

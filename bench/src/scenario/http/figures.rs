@@ -63,7 +63,7 @@ pub(super) fn run(variant: String, plan: &Plan, measured: &Measured) -> Run {
 fn load_figures(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Figure> {
     let Measured { used, scrapes, .. } = measured;
     let mut figures = load.latencies.corrected.figures("", &PERCENTILES);
-    let answered = load.answered as f64 / plan.duration.as_secs_f64();
+    let answered = load.answered as f64 / plan.flags.duration.as_secs_f64();
     let bad = (load.refused + load.lost) as f64;
     figures.push(Figure::fact("requests answered", "a second", answered));
     figures.push(Figure::cost("requests without a good answer", "", bad));
@@ -95,7 +95,7 @@ fn generator_costs(plan: &Plan, load: &Load) -> Vec<OwnCost> {
     let longest = load.latencies.corrected.quantile_ms(1.0);
     vec![
         OwnCost::new("generator's CPU a request", "µs", cpu),
-        OwnCost::new("late starts P99", "ms", late(0.99)).refuse_above(ms(plan.max_late)),
+        OwnCost::new("late starts P99", "ms", late(0.99)).refuse_above(ms(plan.flags.max_late)),
         OwnCost::new("late starts P100", "ms", late(1.0)).warn_above(longest / 2.0),
         OwnCost::new("generator ready without running", "ms", ms(load.waited)),
     ]
@@ -118,7 +118,7 @@ fn courses(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Course> {
         unit: "ms".to_owned(),
         points,
     };
-    let warmup = plan.warmup.as_secs_f64();
+    let warmup = plan.flags.warmup.as_secs_f64();
     let seconds = load.seconds.iter().enumerate();
     let longest = seconds.map(|(at, second)| [warmup + at as f64 + 0.5, ms(second.longest)]);
     let mut courses = vec![course("longest latency", longest.collect())];

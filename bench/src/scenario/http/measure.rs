@@ -99,15 +99,15 @@ impl<'a> Session<'a> {
         let end_ms = now_ms();
         let paths = Paths::new(
             &spec.kind.name,
-            &plan.path,
-            &plan.scrape_path,
+            &plan.flags.path,
+            &plan.flags.scrape_path,
             end_ms / 1000,
         );
         let target = |path: &str| {
             Target::parse(&server.url(path), false).map_err(crate::harness::cli::usage)
         };
         let (load, scrape) = (target(&paths.load)?, target(&paths.scrape)?);
-        let has_own_page = plan.scrape_path.is_empty();
+        let has_own_page = plan.flags.scrape_path.is_empty();
         let mut expected = match spec.kind.config.contains("{series}") && has_own_page {
             true => series,
             false => 0,
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
     fn measure(mut self, repetition: usize) -> Result<Vec<Measured>, BenchError> {
         let mut phases = Vec::new();
         if self.scrape.is_some() {
-            if self.plan.idle_scrapes > 0 {
+            if self.plan.flags.idle_scrapes > 0 {
                 phases.push(self.alone()?);
             }
             let mut pair = [Phase::WithoutScrapes, Phase::WithScrapes];
@@ -191,7 +191,7 @@ impl<'a> Session<'a> {
         let mut scrapes = Vec::new();
         let meter = Meter::start(self.usage()?)?;
         if let Some(mut scraper) = self.scraper() {
-            for _ in 0..self.plan.idle_scrapes {
+            for _ in 0..self.plan.flags.idle_scrapes {
                 scrapes.push(scraper.once()?);
             }
         }
@@ -212,14 +212,14 @@ impl<'a> Session<'a> {
         let plan = open_loop::Plan {
             address: self.load.address,
             request: self.load.request(),
-            rate: self.plan.rate,
-            connections: self.plan.connections,
-            threads: self.plan.threads,
-            warmup: self.plan.warmup,
-            duration: self.plan.duration,
+            rate: self.plan.flags.rate,
+            connections: self.plan.flags.connections,
+            threads: self.plan.flags.threads,
+            warmup: self.plan.flags.warmup,
+            duration: self.plan.flags.duration,
             drain: DRAIN,
         };
-        let (warmup, interval) = (self.plan.warmup, self.plan.scrape_interval);
+        let (warmup, interval) = (self.plan.flags.warmup, self.plan.flags.scrape_interval);
         let meter = Meter::start(self.usage()?)?;
         let scraper = self.scraper().filter(|_| phase == Phase::WithScrapes);
         let is_over = &AtomicBool::new(false);

@@ -18,30 +18,12 @@ use crate::{
     record::Subject,
 };
 use measure::Session;
-use plan::{Plan, Subjects};
+use plan::{Flags, Plan, Subjects};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
+pub(crate) static SCENARIO: Scenario = Scenario {
     name: "http",
     about: "Requests at a constant rate, with and without scrapes of the same server.",
-    flags: flags! {
-        [= SERVER]
-        [list "series": "N", "Series the server has; one variant for each number. Default: 10000."]
-        ["rate": "N" = "1000", "Requests a second."]
-        ["connections": "N" = "16", "Connections, kept alive."]
-        ["threads": "N" = "1", "Threads that send and receive."]
-        ["warmup": "TIME" = "5s", "Time under load that is not recorded."]
-        ["duration": "TIME" = "60s", "Time that is."]
-        ["scrape-interval": "TIME" = "5s", "Time between scrapes."]
-        ["idle-scrapes": "N" = "20", "Scrapes without any load, which give the cost of one."]
-        ["path": "PATH" = "", "What is requested. Default: / of nginx, a small query of a Prometheus."]
-        ["scrape-path": "PATH" = "",
-            "What is scraped. Default: /metrics of nginx, /federate with all series of a Prometheus."]
-        ["lua-library": "DIR" = "", "Directory of nginx-lua-prometheus (github.com/knyar/nginx-lua-prometheus)."]
-        ["url": "URL" = "", "Load this instead of starting servers."]
-        ["scrape-url": "URL" = "", "Scrape this with --url."]
-        [switch "allow-remote", "Let --url and --scrape-url name another machine."]
-        ["max-late": "TIME" = "2ms", "Refuse a run whose generator started 1 % of its requests later than this."]
-    },
+    flags: &[Servers::FLAGS, Flags::FLAGS, Common::FLAGS],
     run,
 };
 

@@ -8,12 +8,50 @@ use crate::harness::{
     error::BenchError,
     server::ServerSpec,
 };
+use narthex_cli::flags;
 use std::{path::PathBuf, time::Duration};
 
 /// Default number of series.
 const SERIES: u64 = 10_000;
 /// Most series of one server.
 const MOST_SERIES: u64 = 10_000_000;
+
+flags! {
+    /// What `http` takes.
+    #[derive(Debug)]
+    pub(super) struct Flags {
+        /// Series the server has; one variant for each number. Default: 10000.
+        series: Vec<String> = "series", value("N");
+        /// Requests a second.
+        rate: f64 = "rate", default("1000"), within(1, 1_000_000);
+        /// Connections, kept alive.
+        connections: usize = "connections", default("16"), within(1, 10_000);
+        /// Threads that send and receive.
+        threads: usize = "threads", default("1"), within(1, 64);
+        /// Time under load that is not recorded.
+        warmup: Duration = "warmup", default("5s");
+        /// Time that is.
+        duration: Duration = "duration", default("60s");
+        /// Time between scrapes.
+        scrape_interval: Duration = "scrape-interval", default("5s");
+        /// Scrapes without any load, which give the cost of one.
+        idle_scrapes: u64 = "idle-scrapes", default("20"), within(0, 100_000);
+        /// What is requested. Default: / of nginx, a small query of a Prometheus.
+        path: String = "path", value("PATH");
+        /// What is scraped. Default: /metrics of nginx, /federate with all series of a Prometheus.
+        scrape_path: String = "scrape-path", value("PATH");
+        /// Directory of nginx-lua-prometheus (github.com/knyar/nginx-lua-prometheus).
+        lua_library: Option<PathBuf> = "lua-library", directory();
+        /// Load this instead of starting servers.
+        url: Option<String> = "url", value("URL");
+        /// Scrape this with --url.
+        scrape_url: Option<String> = "scrape-url", value("URL");
+        /// Let --url and --scrape-url name another machine.
+        allow_remote: bool = "allow-remote";
+        /// Refuse a run whose generator started 1 % of its requests later than this.
+        max_late: Duration = "max-late", default("2ms");
+    }
+}
 
 /// The subjects: servers started for the run, or the URL of a running one.
 #[derive(Debug)]
@@ -32,16 +70,7 @@ pub(super) struct Plan {
     /// The directory of the Lua kind's library.
     pub(super) library: Option<PathBuf>,
     pub(super) series: Vec<u64>,
-    pub(super) path: String,
-    pub(super) scrape_path: String,
-    pub(super) rate: f64,
-    pub(super) connections: usize,
-    pub(super) threads: usize,
-    pub(super) warmup: Duration,
-    pub(super) duration: Duration,
-    pub(super) scrape_interval: Duration,
-    pub(super) idle_scrapes: u64,
-    pub(super) max_late: Duration,
+    pub(super) flags: Flags,
     pub(super) repetitions: usize,
     pub(super) base: PathBuf,
     pub(super) seed: u64,
@@ -52,33 +81,28 @@ impl Plan {
     /// Reads the flags.
     pub(super) fn from_values(values: &Values) -> Result<Self, BenchError> {
         let mut notes = Vec::new();
-        let (subjects, library) = subjects(values, &mut notes)?;
+        let flags = values.read(Flags::from_values)?;
+        let (subjects, library) = subjects(values, &flags, &mut notes)?;
         let series = match &subjects {
-            Subjects::Servers(_) => series(values)?,
+            Subjects::Servers(_) => series(values, &flags)?,
             Subjects::Url { .. } => vec![0],
         };
         let plan = Self {
             subjects,
             library,
             series,
-            path: values.text("path").to_owned(),
-            scrape_path: values.text("scrape-path").to_owned(),
-            rate: values.real("rate", 1.0..=1e6)?,
-            connections: values.number("connections", 1..=10_000)? as usize,
-            threads: values.number("threads", 1..=64)? as usize,
-            warmup: values.time("warmup")?,
-            duration: values.time("duration")?,
-            scrape_interval: values.time("scrape-interval")?,
-            idle_scrapes: values.number("idle-scrapes", 0..=100_000)?,
-            max_late: values.time("max-late")?,
-            repetitions: values.repetitions()?,
+            flags,
+            repetitions: values.get("repetitions")?,
             base: values.dir()?,
-            seed: values.seed()?,
+            seed: values.get("seed")?,
             notes,
         };
-        if plan.duration < Duration::from_secs(1)
-            || plan.scrape_interval < Duration::from_millis(10)
-        {
+        let Flags {
+            duration,
+            scrape_interval,
+            ..
+        } = plan.flags;
+        if duration < Duration::from_secs(1) || scrape_interval < Duration::from_millis(10) {
             return Err(usage(
                 "--duration is at least 1s and --scrape-interval at least 10ms",
             ));
@@ -88,20 +112,27 @@ impl Plan {
 
     /// Describes the plan in one sentence.
     pub(super) fn title(&self) -> String {
+        let Flags {
+            rate,
+            connections,
+            duration,
+            scrape_interval,
+            ..
+        } = self.flags;
         format!(
-            "{} requests a second on {} connections for {:?}, with and without a scrape every {:?}",
-            self.rate, self.connections, self.duration, self.scrape_interval
+            "{rate} requests a second on {connections} connections for {duration:?}, with and without a scrape every \
+             {scrape_interval:?}"
         )
     }
 
     /// Returns the approximate duration for one subject with one number of series.
     pub(super) fn each(&self) -> Duration {
-        (self.warmup + self.duration) * 2 + Duration::from_secs(10)
+        (self.flags.warmup + self.flags.duration) * 2 + Duration::from_secs(10)
     }
 }
 
-fn series(values: &Values) -> Result<Vec<u64>, BenchError> {
-    let read = |text: &str| {
+fn series(values: &Values, flags: &Flags) -> Result<Vec<u64>, BenchError> {
+    let read = |text: &String| {
         let digits = text.replace('_', "");
         let number = digits
             .parse()
@@ -110,7 +141,7 @@ fn series(values: &Values) -> Result<Vec<u64>, BenchError> {
         let what = || format!("{text:?} is not a number from 1 to {MOST_SERIES}");
         number.ok_or_else(|| values.wrong("series", what()))
     };
-    let mut series: Vec<u64> = values.all("series").map(read).collect::<Result<_, _>>()?;
+    let mut series: Vec<u64> = flags.series.iter().map(read).collect::<Result<_, _>>()?;
     if series.is_empty() {
         series.push(SERIES);
     }
@@ -120,28 +151,25 @@ fn series(values: &Values) -> Result<Vec<u64>, BenchError> {
 
 fn subjects(
     values: &Values,
+    flags: &Flags,
     notes: &mut Vec<String>,
 ) -> Result<(Subjects, Option<PathBuf>), BenchError> {
-    let (url, scrape) = (values.text("url"), values.text("scrape-url"));
-    if url.is_empty() {
-        if !scrape.is_empty() {
+    let Some(url) = &flags.url else {
+        if flags.scrape_url.is_some() {
             return Err(values.wrong("scrape-url", "goes with --url"));
         }
-        let (servers, library) = presets::chosen(values, notes)?;
+        let (servers, library) = presets::chosen(values, flags.lua_library.as_deref(), notes)?;
         return Ok((Subjects::Servers(servers), library));
-    }
-    if values.all("server").next().is_some() {
+    };
+    if values.is_given("server") {
         return Err(values.wrong("url", "goes without --server"));
     }
-    let is_remote_allowed = values.switch("allow-remote")?;
-    let target = |name, text| {
-        Target::parse(text, is_remote_allowed).map_err(|what| values.wrong(name, what))
+    let target = |name, text: &String| {
+        Target::parse(text, flags.allow_remote).map_err(|what| values.wrong(name, what))
     };
     let load = target("url", url)?;
-    let scrape = match scrape {
-        "" => None,
-        scrape => Some(target("scrape-url", scrape)?),
-    };
+    let scrape = flags.scrape_url.as_ref();
+    let scrape = scrape.map(|url| target("scrape-url", url)).transpose()?;
     if scrape.is_none() {
         notes.push("Nothing is scraped: --scrape-url names no page.".to_owned());
     }

@@ -74,22 +74,23 @@ impl Paths {
 /// Returns the servers that can run and the Lua library's directory if any; notes a sentence for each one that cannot.
 pub(super) fn chosen(
     values: &Values,
+    library: Option<&Path>,
     notes: &mut Vec<String>,
 ) -> Result<(Vec<ServerSpec>, Option<PathBuf>), BenchError> {
-    let library = match values.text("lua-library") {
-        "" => None,
-        dir if Path::new(dir).join("prometheus.lua").is_file() => {
+    let library = match library {
+        None => None,
+        Some(dir) if dir.join("prometheus.lua").is_file() => {
             let dir = std::path::absolute(dir);
             Some(dir.map_err(BenchError::io("find the Lua library"))?)
         }
-        dir => {
-            let what = format!("{dir} has no prometheus.lua");
+        Some(dir) => {
+            let what = format!("{} has no prometheus.lua", dir.display());
             return Err(values.wrong("lua-library", what));
         }
     };
     let (mut servers, absent) = ServerSpec::chosen(values, kinds())?;
     notes.extend(absent);
-    let is_named = values.all("server").next().is_some();
+    let is_named = values.is_given("server");
     let lacking = lacking(library.as_deref(), Path::new(MODULES));
     if let Some(lacking) = lacking
         && servers.iter().any(|server| server.kind.name == LUA)

@@ -5,6 +5,7 @@
 //! **Invariant:** a value is a pure function of process, series and round, in every format, and is exact as a float, so
 //! that stored values can be compared.
 
+use crate::harness::cli::choices;
 use crate::load::{
     fleet::{
         body::write_value,
@@ -28,11 +29,12 @@ const SERIES_A_HISTOGRAM: usize = 100;
 /// The last round whose values are exact as floats.
 pub(crate) const LAST_ROUND: u64 = 1_000_000;
 
-/// Format of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    Text,
-    Protobuf,
+choices! {
+    /// Format of a body.
+    pub(crate) enum Format {
+        Text = "text",
+        Protobuf = "protobuf",
+    }
 }
 
 impl Format {

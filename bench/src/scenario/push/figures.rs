@@ -142,7 +142,7 @@ fn own_costs(plan: &Plan, outcome: &Outcome) -> Vec<OwnCost> {
         let late = window.pushed.late.quantile_ms(0.99);
         let bound = window.pushed.latencies.corrected.quantile_ms(0.99) * LATE_SHARE;
         let cost = OwnCost::new(&format!("late starts, p99{when}"), "ms", late);
-        cost.refuse_above(bound.max(ms(plan.max_late)))
+        cost.refuse_above(bound.max(ms(plan.flags.max_late)))
     }));
     costs
 }

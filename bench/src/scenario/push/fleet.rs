@@ -3,16 +3,18 @@
 //! **Invariant:** a due time depends only on the group, the round and the seed, never on a gateway's responses.
 
 use super::body::{Body, Catalogue, Format, Layout, process_name};
+use crate::harness::cli::choices;
 use crate::load::gzip::Gzip;
 use narthex_testkit::rng::SplitMix64;
 use std::{io::Write, time::Duration};
 
-/// Compression of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    Plain,
-    Gzip,
-    Snappy,
+choices! {
+    /// Compression of a body.
+    pub(crate) enum Encoding {
+        Plain = "plain",
+        Gzip = "gzip",
+        Snappy = "snappy",
+    }
 }
 
 /// How the fleet pushes.

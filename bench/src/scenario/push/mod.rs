@@ -18,36 +18,13 @@ mod stored;
 use super::prelude::*;
 use crate::harness::server::without_command;
 use fleet::Fleet;
-use plan::Plan;
+use plan::{Flags, Plan};
 use run::Session;
 
-pub(crate) const SCENARIO: Scenario = Scenario {
+pub(crate) static SCENARIO: Scenario = Scenario {
     name: "push",
     about: "Processes push to a gateway that is scraped.",
-    flags: flags! {
-        [= SERVER]
-        ["hosts": "N" = "5", "Hosts of the fleet."]
-        ["processes": "N" = "8", "Processes of each host."]
-        ["series": "N" = "600", "Series of each process."]
-        ["interval": "TIME" = "5s", "Time between pushes of a process."]
-        ["format": "text|protobuf" = "text", "What bodies are written in."]
-        ["method": "put|post" = "put", "Whether a push replaces its group, or families of it."]
-        ["batch": "process|host" = "process",
-            "Whether each process pushes its own series, or those of a host are merged into one push."]
-        ["encoding": "plain|gzip|snappy" = "plain", "How bodies are compressed."]
-        ["gateways": "one|host" = "one", "One gateway for all, or one for each host."]
-        [switch "remedies", "Measure the incident's remedies too: a push a host, with gzip, and with a gateway a host."]
-        ["pushers": "N" = "25", "Connections that push; a push that is due waits for a free one."]
-        ["scrape-every": "TIME" = "15s", "Time between scrapes; with 0s there are none."]
-        ["warmup": "TIME" = "5s", "Time of pushing on schedule before measuring."]
-        ["duration": "TIME" = "30s", "Time measured, without scrapes and again with them."]
-        ["fill-limit": "TIME" = "10m", "How long every group's first push may take, all together."]
-        ["push-timeout": "TIME" = "60s", "When a push without an answer has failed."]
-        ["max-late": "TIME" = "5ms",
-            "Refuse a run whose generator started 1 % of its pushes later than this, and than a tenth of their \
-             latency."]
-        [switch "persist", "Give the gateways a persistence file, restart them at the end and compare again."]
-    },
+    flags: &[Servers::FLAGS, Flags::FLAGS, Common::FLAGS],
     run,
 };
 
@@ -71,7 +48,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
     let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     without_command(&mut servers, "pushgateway", &mut notes)?;
-    if plan.persist {
+    if plan.flags.persist {
         for server in &mut servers {
             server.kind = server.kind.clone().with_arguments(PERSIST);
         }

@@ -6,26 +6,90 @@ use super::{
     body::{Format, LAST_ROUND},
     fleet::{Encoding, PushMode, Settings},
 };
-use crate::harness::{cli::Values, error::BenchError};
+use crate::harness::{
+    cli::{Values, choices},
+    error::BenchError,
+};
+use narthex_cli::flags;
 use std::{path::PathBuf, time::Duration};
 
 /// Maximum series of a fleet: stored values are read back into eight bytes each.
 const MOST_SERIES: u64 = 20_000_000;
 
+choices! {
+    /// What a push replaces.
+    pub(crate) enum Method {
+        Put = "put",
+        Post = "post",
+    }
+}
+
+choices! {
+    /// Whose series a push carries.
+    pub(crate) enum Unit {
+        Process = "process",
+        Host = "host",
+    }
+}
+
+choices! {
+    /// How many gateways there are.
+    pub(crate) enum GatewayCount {
+        One = "one",
+        Host = "host",
+    }
+}
+
+flags! {
+    /// What `push` takes.
+    #[derive(Debug)]
+    pub(crate) struct Flags {
+        /// Hosts of the fleet.
+        hosts: u32 = "hosts", default("5"), within(1, 1_000);
+        /// Processes of each host.
+        processes: u32 = "processes", default("8"), within(1, 1_000);
+        /// Series of each process.
+        series: usize = "series", default("600"), within(1, 100_000);
+        /// Time between pushes of a process.
+        interval: Duration = "interval", default("5s");
+        /// What bodies are written in.
+        format: Format = "format", default("text");
+        /// Whether a push replaces its group, or families of it.
+        method: Method = "method", default("put");
+        /// Whether each process pushes its own series, or those of a host are merged into one push.
+        batch: Unit = "batch", default("process");
+        /// How bodies are compressed.
+        encoding: Encoding = "encoding", default("plain");
+        /// One gateway for all, or one for each host.
+        gateways: GatewayCount = "gateways", default("one");
+        /// Measure the incident's remedies too: a push a host, with gzip, and with a gateway a host.
+        remedies: bool = "remedies";
+        /// Connections that push; a push that is due waits for a free one.
+        pushers: usize = "pushers", default("25"), within(1, 1_000);
+        /// Time between scrapes; with 0s there are none.
+        scrape_every: Duration = "scrape-every", default("15s");
+        /// Time of pushing on schedule before measuring.
+        warmup: Duration = "warmup", default("5s");
+        /// Time measured, without scrapes and again with them.
+        duration: Duration = "duration", default("30s");
+        /// How long every group's first push may take, all together.
+        fill_limit: Duration = "fill-limit", default("10m");
+        /// When a push without an answer has failed.
+        push_timeout: Duration = "push-timeout", default("60s");
+        /// Refuse a run whose generator started 1 % of its pushes later than this, and than a tenth of their latency.
+        max_late: Duration = "max-late", default("5ms");
+        /// Give the gateways a persistence file, restart them at the end and compare again.
+        persist: bool = "persist";
+    }
+}
+
 /// Measurements of every gateway.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub(crate) flags: Flags,
     pub(crate) settings: Settings,
     /// One variant each.
     pub(crate) modes: Vec<PushMode>,
-    pub(crate) pushers: usize,
-    pub(crate) scrape_every: Duration,
-    pub(crate) warmup: Duration,
-    pub(crate) duration: Duration,
-    pub(crate) fill_limit: Duration,
-    pub(crate) limit: Duration,
-    pub(crate) persist: bool,
-    pub(crate) max_late: Duration,
     pub(crate) repetitions: usize,
     pub(crate) base: PathBuf,
 }
@@ -33,42 +97,43 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the flags.
     pub(crate) fn from_values(values: &Values) -> Result<Self, BenchError> {
+        let flags = values.read(Flags::from_values)?;
         let plan = Self {
             settings: Settings {
-                hosts: values.number("hosts", 1..=1_000)? as u32,
-                processes: values.number("processes", 1..=1_000)? as u32,
-                series: values.number("series", 1..=100_000)? as usize,
-                interval: values.time("interval")?,
-                format: values.choice(
-                    "format",
-                    &[("text", Format::Text), ("protobuf", Format::Protobuf)],
-                )?,
-                method: values.choice("method", &[("put", "PUT"), ("post", "POST")])?,
-                seed: values.seed()?,
+                hosts: flags.hosts,
+                processes: flags.processes,
+                series: flags.series,
+                interval: flags.interval,
+                format: flags.format,
+                method: match flags.method {
+                    Method::Put => "PUT",
+                    Method::Post => "POST",
+                },
+                seed: values.get("seed")?,
             },
-            modes: modes(values)?,
-            pushers: values.number("pushers", 1..=1_000)? as usize,
-            scrape_every: values.time("scrape-every")?,
-            warmup: values.time("warmup")?,
-            duration: values.time("duration")?,
-            fill_limit: values.time("fill-limit")?,
-            limit: values.time("push-timeout")?,
-            persist: values.switch("persist")?,
-            max_late: values.time("max-late")?,
-            repetitions: values.repetitions()?,
+            modes: modes(&flags),
+            flags,
+            repetitions: values.get("repetitions")?,
             base: values.dir()?,
         };
-        let interval = plan.settings.interval;
+        let Flags {
+            interval,
+            duration,
+            warmup,
+            push_timeout,
+            fill_limit,
+            ..
+        } = plan.flags;
         if interval < Duration::from_millis(10) {
             return Err(values.wrong("interval", "is at least 10ms"));
         }
-        if plan.duration < interval {
+        if duration < interval {
             return Err(values.wrong("duration", "is at least one interval"));
         }
-        if plan.limit.is_zero() || plan.fill_limit.is_zero() {
+        if push_timeout.is_zero() || fill_limit.is_zero() {
             return Err(values.wrong("push-timeout", "no push takes no time"));
         }
-        let whole = plan.warmup + plan.duration * 2 + interval * 8;
+        let whole = warmup + duration * 2 + interval * 8;
         if whole.as_nanos() / interval.as_nanos() > u128::from(LAST_ROUND) {
             return Err(values.wrong("duration", "has too many intervals"));
         }
@@ -91,8 +156,12 @@ impl Plan {
 
     /// Returns the approximate duration of one run.
     pub(crate) fn each(&self) -> Duration {
-        let windows = if self.scrape_every.is_zero() { 1 } else { 2 };
-        self.warmup + self.duration * windows + Duration::from_secs(10)
+        let windows = if self.flags.scrape_every.is_zero() {
+            1
+        } else {
+            2
+        };
+        self.flags.warmup + self.flags.duration * windows + Duration::from_secs(10)
     }
 
     /// Describes the plan in one sentence.
@@ -104,7 +173,7 @@ impl Plan {
             interval,
             ..
         } = self.settings;
-        let scraped = match self.scrape_every {
+        let scraped = match self.flags.scrape_every {
             Duration::ZERO => "not scraped".to_owned(),
             every => format!("without scrapes and scraped every {every:?}"),
         };
@@ -115,19 +184,14 @@ impl Plan {
 }
 
 /// Returns the mode of the flags, and the incident's three remedies if requested.
-fn modes(values: &Values) -> Result<Vec<PushMode>, BenchError> {
-    let encodings = [
-        ("plain", Encoding::Plain),
-        ("gzip", Encoding::Gzip),
-        ("snappy", Encoding::Snappy),
-    ];
+fn modes(flags: &Flags) -> Vec<PushMode> {
     let mode = PushMode {
-        merges_hosts: values.choice("batch", &[("process", false), ("host", true)])?,
-        encoding: values.choice("encoding", &encodings)?,
-        gateway_a_host: values.choice("gateways", &[("one", false), ("host", true)])?,
+        merges_hosts: flags.batch == Unit::Host,
+        encoding: flags.encoding,
+        gateway_a_host: flags.gateways == GatewayCount::Host,
     };
     let mut modes = vec![mode];
-    if values.switch("remedies")? {
+    if flags.remedies {
         let remedies = [
             (Encoding::Plain, false),
             (Encoding::Gzip, false),
@@ -140,7 +204,7 @@ fn modes(values: &Values) -> Result<Vec<PushMode>, BenchError> {
         });
         modes.extend(remedies.into_iter().filter(|remedy| *remedy != mode));
     }
-    Ok(modes)
+    modes
 }
 
 #[cfg(test)]

@@ -149,16 +149,16 @@ impl<'a> Session<'a> {
     /// Runs all phases. If a gateway accepts no push at all, returns its reason instead.
     pub(crate) fn finish(mut self) -> Result<Result<Outcome, String>, BenchError> {
         let plan = self.plan;
-        let first = self.stretch("first pushes", plan.fill_limit, false, false)?;
+        let first = self.stretch("first pushes", plan.flags.fill_limit, false, false)?;
         if first.pushed.taken() == 0 {
             let why = first.pushed.failure.unwrap_or_default();
             return Ok(Err(format!("{} takes no such push: {why}", self.label)));
         }
-        self.stretch("warm-up", plan.warmup, true, false)?;
-        let plain = self.stretch("pushing", plan.duration, true, false)?;
-        let scraped = match plan.scrape_every.is_zero() {
+        self.stretch("warm-up", plan.flags.warmup, true, false)?;
+        let plain = self.stretch("pushing", plan.flags.duration, true, false)?;
+        let scraped = match plan.flags.scrape_every.is_zero() {
             true => None,
-            false => Some(self.stretch("pushing, scraped", plan.duration, true, true)?),
+            false => Some(self.stretch("pushing, scraped", plan.flags.duration, true, true)?),
         };
         self.progress
             .begin(&format!("{}: scrapes alone", self.label));
@@ -169,8 +169,10 @@ impl<'a> Session<'a> {
             ..self.gateways.usage()?
         };
         self.progress.begin(&format!("{}: comparing", self.label));
-        let stored = self.gateways.compare(self.fleet, &self.sent, plan.limit)?;
-        let restart = match plan.persist {
+        let stored = self
+            .gateways
+            .compare(self.fleet, &self.sent, plan.flags.push_timeout)?;
+        let restart = match plan.flags.persist {
             true => Some(self.restart()?),
             false => None,
         };
@@ -196,7 +198,7 @@ impl<'a> Session<'a> {
     ) -> Result<Window, BenchError> {
         let (plan, fleet) = (self.plan, self.fleet);
         self.progress.begin(&format!("{}: {phase}", self.label));
-        let mut scraper = self.gateways.scraper(plan.limit).gzip();
+        let mut scraper = self.gateways.scraper(plan.flags.push_timeout).gzip();
         let meter = Meter::start(self.gateways.usage()?)?;
         let start = Instant::now();
         let stretch = Stretch {
@@ -213,13 +215,13 @@ impl<'a> Session<'a> {
         let pushers = Pushers {
             fleet,
             gateways: &addresses,
-            count: plan.pushers,
-            limit: plan.limit,
+            count: plan.flags.pushers,
+            limit: plan.flags.push_timeout,
         };
         let (is_over, mut next) = (AtomicBool::new(false), start + TICK);
         let (pushed, used, scrapes) = thread::scope(|scope| {
-            let scraping =
-                is_scraped.then(|| scope.spawn(|| scraper.until(&is_over, plan.scrape_every)));
+            let scraping = is_scraped
+                .then(|| scope.spawn(|| scraper.until(&is_over, plan.flags.scrape_every)));
             let pushed = pushers.run(stretch, |watched| {
                 thread::sleep(NAP);
                 if Instant::now() < next {
@@ -263,7 +265,7 @@ impl<'a> Session<'a> {
     fn quiet(&self) -> Result<Option<[Quiet; 2]>, BenchError> {
         let mut both = [None; 2];
         for (is_packed, quiet) in [false, true].into_iter().zip(&mut both) {
-            let scraper = self.gateways.scraper(self.plan.limit);
+            let scraper = self.gateways.scraper(self.plan.flags.push_timeout);
             let mut scraper = if is_packed { scraper.gzip() } else { scraper };
             let (start, before) = (Instant::now(), self.gateways.usage()?.cpu);
             let (mut fastest, mut count, mut bytes) = (Duration::MAX, 0, 0);
@@ -290,7 +292,7 @@ impl<'a> Session<'a> {
         let ready = self.gateways.restart()?;
         let stored = self
             .gateways
-            .compare(self.fleet, &self.sent, self.plan.limit)?;
+            .compare(self.fleet, &self.sent, self.plan.flags.push_timeout)?;
         Ok(Restart { ready, stored })
     }
 }

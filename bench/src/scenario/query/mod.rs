@@ -17,22 +17,37 @@ use crate::{
     },
 };
 use measure::Plan;
-use std::{path::Path, time::Duration};
+use narthex_cli::flags;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
+pub(crate) static SCENARIO: Scenario = Scenario {
     name: "query",
     about: "The same samples in each server, and the same questions: latencies, memory, and whether answers agree.",
-    flags: flags! {
-        [= SERVER]
-        ["series": "N" = "100000", "Series, a multiple of 50."]
-        ["duration": "TIME" = "1h", "Time the data covers."]
-        ["interval": "TIME" = "30s", "Time between two samples of a series."]
-        ["queries": "FILE" = "", "List of queries. Default: bench/scenarios/queries-20.yml, which is built in."]
-        ["rounds": "N" = "10", "How often each query is asked of a warm server."]
-        ["restarts": "N" = "1", "How often servers are killed, started again and asked once, cold."]
-    },
+    flags: &[Servers::FLAGS, Flags::FLAGS, Common::FLAGS],
     run,
 };
+
+flags! {
+    /// What `query` takes.
+    #[derive(Debug)]
+    struct Flags {
+        /// Series, a multiple of 50.
+        series: usize = "series", default("100000"), within(POD_SERIES as i64, 50_000_000);
+        /// Time the data covers.
+        duration: Duration = "duration", default("1h");
+        /// Time between two samples of a series.
+        interval: Duration = "interval", default("30s");
+        /// List of queries. Default: bench/scenarios/queries-20.yml, which is built in.
+        queries: Option<PathBuf> = "queries";
+        /// How often each query is asked of a warm server.
+        rounds: usize = "rounds", default("10"), within(1, 100_000);
+        /// How often servers are killed, started again and asked once, cold.
+        restarts: usize = "restarts", default("1"), within(0, 100);
+    }
+}
 
 /// The data ends at a full hour, so that every run has the same boundaries of blocks and steps.
 const END_MS: i64 = 3_600_000;
@@ -77,7 +92,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     for_each_turn(
         &servers,
         1,
-        values.repetitions()?,
+        values.get("repetitions")?,
         each,
         |turn, server, progress| {
             let measured = measure::run(&plan, server, progress)?;
@@ -101,16 +116,16 @@ fn run(values: &Values) -> Result<Record, BenchError> {
 }
 
 fn plan(values: &Values) -> Result<Plan, BenchError> {
-    let series = values.number("series", POD_SERIES as u64..=50_000_000)?;
-    if !series.is_multiple_of(POD_SERIES as u64) {
-        let what = format!("{series} is not a multiple of {POD_SERIES}");
+    let flags = values.read(Flags::from_values)?;
+    if !flags.series.is_multiple_of(POD_SERIES) {
+        let what = format!("{} is not a multiple of {POD_SERIES}", flags.series);
         return Err(values.wrong("series", what));
     }
     let data = DatasetConfig {
-        series: series as usize,
-        duration: values.time("duration")?,
-        interval: values.time("interval")?,
-        seed: values.seed()?,
+        series: flags.series,
+        duration: flags.duration,
+        interval: flags.interval,
+        seed: values.get("seed")?,
         end_ms: now_ms().div_euclid(END_MS) * END_MS,
     };
     if data.interval < Duration::from_secs(1) || data.duration < data.interval {
@@ -118,8 +133,8 @@ fn plan(values: &Values) -> Result<Plan, BenchError> {
             "--interval is at least 1s, and --duration at least one interval",
         ));
     }
-    let file = values.text("queries");
-    let text = match file {
+    let file = flags.queries.unwrap_or_default().display().to_string();
+    let text = match file.as_str() {
         "" => None,
         path => {
             let text = yaml::read_file(Path::new(path));
@@ -128,9 +143,9 @@ fn plan(values: &Values) -> Result<Plan, BenchError> {
     };
     Ok(Plan {
         data,
-        questions: questions::read(text.as_deref(), file)?,
-        rounds: values.number("rounds", 1..=100_000)? as usize,
-        restarts: values.number("restarts", 0..=100)? as usize,
+        questions: questions::read(text.as_deref(), &file)?,
+        rounds: flags.rounds,
+        restarts: flags.restarts,
         base: values.dir()?,
     })
 }

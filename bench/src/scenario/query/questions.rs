@@ -4,17 +4,14 @@
 //! asked.
 
 use crate::{
-    harness::{
-        cli::{parse_time, usage},
-        error::BenchError,
-        yaml,
-    },
+    harness::{cli::usage, error::BenchError, yaml},
     load::{api, dataset::DatasetConfig, fleet::clock::seconds},
 };
+use narthex_cli::Value as _;
 use narthex_testkit::http::query as encode;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
-use std::time::Duration;
+use std::{ffi::OsStr, time::Duration};
 
 /// The built-in list.
 const BUILT_IN: &str = include_str!("../../../scenarios/queries-20.yml");
@@ -163,6 +160,10 @@ impl Edge {
             }
         }
     }
+}
+
+fn parse_time(text: &str) -> Option<Duration> {
+    Duration::parse(OsStr::new(text)).ok()
 }
 
 /// Parses the queries of a file's text, which errors call `file`; without one, returns the built-in ones.

@@ -12,29 +12,17 @@ mod run;
 mod scrub;
 
 use super::prelude::*;
-use crate::{
-    harness::{cli::Flag, progress::Progress},
-    report::say,
-};
+use crate::{harness::progress::Progress, report::say};
 use corpus::damaged;
-use plan::Plan;
+use narthex_cli::flags;
+use plan::{Flags, Plan};
 use recorder::{Recorded, Recording, Target};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
+pub(crate) static SCENARIO: Scenario = Scenario {
     name: "replay",
     about: "Servers scrape what exporters answered when they were recorded.",
-    flags: flags! {
-        [= SERVER]
-        ["corpus": "DIR" = "bench/corpus", "Directory that record-scrapes wrote."]
-        [list "target": "NAME", "Recorded target to serve. Default: all."]
-        ["rounds": "N" = "0", "Serve only so many rounds; 0 is all."]
-        ["compress-time": "N" = "1",
-            "Serve so many times as fast as recorded, with the recorded distances as explicit timestamps."]
-        [switch "own-times", "Without those timestamps: a round is of the time it is scraped, however fast they come."]
-        ["compare": "N" = "50", "Series of each target that are read back and compared bit by bit."]
-        ["settle": "TIME" = "5s", "Time after the last round before anything is read."]
-    },
+    flags: &[Servers::FLAGS, Flags::FLAGS, Common::FLAGS],
     run,
 };
 
@@ -64,10 +52,10 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     );
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     let expected = plan.corpora.iter().map(|corpus| {
-        let sample = expect::sample(corpus, plan.rounds, plan.series);
+        let sample = expect::sample(corpus, plan.rounds, plan.flags.compare);
         sample.map_err(damaged(&corpus.about().name))
     });
-    let expected = match plan.series {
+    let expected = match plan.flags.compare {
         0 => plan.corpora.iter().map(|_| Vec::new()).collect(),
         _ => expected.collect::<Result<Vec<_>, _>>()?,
     };
@@ -90,19 +78,27 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     Ok(record)
 }
 
-/// The flags of `record-scrapes`.
-pub(crate) static RECORD_FLAGS: &[Flag] = flags! {
-    [list "target": "[NAME=]URL",
-        "Exporter to record, over http. NAME is its file's name; without a path it is /metrics."]
-    ["interval": "TIME" = "15s", "Time between two scrapes of a target."]
-    ["count": "N" = "240", "Scrapes of each target."]
-    ["out": "DIR" = "", "Directory the files go to, one for each target."]
-};
+flags! {
+    /// What `record-scrapes` takes.
+    #[derive(Debug)]
+    pub(crate) struct RecordFlags {
+        /// Exporter to record, over http. NAME is its file's name; without a path it is /metrics.
+        target: Vec<String> = "target", value("[NAME=]URL");
+        /// Time between two scrapes of a target.
+        interval: Duration = "interval", default("15s");
+        /// Scrapes of each target.
+        count: usize = "count", default("240"), within(1, 1_000_000);
+        /// Directory the files go to, one for each target.
+        out: PathBuf = "out", directory();
+    }
+}
 
 /// Records exporters' pages, without anything that names their machine.
 pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
-    let targets: Result<Vec<Target>, BenchError> = values
-        .all("target")
+    let flags = values.read(RecordFlags::from_values)?;
+    let targets: Result<Vec<Target>, BenchError> = flags
+        .target
+        .iter()
         .enumerate()
         .map(|(place, text)| {
             Target::parse(text, place).map_err(|what| values.wrong("target", what))
@@ -110,9 +106,9 @@ pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
         .collect();
     let recording = Recording {
         targets: targets?,
-        interval: values.time("interval")?,
-        count: values.number("count", 1..=1_000_000)? as usize,
-        out: PathBuf::from(values.text("out")),
+        interval: flags.interval,
+        count: flags.count,
+        out: flags.out,
     };
     if recording.targets.is_empty() || recording.out.as_os_str().is_empty() {
         return Err(values.wrong("target", "record-scrapes needs --target and --out"));

@@ -10,6 +10,7 @@ use crate::{
     harness::{cli::Values, error::BenchError},
     scenario::replay::feed::Times,
 };
+use narthex_cli::flags;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,20 +22,37 @@ const BEHIND: Duration = Duration::from_mins(55);
 /// How far ahead of its clock Prometheus accepts samples, less a margin: its limit is ten minutes.
 const AHEAD: Duration = Duration::from_mins(9);
 
+flags! {
+    /// What `replay` takes.
+    #[derive(Debug)]
+    pub(crate) struct Flags {
+        /// Directory that record-scrapes wrote.
+        corpus: PathBuf = "corpus", default("bench/corpus"), directory();
+        /// Recorded target to serve. Default: all.
+        target: Vec<String> = "target", value("NAME");
+        /// Serve only so many rounds; 0 is all.
+        rounds: usize = "rounds", default("0"), within(0, 100_000_000);
+        /// Serve so many times as fast as recorded, with the recorded distances as explicit timestamps.
+        compress_time: u32 = "compress-time", default("1"), within(1, 1_000);
+        /// Without those timestamps: a round is of the time it is scraped, however fast they come.
+        own_times: bool = "own-times";
+        /// Series of each target that are read back and compared bit by bit.
+        compare: usize = "compare", default("50"), within(0, 1_000_000);
+        /// Time after the last round before anything is read.
+        settle: Duration = "settle", default("5s");
+    }
+}
+
 /// Input of every server.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub(crate) flags: Flags,
     pub(crate) corpora: Vec<Arc<Corpus>>,
     /// Rounds of the longest.
     pub(crate) rounds: usize,
     /// Real time between two scrapes.
     pub(crate) interval: Duration,
     pub(crate) compression: u32,
-    /// Whether rounds get the time at which they are scraped, however fast.
-    own_times: bool,
-    /// Series of each target that are read back.
-    pub(crate) series: usize,
-    pub(crate) settle: Duration,
     pub(crate) repetitions: usize,
     pub(crate) base: PathBuf,
     /// When the first round was recorded, and how long the recording is.
@@ -47,13 +65,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the flags and the corpus.
     pub(crate) fn from_values(values: &Values) -> Result<Self, BenchError> {
-        let dir = PathBuf::from(values.text("corpus"));
-        let only: Vec<&str> = values.all("target").collect();
+        let flags = values.read(Flags::from_values)?;
+        let (dir, only) = (&flags.corpus, &flags.target);
         let (mut corpora, mut notes) = (Vec::new(), Vec::new());
-        for file in files(&dir)? {
+        for file in files(dir)? {
             let corpus = read(&file)?;
             let name = corpus.about().name.clone();
-            if !only.is_empty() && !only.contains(&name.as_str()) {
+            if !only.is_empty() && !only.contains(&name) {
                 continue;
             }
             if !corpus.is_whole() {
@@ -66,14 +84,14 @@ impl Plan {
         if corpora.is_empty() {
             return Err(values.wrong("target", "is none of the recorded ones"));
         }
-        let wanted = values.number("rounds", 0..=100_000_000)? as usize;
+        let wanted = flags.rounds;
         let longest = corpora.iter().map(|corpus| corpus.len()).max().unwrap_or(0);
         let rounds = if wanted == 0 {
             longest
         } else {
             wanted.min(longest)
         };
-        let compression = values.number("compress-time", 1..=1_000)? as u32;
+        let compression = flags.compress_time;
         let interval = corpora
             .iter()
             .map(|corpus| corpus.about().interval_ms)
@@ -89,14 +107,12 @@ impl Plan {
             rounds,
             interval,
             compression,
-            own_times: values.switch("own-times")?,
-            series: values.number("compare", 0..=1_000_000)? as usize,
-            settle: values.time("settle")?,
-            repetitions: values.repetitions()?,
+            repetitions: values.get("repetitions")?,
             base: values.dir()?,
             from_ms,
             recorded: Duration::from_millis((to_ms - from_ms).unsigned_abs()),
             name: name.to_string_lossy().into_owned(),
+            flags,
             notes,
         };
         if plan.past().is_some() {
@@ -115,7 +131,7 @@ impl Plan {
 
     /// Returns the approximate duration of one run.
     pub(crate) fn each(&self) -> Duration {
-        self.serving() + self.settle + Duration::from_secs(20)
+        self.serving() + self.flags.settle + Duration::from_secs(20)
     }
 
     /// Returns how much more written time passes than real time.
@@ -126,13 +142,13 @@ impl Plan {
 
     /// Returns how far out of order servers must accept samples, if they do not by default.
     pub(crate) fn past(&self) -> Option<Duration> {
-        let is_far = !self.own_times && self.drift() > BEHIND + AHEAD;
+        let is_far = !self.flags.own_times && self.drift() > BEHIND + AHEAD;
         is_far.then(|| self.drift() + Duration::from_hours(1))
     }
 
     /// Returns the times of rounds whose serving begins at `now_ms`.
     pub(crate) fn times(&self, now_ms: i64) -> Times {
-        if self.compression == 1 || self.own_times {
+        if self.compression == 1 || self.flags.own_times {
             return Times::Scraped;
         }
         let ahead = match self.past() {
@@ -155,7 +171,7 @@ impl Plan {
         let minutes = self.recorded.as_secs_f64() / 60.0;
         let faster = match self.compression {
             1 => "in real time".to_owned(),
-            factor if self.own_times => {
+            factor if self.flags.own_times => {
                 format!("{factor} times as fast, each round at the time it was scraped")
             }
             factor => format!("{factor} times as fast, with the times they were recorded"),

@@ -69,7 +69,7 @@ pub(crate) fn run(
     let ticks = watch(plan, &mut server, &feeds, progress)?;
     let took = started.elapsed();
     progress.begin(&format!("{}: settling", spec.label));
-    thread::sleep(plan.settle);
+    thread::sleep(plan.flags.settle);
     let used = meter.stop(Usage::read_tree(server.pid())?)?;
     let resident = Resident::read(server.pid())?;
     progress.begin(&format!("{}: reading back", spec.label));

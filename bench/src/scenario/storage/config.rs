@@ -85,12 +85,12 @@ impl Targets {
 
     /// Returns the configuration by which every server scrapes them.
     pub(super) fn scrape_config(&self, plan: &Plan, version: &str) -> String {
-        let interval = plan.interval.as_millis();
+        let interval = plan.flags.interval.as_millis();
         let mut text = format!(
             "global:\n  scrape_interval: {interval}ms\n  scrape_timeout: {interval}ms\n\
              scrape_configs:\n  - job_name: fleet\n"
         );
-        if plan.compression > 1 && is_since(version, (2, 48)) {
+        if plan.flags.compress_time > 1 && is_since(version, (2, 48)) {
             text.push_str("    track_timestamps_staleness: true\n");
         }
         if plan.fleet.shape == Shape::Native && is_since(version, (3, 8)) {
@@ -119,10 +119,10 @@ impl Targets {
 
 /// Returns the part of the configuration that allows samples from the past, if there are any.
 pub(super) fn storage_config(plan: &Plan) -> String {
-    if plan.compression == 1 {
+    if plan.flags.compress_time == 1 {
         return String::new();
     }
-    let past = plan.each() * plan.compression;
+    let past = plan.each() * plan.flags.compress_time;
     let minutes = past.as_secs() / 60 + 60;
     format!("storage:\n  tsdb:\n    out_of_order_time_window: {minutes}m\n")
 }
@@ -138,7 +138,7 @@ pub(super) fn fit_servers(
     if plan.fleet.shape != Shape::Native {
         return Ok(());
     }
-    let is_named = values.all("server").next().is_some();
+    let is_named = values.is_given("server");
     let before = servers.len();
     servers.retain(|server| server.kind.name != TEXT_ONLY);
     if servers.len() < before {

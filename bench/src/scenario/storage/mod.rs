@@ -18,41 +18,14 @@ use crate::{
     },
     record::Run,
 };
-use plan::Plan;
+use plan::{Flags, Plan};
 use run::Measured;
 use std::{io, thread};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
+pub(crate) static SCENARIO: Scenario = Scenario {
     name: "storage",
     about: "Servers scrape the same fleet, store it and answer queries.",
-    flags: flags! {
-        [= SERVER]
-        ["shape": "SHAPE" = "fleet",
-            "What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), \
-             native (the same and native histograms, in protobuf), objects (one target, all labels its own, most \
-             values constant), stamped (a timestamp on every line), shuffled (another order every time), tiny (5 \
-             series a target), flapping (a tenth absent every third round)."]
-        ["targets": "N" = "", "Targets. Default: the shape's, 850 for the fleet."]
-        ["series": "N" = "", "Series of each target. Default: the shape's, 588 for the fleet."]
-        ["interval": "TIME" = "5s", "Time between scrapes of a target."]
-        ["warmup": "TIME" = "30s", "Time before measuring starts."]
-        ["duration": "TIME" = "120s", "Time measured, for each server."]
-        ["queries": "WHICH" = "both",
-            "Whether servers are queried while they are measured: with, without, or both, one after the other."]
-        ["instant-rate": "N" = "5", "Instant queries of one service, a second."]
-        ["range-rate": "N" = "2", "Range queries of one family over all targets, a second."]
-        ["heavy-rate": "N" = "0.2", "Queries that read a large part of all series, a second."]
-        ["range": "TIME" = "5m", "How far back range queries go, in 60 steps."]
-        ["churn-share": "SHARE" = "0", "Part of the targets replaced by others each time, 0 to 1."]
-        ["churn-every": "TIME" = "60s", "Time between replacements."]
-        ["compress-time": "N" = "1",
-            "Write timestamps that begin in the past and run N times as fast, for hours of data in minutes."]
-        [switch "parallel", "Measure all servers at once instead of one after another."]
-        [switch "gzip", "Compress the bodies."]
-        [switch "line-labels",
-            "Write cluster, namespace, service, pod and node into every line, instead of giving them as target \
-             labels."]
-    },
+    flags: &[Servers::FLAGS, Flags::FLAGS, Common::FLAGS],
     run,
 };
 
@@ -78,7 +51,11 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     record.notes = notes;
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     let turns = turns(servers.len(), plan.variants.len(), plan.repetitions);
-    let at_once = if plan.is_parallel { servers.len() } else { 1 };
+    let at_once = if plan.flags.parallel {
+        servers.len()
+    } else {
+        1
+    };
     let progress = Progress::new(plan.each() * (turns.len() / at_once) as u32);
     for turns in turns.chunks(at_once) {
         let mut started = Vec::with_capacity(at_once);

@@ -2,16 +2,17 @@
 
 use crate::{
     harness::{
-        cli::{Values, usage},
+        cli::{Values, choices, usage},
         error::BenchError,
     },
     load::fleet::{
         clock::Clock,
         config::FleetConfig,
         server::MAX_TARGETS,
-        shape::{OLDEST_STAMP_MS, SHAPES, Shape},
+        shape::{OLDEST_STAMP_MS, Shape},
     },
 };
+use narthex_cli::{Value as _, flags};
 use std::{path::PathBuf, time::Duration};
 
 /// Maximum samples per second of the generator.
@@ -20,108 +21,129 @@ const MOST_SAMPLES: f64 = 5e6;
 /// With fewer series, the native shape has no complete classic histogram.
 const LEAST_NATIVE: usize = 100;
 
+choices! {
+    /// Whether servers are queried while they are measured.
+    pub(super) enum WithQueries {
+        With = "with",
+        Without = "without",
+        Both = "both",
+    }
+}
+
+flags! {
+    /// What `storage` takes.
+    #[derive(Debug, Clone)]
+    pub(super) struct Flags {
+        /// What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), native
+        /// (the same and native histograms, in protobuf), objects (one target, all labels its own, most values
+        /// constant), stamped (a timestamp on every line), shuffled (another order every time), tiny (5 series a
+        /// target), flapping (a tenth absent every third round).
+        shape: Shape = "shape", default("fleet"), value("SHAPE");
+        /// Targets. Default: the shape's, 850 for the fleet.
+        targets: Option<usize> = "targets", within(1, MAX_TARGETS as i64);
+        /// Series of each target. Default: the shape's, 588 for the fleet.
+        // With fewer, no family that queries use exists.
+        series: Option<usize> = "series", within(4, 2_000_000);
+        /// Time between scrapes of a target.
+        interval: Duration = "interval", default("5s");
+        /// Time before measuring starts.
+        warmup: Duration = "warmup", default("30s");
+        /// Time measured, for each server.
+        duration: Duration = "duration", default("120s");
+        /// Whether servers are queried while they are measured: with, without, or both, one after the other.
+        queries: WithQueries = "queries", default("both");
+        /// Instant queries of one service, a second.
+        instant_rate: f64 = "instant-rate", default("5"), within(0, 10_000);
+        /// Range queries of one family over all targets, a second.
+        range_rate: f64 = "range-rate", default("2"), within(0, 10_000);
+        /// Queries that read a large part of all series, a second.
+        heavy_rate: f64 = "heavy-rate", default("0.2"), within(0, 10_000);
+        /// How far back range queries go, in 60 steps.
+        range: Duration = "range", default("5m");
+        /// Part of the targets replaced by others each time, 0 to 1.
+        churn_share: f64 = "churn-share", default("0"), within(0, 1);
+        /// Time between replacements.
+        churn_every: Duration = "churn-every", default("60s");
+        /// Write timestamps that begin in the past and run N times as fast, for hours of data in minutes.
+        compress_time: u32 = "compress-time", default("1"), within(1, 1_000);
+        /// Measure all servers at once instead of one after another.
+        parallel: bool = "parallel";
+        /// Compress the bodies.
+        gzip: bool = "gzip";
+        /// Write cluster, namespace, service, pod and node into every line, instead of giving them as target labels.
+        line_labels: bool = "line-labels";
+    }
+}
+
 /// Parameters of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
+    pub(super) flags: Flags,
     pub(super) fleet: FleetConfig,
-    shape: &'static str,
-    pub(super) interval: Duration,
-    pub(super) warmup: Duration,
-    pub(super) duration: Duration,
     pub(super) repetitions: usize,
     /// For each variant, whether there are queries.
     pub(super) variants: &'static [bool],
-    pub(super) rates: Rates,
-    pub(super) range: Duration,
     /// Number of targets replaced each time.
     pub(super) churned: usize,
-    pub(super) churn_every: Duration,
-    pub(super) compression: u32,
-    pub(super) is_parallel: bool,
     /// Directory for servers' data.
     pub(super) base: PathBuf,
-}
-
-/// Queries of each class per second.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rates {
-    pub(super) instant: f64,
-    pub(super) range: f64,
-    pub(super) heavy: f64,
 }
 
 impl Plan {
     /// Reads the flags.
     pub(super) fn from_values(values: &Values) -> Result<Self, BenchError> {
-        let shape = values.choice("shape", SHAPES)?;
-        let (targets, series) = shape.size();
-        let number = |name, default: usize, range| match values.text(name) {
-            "" => Ok(default),
-            _ => values.number(name, range).map(|number| number as usize),
-        };
-        let targets = number("targets", targets, 1..=MAX_TARGETS as u64)?;
-        let churn_share = values.real("churn-share", 0.0..=1.0)?;
-        let rate = |name| values.real(name, 0.0..=10_000.0);
+        let flags = values.read(Flags::from_values)?;
+        let (targets, series) = flags.shape.size();
+        let targets = flags.targets.unwrap_or(targets);
         let plan = Self {
             fleet: FleetConfig {
                 targets,
-                // With fewer, no family that queries use exists.
-                series: number("series", series, 4..=2_000_000)?,
-                seed: values.seed()?,
-                shape,
-                gzip: values.switch("gzip")?,
-                line_labels: values.switch("line-labels")?,
+                series: flags.series.unwrap_or(series),
+                seed: values.get("seed")?,
+                shape: flags.shape,
+                gzip: flags.gzip,
+                line_labels: flags.line_labels,
                 clock: None,
             },
-            shape: SHAPES
-                .iter()
-                .find(|(_, other)| *other == shape)
-                .map_or("", |(name, _)| name),
-            interval: values.time("interval")?,
-            warmup: values.time("warmup")?,
-            duration: values.time("duration")?,
-            repetitions: values.repetitions()?,
-            variants: values.choice(
-                "queries",
-                &[
-                    ("both", &[false, true][..]),
-                    ("with", &[true][..]),
-                    ("without", &[false][..]),
-                ],
-            )?,
-            rates: Rates {
-                instant: rate("instant-rate")?,
-                range: rate("range-rate")?,
-                heavy: rate("heavy-rate")?,
+            repetitions: values.get("repetitions")?,
+            variants: match flags.queries {
+                WithQueries::Both => &[false, true],
+                WithQueries::With => &[true],
+                WithQueries::Without => &[false],
             },
-            range: values.time("range")?,
-            churned: (churn_share * targets as f64).round() as usize,
-            churn_every: values.time("churn-every")?,
-            compression: values.number("compress-time", 1..=1000)? as u32,
-            is_parallel: values.switch("parallel")?,
+            churned: (flags.churn_share * targets as f64).round() as usize,
             base: values.dir()?,
+            flags,
         };
         plan.check(values)?;
         Ok(plan)
     }
 
     fn check(&self, values: &Values) -> Result<(), BenchError> {
-        if self.interval < Duration::from_millis(100) {
+        let Flags {
+            interval,
+            warmup,
+            duration,
+            range,
+            churn_every,
+            ..
+        } = self.flags;
+        if interval < Duration::from_millis(100) {
             return Err(values.wrong("interval", "at least 100ms"));
         }
-        if self.warmup < self.interval * 2 || self.duration < self.interval {
+        if warmup < interval * 2 || duration < interval {
             return Err(usage(
                 "--warmup is at least two intervals and --duration one",
             ));
         }
-        let settled = self.interval * 2 + Duration::from_millis(OLDEST_STAMP_MS);
-        if self.fleet.shape == Shape::Stamped && self.warmup < settled {
+        let settled = interval * 2 + Duration::from_millis(OLDEST_STAMP_MS);
+        if self.fleet.shape == Shape::Stamped && warmup < settled {
             return Err(values.wrong(
                 "warmup",
                 "at least 10s and two intervals for lines that are 10 s old",
             ));
         }
-        let rate = self.all_series() as f64 / self.interval.as_secs_f64();
+        let rate = self.all_series() as f64 / interval.as_secs_f64();
         if rate > MOST_SAMPLES {
             return Err(usage(format!(
                 "{rate:.0} samples a second are more than {MOST_SAMPLES:.0}: fewer --targets or --series, or a longer --interval"
@@ -131,13 +153,13 @@ impl Plan {
             let what = format!("at least {LEAST_NATIVE} for a series of every kind");
             return Err(values.wrong("series", what));
         }
-        if self.churned > 0 && self.churn_every < self.interval * 2 {
+        if self.churned > 0 && churn_every < interval * 2 {
             return Err(values.wrong("churn-every", "at least two intervals"));
         }
         if self.churned > 0 && self.fleet.shape == Shape::Objects {
             return Err(values.wrong("churn-share", "there is one target of that shape"));
         }
-        if self.range < Duration::from_secs(60) {
+        if range < Duration::from_secs(60) {
             return Err(values.wrong("range", "at least 60s"));
         }
         Ok(())
@@ -145,7 +167,8 @@ impl Plan {
 
     /// Returns the fleet as one server meets it: its clock begins when it starts.
     pub(super) fn fleet(&self) -> FleetConfig {
-        let clock = (self.compression > 1).then(|| Clock::new(self.compression, self.each()));
+        let clock = (self.flags.compress_time > 1)
+            .then(|| Clock::new(self.flags.compress_time, self.each()));
         FleetConfig {
             clock,
             ..self.fleet
@@ -159,7 +182,7 @@ impl Plan {
 
     /// Returns the approximate time for one server: starting, queries and restart take two intervals and some seconds.
     pub(super) fn each(&self) -> Duration {
-        self.warmup + self.duration + self.interval * 2 + Duration::from_secs(10)
+        self.flags.warmup + self.flags.duration + self.flags.interval * 2 + Duration::from_secs(10)
     }
 
     /// Returns the name of a variant.
@@ -181,7 +204,7 @@ impl Plan {
         } = self.fleet;
         let mut title = format!(
             "{targets} targets x {series} series every {:?}",
-            self.interval
+            self.flags.interval
         );
         let mut add = |is_so: bool, text: String| {
             if is_so {
@@ -190,33 +213,33 @@ impl Plan {
         };
         add(
             self.fleet.shape != Shape::Fleet,
-            format!("shape {}", self.shape),
+            format!("shape {}", Shape::OFFERS[self.fleet.shape as usize]),
         );
         add(gzip, "gzip".to_owned());
         add(line_labels, "target labels in every line".to_owned());
-        let (churned, every) = (self.churned, self.churn_every);
+        let (churned, every) = (self.churned, self.flags.churn_every);
         add(
             churned > 0,
             format!("{churned} targets replaced every {every:?}"),
         );
-        let factor = self.compression;
+        let factor = self.flags.compress_time;
         add(factor > 1, format!("time {factor} times as fast"));
-        add(self.is_parallel, "all servers at once".to_owned());
+        add(self.flags.parallel, "all servers at once".to_owned());
         format!(
             "{title}, {:?} after {:?} of warm-up",
-            self.duration, self.warmup
+            self.flags.duration, self.flags.warmup
         )
     }
 
     /// Returns notes for a reader of the record.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.compression > 1 {
+        if self.flags.compress_time > 1 {
             notes.push(format!(
                 "Lines have timestamps that begin in the past and run {} times as fast as the clock. What servers add \
                  themselves (up and its kin) has the real time, so that samples are out of order for servers with one \
                  time for all series; out-of-order samples are allowed.",
-                self.compression
+                self.flags.compress_time
             ));
         }
         if self.fleet.shape == Shape::Stamped {

@@ -3,7 +3,7 @@
 //! **Invariant:** every server gets the same queries in the same order at the same rates. A response other than a
 //! success in the API's envelope is an error, never an empty result; one without a result counts as failed.
 
-use super::plan::{Plan, Rates};
+use super::plan::{Flags, Plan};
 use crate::{
     harness::{error::BenchError, server::RunningServer},
     load::{
@@ -33,12 +33,12 @@ const STEPS: i64 = 60;
 const FRESH: &str = "&nocache=1";
 
 /// Returns the classes of queries; each has only a few in progress at once, as in a dashboard.
-pub(super) fn classes(rates: Rates) -> [Class; 3] {
+pub(super) fn classes(flags: &Flags) -> [Class; 3] {
     let class = |key, rate, workers| Class { key, rate, workers };
     [
-        class("instant queries", rates.instant, 4),
-        class("range queries", rates.range, 4),
-        class("heavy queries", rates.heavy, 2),
+        class("instant queries", flags.instant_rate, 4),
+        class("range queries", flags.range_rate, 4),
+        class("heavy queries", flags.heavy_rate, 2),
     ]
 }
 
@@ -52,7 +52,7 @@ pub(super) fn asker(
     let mut client = Client::new(SocketAddr::V4(server.address()), LIMIT);
     let base = server.path("");
     let families = plan.fleet.shape.families();
-    let range_ms = (plan.range * plan.compression).as_millis() as i64;
+    let range_ms = (plan.flags.range * plan.flags.compress_time).as_millis() as i64;
     let window = window(plan);
     Box::new(move |number| {
         let now = clock.map_or_else(now_ms, |clock| clock.now_ms());
@@ -76,7 +76,7 @@ pub(super) fn asker(
 
 /// Returns the window of rates: a minute, or four scrapes if these are rare, in the lines' time.
 fn window(plan: &Plan) -> String {
-    let window = (plan.interval * 4).max(Duration::from_secs(60)) * plan.compression;
+    let window = (plan.flags.interval * 4).max(Duration::from_secs(60)) * plan.flags.compress_time;
     format!("{}s", window.as_secs())
 }
 
@@ -162,7 +162,7 @@ pub(super) fn time_all(
             // `up` has real timestamps, whatever the lines have.
             let now = clock.filter(|_| timed.key != "count(up)");
             let now = now.map_or_else(now_ms, |clock| clock.now_ms());
-            let factor = i64::from(plan.compression);
+            let factor = i64::from(plan.flags.compress_time);
             let path = match timed.is_range {
                 true => api::range(&timed.text, now - 120_000 * factor, now, 5_000 * factor),
                 false => api::instant(&timed.text, Some(now)),

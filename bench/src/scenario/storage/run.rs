@@ -131,18 +131,18 @@ impl<'a> Measured<'a> {
     /// Runs all phases.
     pub(super) fn finish(mut self) -> Result<Outcome, BenchError> {
         let plan = self.plan;
-        self.watch("warm-up", plan.warmup)?;
+        self.watch("warm-up", plan.flags.warmup)?;
         self.churn = (plan.churned > 0).then(|| Churn {
-            next: Instant::now() + plan.churn_every,
+            next: Instant::now() + plan.flags.churn_every,
             rounds: 0,
         });
         if self.with_queries {
             let (server, clock) = (&self.server, self.config.clock);
             let make = |class| asker(plan, server, clock, class);
-            self.load = Some(PacedLoad::start(&classes(plan.rates), make)?);
+            self.load = Some(PacedLoad::start(&classes(&plan.flags), make)?);
         }
         let from = self.edge()?;
-        self.watch("measuring", plan.duration)?;
+        self.watch("measuring", plan.flags.duration)?;
         let to = self.edge()?;
         let asked = self.asked(from.at, to.at);
         let late_starts_ms = self.load.as_ref().map(PacedLoad::late_starts_p99_ms);
@@ -153,7 +153,7 @@ impl<'a> Measured<'a> {
         let own_costs = self.own_costs(&from, &to, late_starts_ms);
         let targets = plan.fleet.targets;
         let schedule = self.fleet.with_answers(|answers| {
-            Schedule::read(answers, targets, plan.interval, from.at_ms, to.at_ms)
+            Schedule::read(answers, targets, plan.flags.interval, from.at_ms, to.at_ms)
         });
         self.progress
             .begin(&format!("{}: queries", self.spec.label));
@@ -200,7 +200,7 @@ impl<'a> Measured<'a> {
     fn watch(&mut self, phase: &str, time: Duration) -> Result<(), BenchError> {
         self.progress
             .begin(&format!("{}: {phase}", self.spec.label));
-        let tick = TICK.max((self.plan.warmup + self.plan.duration) / MOST_TICKS);
+        let tick = TICK.max((self.plan.flags.warmup + self.plan.flags.duration) / MOST_TICKS);
         let end = Instant::now() + time;
         let mut next = Instant::now() + tick;
         loop {
@@ -226,7 +226,7 @@ impl<'a> Measured<'a> {
         if Instant::now() < churn.next {
             return Ok(());
         }
-        churn.next += self.plan.churn_every;
+        churn.next += self.plan.flags.churn_every;
         churn.rounds += 1;
         // In rotation through the fleet, so that every target gets replaced.
         let (all, some) = (self.plan.fleet.targets, self.plan.churned);
@@ -285,7 +285,7 @@ impl<'a> Measured<'a> {
         let making = (to.making - from.making).as_nanos() as f64 / samples;
         let waited_ms = waited.as_secs_f64() * 1e3 / answered.max(1) as f64;
         let late_ms = quantile(&lags, 0.99) + waited_ms;
-        let latest_ms = self.plan.interval.as_secs_f64() * 1e3 * LATEST_ANSWER;
+        let latest_ms = self.plan.flags.interval.as_secs_f64() * 1e3 * LATEST_ANSWER;
         let idle_ns = IDLE_FLEET * window.as_nanos() as f64 / samples;
         let mut costs = vec![
             // Sending includes the server's half of loopback TCP.
@@ -301,7 +301,7 @@ impl<'a> Measured<'a> {
             OwnCost::new("queries sent late (p99)", "ms", late).refuse_above(LATEST_QUERY_MS)
         }));
         let (before, after) = (&from.machine, &to.machine);
-        costs.push(if self.plan.is_parallel {
+        costs.push(if self.plan.flags.parallel {
             // Other servers are measured too; the question is whether there was room for all.
             let room = machine::facts().cores as f64 * ROOM_FOR_ALL;
             OwnCost::new(
@@ -365,7 +365,7 @@ impl<'a> Measured<'a> {
 
     /// Kills the server and waits until it has recovered its former state.
     fn crash(&mut self) -> Result<Recovery, BenchError> {
-        let interval = self.plan.interval;
+        let interval = self.plan.flags.interval;
         self.progress
             .begin(&format!("{}: kill -9", self.spec.label));
         let interval_ms = interval.as_millis() as i64;
@@ -395,7 +395,7 @@ impl<'a> Measured<'a> {
                 .then(|| Some(started.elapsed()))
                 .or(is_over.then_some(None))
         })?;
-        let counted = interval_ms.max(30_000.min(self.plan.duration.as_millis() as i64));
+        let counted = interval_ms.max(30_000.min(self.plan.flags.duration.as_millis() as i64));
         let stored = format!("sum(count_over_time(up[{counted}ms]))");
         let stored = queries::number(&self.server, &stored, Some(crash_ms))?.unwrap_or(0.0) as u64;
         let targets = self.plan.fleet.targets;
