@@ -23,7 +23,7 @@ pub struct HostConfig {
     pub udev_data: PathBuf,
     /// Value of `TZ`; `None` means that it is not set and `/etc/localtime` is used.
     pub timezone: Option<String>,
-    /// Which collectors run (`--[no-]collector.<name>`, all).
+    /// Which collectors run (`--[no-]collector.<name>`).
     pub collectors: CollectorSet,
     /// Labels that every series gets; none may be a label that these metrics use themselves.
     pub common: LabelSet,
@@ -45,6 +45,10 @@ pub struct HostConfig {
     pub hwmon_sensors: FilterConfig,
     /// `--collector.infiniband.device-include` and `-exclude`.
     pub infiniband: FilterConfig,
+    /// `--collector.interrupts.name-include` and `-exclude`, matched with `name;info;devices`.
+    pub interrupts: FilterConfig,
+    /// Whether interrupts that never came are reported (`--collector.interrupts.include-zeros`, on).
+    pub interrupts_zeros: bool,
     /// Labels of ipvs backends, comma-separated (`--collector.ipvs.backend-labels`, all).
     pub ipvs_labels: String,
     /// The netclass collector's flags.
@@ -57,6 +61,12 @@ pub struct HostConfig {
     pub powersupply_ignored: String,
     /// Whether energy is one family with a label for the zone (`--collector.rapl.enable-zone-label`, off).
     pub rapl_zone_label: bool,
+    /// `--collector.slabinfo.slabs-include` and `-exclude`, both of which count.
+    pub slabs: FilterConfig,
+    /// Kernel parameters that are numbers (`--collector.sysctl.include`, none).
+    pub sysctl_numbers: Vec<String>,
+    /// Kernel parameters that are texts (`--collector.sysctl.include-info`, none).
+    pub sysctl_infos: Vec<String>,
     /// Tape drives to leave out (`--collector.tapestats.ignored-devices`, `^$`).
     pub tapestats_ignored: String,
     /// Directories of `*.prom` files, globs allowed (`--collector.textfile.directory`, none).
@@ -83,7 +93,7 @@ impl Default for HostConfig {
             rootfs: "/".into(),
             udev_data: "/run/udev/data".into(),
             timezone: None,
-            collectors: CollectorSet::all(),
+            collectors: CollectorSet::defaults(),
             common: LabelSet::empty(),
             build: BuildInfo::default(),
             cpu: CpuConfig::default(),
@@ -94,12 +104,17 @@ impl Default for HostConfig {
             hwmon_chips: FilterConfig::default(),
             hwmon_sensors: FilterConfig::default(),
             infiniband: FilterConfig::default(),
+            interrupts: FilterConfig::default(),
+            interrupts_zeros: true,
             ipvs_labels: IPVS_LABELS.join(","),
             netclass: NetclassConfig::default(),
             netdev: NetdevConfig::default(),
             netstat_fields: NETSTAT_FIELDS.into(),
             powersupply_ignored: NOTHING.into(),
             rapl_zone_label: false,
+            slabs: FilterConfig::default(),
+            sysctl_numbers: Vec::new(),
+            sysctl_infos: Vec::new(),
             tapestats_ignored: NOTHING.into(),
             textfile_directories: Vec::new(),
             stat_softirq: false,
@@ -168,6 +183,18 @@ impl FilterConfig {
         Filter::new(
             (flags.include, include.as_deref()),
             (flags.exclude, exclude),
+        )
+    }
+}
+
+impl FilterConfig {
+    /// As `compile`, where both patterns may be given.
+    pub(crate) fn compile_both(&self, flags: &FilterFlags) -> Result<Filter, HostError> {
+        let given = |pattern: &Option<String>| pattern.clone().filter(|p| !p.is_empty());
+        let (include, exclude) = (given(&self.include), given(&self.exclude));
+        Filter::new(
+            (flags.include, include.as_deref()),
+            (flags.exclude, exclude.as_deref()),
         )
     }
 }
@@ -241,6 +268,18 @@ pub(crate) const HWMON_SENSOR: FilterFlags = FilterFlags {
 pub(crate) const INFINIBAND_DEVICE: FilterFlags = FilterFlags {
     include: "collector.infiniband.device-include",
     exclude: "collector.infiniband.device-exclude",
+    default_exclude: "",
+};
+
+pub(crate) const INTERRUPTS_NAME: FilterFlags = FilterFlags {
+    include: "collector.interrupts.name-include",
+    exclude: "collector.interrupts.name-exclude",
+    default_exclude: "",
+};
+
+pub(crate) const SLABS: FilterFlags = FilterFlags {
+    include: "collector.slabinfo.slabs-include",
+    exclude: "collector.slabinfo.slabs-exclude",
     default_exclude: "",
 };
 

@@ -129,6 +129,12 @@ host_flags! {
     (infiniband.exclude): String = "collector.infiniband.device-exclude";
     /// Regexp of infiniband devices to include (mutually exclusive to device-exclude).
     (infiniband.include): String = "collector.infiniband.device-include";
+    /// Include interrupts that have a zero value.
+    (interrupts_zeros): bool = "collector.interrupts.include-zeros", default("true");
+    /// Regexp of interrupts name to exclude (mutually exclusive to name-include).
+    (interrupts.exclude): String = "collector.interrupts.name-exclude";
+    /// Regexp of interrupts name to include (mutually exclusive to name-exclude).
+    (interrupts.include): String = "collector.interrupts.name-include";
     /// Comma separated list for IPVS backend stats labels.
     (ipvs_labels): String = "collector.ipvs.backend-labels",
         default("local_address,local_port,remote_address,remote_port,proto,local_mark");
@@ -164,8 +170,16 @@ host_flags! {
     (powersupply_ignored): String = "collector.powersupply.ignored-supplies", default("^$");
     /// One family with a label for the zone instead of one for each zone.
     (rapl_zone_label): bool = "collector.rapl.enable-zone-label";
+    /// Regexp of slabs to exclude in slabinfo collector.
+    (slabs.exclude): String = "collector.slabinfo.slabs-exclude";
+    /// Regexp of slabs to include in slabinfo collector.
+    (slabs.include): String = "collector.slabinfo.slabs-include", default(".*");
     /// Export softirq calls per vector.
     (stat_softirq): bool = "collector.stat.softirq";
+    /// Kernel parameter to report, NAME or NAME:KEY,KEY (repeatable).
+    (): Vec<String> = "collector.sysctl.include";
+    /// Kernel parameter to report as text (repeatable).
+    (): Vec<String> = "collector.sysctl.include-info";
     /// Regexp of devices to ignore for tapestats.
     (tapestats_ignored): String = "collector.tapestats.ignored-devices", default("^$");
     /// Directory to read text files with metrics from, supports glob matching (repeatable).
@@ -233,6 +247,12 @@ impl HostConfig {
             // The default of node_exporter, no directory, may be given explicitly.
             ("collector.textfile.directory", _) => String::parse(value.as_ref())
                 .map(|directory| self.textfile_directories.extend(some(directory))),
+            ("collector.sysctl.include", _) => {
+                String::parse(value.as_ref()).map(|name| self.sysctl_numbers.push(name))
+            }
+            ("collector.sysctl.include-info", _) => {
+                String::parse(value.as_ref()).map(|name| self.sysctl_infos.push(name))
+            }
             _ => assign(self, name, value.as_ref()),
         };
         set.map_err(|problem| HostError::Flag {

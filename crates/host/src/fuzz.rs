@@ -4,14 +4,20 @@
 //! its input's size.
 
 use crate::collector::{
-    arp, bcache, conntrack, cpu, cpuinfo, diskstats, infiniband, ipvs, loadavg, mdadm, meminfo,
-    netdev, netstat, numbers, os, pressure, schedstat, selinux, sockstat, softnet, udp_queues,
-    vmstat, zfs,
+    arp, bcache, bcachefs, buddyinfo, cgroups, conntrack, cpu, cpuinfo, diskstats, drbd,
+    infiniband, interrupts, ipvs, lnstat, loadavg, mdadm, meminfo, meminfo_numa, netdev, netstat,
+    numbers, os, pressure, processes, schedstat, selinux, slabinfo, sockstat, softirqs, softnet,
+    swap, udp_queues, vmstat, zfs, zoneinfo,
 };
+use crate::config::HostConfig;
 use crate::procstat::{self, StatSnapshot};
+use crate::rows::Rows;
+use crate::sink::Sink;
 use crate::timezone::Zone;
 use crate::udev::UdevInfo;
-use crate::{linkprops, links, mountinfo, netlink, scan, sysfs_collector};
+use crate::{linkprops, links, mountinfo, netlink, proc_table, scan, sysfs_collector};
+use narthex_model::LabelSet;
+use std::path::Path;
 
 /// `/proc/stat`.
 pub fn fuzz_stat(data: &[u8]) {
@@ -147,9 +153,39 @@ pub fn fuzz_attributes(data: &[u8]) {
         sysfs_collector::Decode::Cell("rw", 1),
         sysfs_collector::Decode::CellOver("commits", 1000.0),
         sysfs_collector::Decode::Is("up".into()),
+        sysfs_collector::Decode::Field("commits".into(), 0, bcachefs::human_bytes),
+        sysfs_collector::Decode::InSection("read:".into(), "user".into()),
+        sysfs_collector::Decode::With(bcachefs::human_bytes),
     ] {
         assert!(decode.decode(data).is_none_or(|value| !value.is_nan()));
     }
+}
+
+/// Tables of procfs that become series line by line.
+pub fn fuzz_tables(data: &[u8]) {
+    let (config, procfs) = (HostConfig::default(), Path::new("/proc"));
+    proc_table::fuzz(buddyinfo::new(procfs), data);
+    proc_table::fuzz(cgroups::new(procfs), data);
+    proc_table::fuzz(drbd::new(procfs), data);
+    proc_table::fuzz(softirqs::new(procfs), data);
+    proc_table::fuzz(swap::new(procfs), data);
+    proc_table::fuzz(zoneinfo::new(procfs), data);
+    proc_table::fuzz(interrupts::new(&config).expect("no filter"), data);
+    proc_table::fuzz(slabinfo::new(&config).expect("no filter"), data);
+}
+
+/// Files of NUMA nodes, `net/stat/*`, `stat` of a process.
+pub fn fuzz_nodes(data: &[u8]) {
+    let mut out = Sink::new(LabelSet::empty());
+    let mut rows = Rows::new();
+    out.begin();
+    rows.begin();
+    let _ = meminfo_numa::parse_meminfo(data, &mut rows, &mut out);
+    let _ = meminfo_numa::parse_numastat("0", data, &mut rows, &mut out);
+    let _ = lnstat::parse("x", data, &mut Vec::new(), &mut rows, &mut out);
+    rows.end(&mut out);
+    out.finish(0);
+    processes::parse(data);
 }
 
 /// `/proc/net/dev`.

@@ -6,7 +6,7 @@ use narthex_cli::Flag;
 
 /// Declares the enum, its list and its names from one table.
 macro_rules! collectors {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(, $off:ident)?;)+) => {
         /// One collector, named as in `--collector.<name>`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -29,111 +29,149 @@ macro_rules! collectors {
             pub const FLAGS: &[Flag] = &[
                 $(Flag::typed::<bool>(
                     concat!("collector.", $name),
-                    concat!("Enable the ", $name, " collector (default: enabled)."),
+                    concat!("Enable the ", $name, " collector."),
                 )
-                .default("true"),)+
+                .default(collectors!(@default $($off)?)),)+
             ];
         }
+    };
+    (@default off) => {
+        "false"
+    };
+    (@default) => {
+        "true"
     };
 }
 
 collectors! {
     /// Neighbours per device.
-    Arp = "arp",
+    Arp = "arp";
     /// Block caches.
-    Bcache = "bcache",
+    Bcache = "bcache";
+    /// Counters, compression and devices of bcachefs.
+    Bcachefs = "bcachefs";
     /// Bonded network devices and their active members.
-    Bonding = "bonding",
+    Bonding = "bonding";
     /// Btrfs allocation, commits and devices.
-    Btrfs = "btrfs",
+    Btrfs = "btrfs";
+    /// Free blocks of memory by size.
+    Buddyinfo = "buddyinfo", off;
+    /// Control groups by controller.
+    Cgroups = "cgroups", off;
     /// Connections that netfilter tracks.
-    Conntrack = "conntrack",
+    Conntrack = "conntrack";
     /// Seconds per CPU and mode, throttling, isolation, information.
-    Cpu = "cpu",
+    Cpu = "cpu";
+    /// The CPU's vulnerabilities and their mitigations.
+    CpuVulnerabilities = "cpu_vulnerabilities", off;
     /// Clock rates and their limits.
-    Cpufreq = "cpufreq",
+    Cpufreq = "cpufreq";
     /// Block device counters and properties.
-    Diskstats = "diskstats",
+    Diskstats = "diskstats";
     /// The machine's identification by its firmware.
-    Dmi = "dmi",
+    Dmi = "dmi";
     /// Paths of multipath block devices.
-    Dmmultipath = "dmmultipath",
+    Dmmultipath = "dmmultipath";
+    /// Replicated block devices.
+    Drbd = "drbd", off;
     /// Memory errors, corrected and uncorrected.
-    Edac = "edac",
+    Edac = "edac";
     /// The kernel's entropy pool.
-    Entropy = "entropy",
+    Entropy = "entropy";
     /// Counters of Fibre Channel adapters.
-    Fibrechannel = "fibrechannel",
+    Fibrechannel = "fibrechannel";
     /// Open files and their limit.
-    Filefd = "filefd",
+    Filefd = "filefd";
     /// Sizes of mounted file systems.
-    Filesystem = "filesystem",
+    Filesystem = "filesystem";
     /// Sensors.
-    Hwmon = "hwmon",
+    Hwmon = "hwmon";
     /// Counters of InfiniBand ports.
-    Infiniband = "infiniband",
+    Infiniband = "infiniband";
+    /// Interrupts by CPU and device.
+    Interrupts = "interrupts", off;
     /// IP virtual server.
-    Ipvs = "ipvs",
+    Ipvs = "ipvs";
     /// Tasks that the kernel detected as hung.
-    KernelHung = "kernel_hung",
+    KernelHung = "kernel_hung";
+    /// Merging of equal pages.
+    Ksmd = "ksmd", off;
+    /// Counters of network caches.
+    Lnstat = "lnstat", off;
     /// Load averages.
-    Loadavg = "loadavg",
+    Loadavg = "loadavg";
     /// Software RAID.
-    Mdadm = "mdadm",
+    Mdadm = "mdadm";
     /// `/proc/meminfo`.
-    Meminfo = "meminfo",
+    Meminfo = "meminfo";
+    /// Memory of each NUMA node.
+    MeminfoNuma = "meminfo_numa", off;
     /// Properties of network devices.
-    Netclass = "netclass",
+    Netclass = "netclass";
     /// Network device counters.
-    Netdev = "netdev",
+    Netdev = "netdev";
     /// Selected fields of `/proc/net/netstat`, `snmp` and `snmp6`.
-    Netstat = "netstat",
+    Netstat = "netstat";
     /// Calls of the NFS client.
-    Nfs = "nfs",
+    Nfs = "nfs";
     /// Calls of the NFS server.
-    Nfsd = "nfsd",
+    Nfsd = "nfsd";
     /// NVMe devices and their namespaces.
-    Nvme = "nvme",
+    Nvme = "nvme";
     /// The distribution's identification.
-    Os = "os",
+    Os = "os";
     /// Batteries and mains.
-    Powersupplyclass = "powersupplyclass",
+    Powersupplyclass = "powersupplyclass";
     /// Time lost waiting for resources.
-    Pressure = "pressure",
+    Pressure = "pressure";
+    /// Processes and threads by state.
+    Processes = "processes", off;
     /// Energy counters.
-    Rapl = "rapl",
+    Rapl = "rapl";
     /// Running and waiting time per CPU.
-    Schedstat = "schedstat",
+    Schedstat = "schedstat";
     /// Mode of SELinux.
-    Selinux = "selinux",
+    Selinux = "selinux";
+    /// Slab caches of the kernel.
+    Slabinfo = "slabinfo", off;
     /// Sockets in use.
-    Sockstat = "sockstat",
+    Sockstat = "sockstat";
+    /// Soft interrupts by CPU and kind.
+    Softirqs = "softirqs", off;
     /// Packets handed to the network stack per CPU.
-    Softnet = "softnet",
+    Softnet = "softnet";
     /// Interrupts, context switches, forks, boot time.
-    Stat = "stat",
+    Stat = "stat";
+    /// Swap devices.
+    Swap = "swap", off;
+    /// Kernel parameters.
+    Sysctl = "sysctl", off;
     /// Counters of tape drives.
-    Tapestats = "tapestats",
+    Tapestats = "tapestats";
     /// Metrics from files that other programs write.
-    Textfile = "textfile",
+    Textfile = "textfile";
     /// Temperatures of zones, and states of cooling devices.
-    ThermalZone = "thermal_zone",
+    ThermalZone = "thermal_zone";
     /// System time, zone and clock sources.
-    Time = "time",
+    Time = "time";
     /// State of the kernel's clock discipline.
-    Timex = "timex",
+    Timex = "timex";
     /// Bytes queued in UDP sockets.
-    UdpQueues = "udp_queues",
+    UdpQueues = "udp_queues";
     /// Kernel and host names.
-    Uname = "uname",
+    Uname = "uname";
     /// Selected fields of `/proc/vmstat`.
-    Vmstat = "vmstat",
+    Vmstat = "vmstat";
     /// Watchdog timers.
-    Watchdog = "watchdog",
+    Watchdog = "watchdog";
+    /// Packets that IPsec dropped.
+    Xfrm = "xfrm", off;
     /// XFS counters.
-    Xfs = "xfs",
+    Xfs = "xfs";
     /// ZFS counters.
-    Zfs = "zfs",
+    Zfs = "zfs";
+    /// Memory zones.
+    Zoneinfo = "zoneinfo", off;
 }
 
 impl CollectorKind {
@@ -147,6 +185,7 @@ impl CollectorKind {
         matches!(
             self,
             Self::Bcache
+                | Self::Bcachefs
                 | Self::Bonding
                 | Self::Btrfs
                 | Self::Cpufreq
@@ -159,7 +198,9 @@ impl CollectorKind {
                 | Self::Mdadm
                 | Self::Nvme
                 | Self::Powersupplyclass
+                | Self::Processes
                 | Self::Rapl
+                | Self::Slabinfo
                 | Self::Tapestats
                 | Self::Textfile
                 | Self::ThermalZone
@@ -170,10 +211,22 @@ impl CollectorKind {
 
 /// A set of collectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CollectorSet(u64);
+pub struct CollectorSet(u128);
 
 impl CollectorSet {
-    /// Returns the set of every collector, which is what node_exporter runs by default.
+    /// Returns the set of the collectors that node_exporter runs by default.
+    pub fn defaults() -> Self {
+        let on = CollectorKind::FLAGS
+            .iter()
+            .map(|flag| flag.default == "true");
+        CollectorKind::ALL
+            .into_iter()
+            .zip(on)
+            .filter(|(_, is_on)| *is_on)
+            .fold(Self::none(), |set, (kind, _)| set.with(kind))
+    }
+
+    /// Returns the set of every collector.
     pub fn all() -> Self {
         CollectorKind::ALL
             .into_iter()

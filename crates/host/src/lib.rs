@@ -1,8 +1,7 @@
 //! Host metrics with the names and labels of node_exporter.
 //!
-//! What it is: the collectors that node_exporter 1.12 enables by default, except bcachefs, behind one [`HostSource`],
-//! which is configured like it (see [`FLAGS`]) and returns one [`Frame`] per round. Families, types, helps, labels and
-//! values are node_exporter's.
+//! What it is: the collectors of node_exporter 1.12 behind one [`HostSource`], which is configured like it (see
+//! [`FLAGS`]) and returns one [`Frame`] per round. Families, types, labels and values are node_exporter's.
 //!
 //! An [`Exporter`] answers scrapes of such a source over HTTP, as node_exporter does.
 //!
@@ -41,8 +40,11 @@ mod mountinfo;
 mod netlink;
 mod open_file;
 mod ordered_cache;
+mod own_labels;
 mod pool;
+mod proc_table;
 mod procstat;
+mod rows;
 mod scan;
 mod sink;
 mod source;

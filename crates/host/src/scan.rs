@@ -140,6 +140,28 @@ pub(crate) fn label_text(bytes: &[u8]) -> String {
     text
 }
 
+/// Calls `each` with the words and values of the section that begins with a line with this beginning. A line without
+/// `word: value` begins another section.
+pub(crate) fn section_lines<'a>(
+    mut text: &'a [u8],
+    section: &[u8],
+    mut each: impl FnMut(&'a [u8], &'a [u8]),
+) {
+    let mut is_in = false;
+    while let Some(line) = next_line(&mut text) {
+        let line = trim(line);
+        let at = memchr::memchr(b':', line);
+        match at.map(|at| (trim(&line[..at]), trim(&line[at + 1..]))) {
+            Some((word, value)) if !value.is_empty() => {
+                if is_in {
+                    each(word, value);
+                }
+            }
+            _ => is_in = line.starts_with(section),
+        }
+    }
+}
+
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }

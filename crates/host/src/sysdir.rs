@@ -86,3 +86,43 @@ pub(crate) fn metric_name(text: &str) -> String {
         .map(|c| if valid(c) { c } else { '_' })
         .collect()
 }
+
+/// Replaces every run of characters that are invalid in a metric's name, with underscores around it, by one underscore.
+pub(crate) fn sanitized(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            // An underscore after such a run belongs to it.
+            let is_of_run = c == '_' && out.ends_with(INVALID);
+            if !is_of_run {
+                out.push(c);
+            }
+        } else {
+            out.truncate(out.trim_end_matches(['_', INVALID]).len());
+            out.push(INVALID);
+        }
+    }
+    out.replace(INVALID, "_")
+}
+
+/// Stands for an invalid run while a name is built.
+const INVALID: char = '\0';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_invalid_characters_become_one_underscore() {
+        for (text, name) in [
+            ("fs.file-nr", "fs_file_nr"),
+            ("a__b", "a__b"),
+            ("a_-_b", "a_b"),
+            ("a--.b", "a_b"),
+            ("-a-", "_a_"),
+            ("", ""),
+        ] {
+            assert_eq!(sanitized(text), name, "{text}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{float, label_text, next_field, next_line, trim};
+use crate::scan::{float, label_text, next_field, next_line, section_lines, trim};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
 
@@ -31,6 +31,10 @@ pub(crate) enum Decode {
     Cell(&'static str, usize),
     /// The first number of that line, divided.
     CellOver(&'static str, f64),
+    /// The field at this position of the line that begins with this word, converted.
+    Field(Box<str>, usize, fn(&[u8]) -> Option<f64>),
+    /// The number after this word in the section that begins with this line.
+    InSection(Box<str>, Box<str>),
     /// Any other conversion.
     With(fn(&[u8]) -> Option<f64>),
 }
@@ -48,6 +52,8 @@ impl Decode {
             Self::CellOver(word, divisor) => {
                 cell(text, word.as_bytes(), 0).map(|value| value / divisor)
             }
+            Self::Field(word, place, decode) => decode(field(text, word.as_bytes(), *place)?),
+            Self::InSection(section, word) => in_section(text, section, word),
             Self::With(decode) => decode(trim(text)),
         }
     }
@@ -135,6 +141,30 @@ impl Plan<'_> {
     pub(crate) fn bytes(&mut self, path: &Path) -> Option<&[u8]> {
         read_once(path, self.buf)
     }
+}
+
+/// Returns the field at a position of the line that begins with `word`.
+fn field<'a>(mut text: &'a [u8], word: &[u8], place: usize) -> Option<&'a [u8]> {
+    while let Some(mut line) = next_line(&mut text) {
+        if next_field(&mut line) != Some(word) {
+            continue;
+        }
+        for _ in 0..place {
+            next_field(&mut line);
+        }
+        return next_field(&mut line);
+    }
+    None
+}
+
+fn in_section(text: &[u8], section: &str, word: &str) -> Option<f64> {
+    let mut value = None;
+    section_lines(text, section.as_bytes(), |known, text| {
+        if known == word.as_bytes() {
+            value = float(text);
+        }
+    });
+    value
 }
 
 fn cell(mut text: &[u8], word: &[u8], place: usize) -> Option<f64> {

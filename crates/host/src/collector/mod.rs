@@ -4,15 +4,20 @@
 
 pub(crate) mod arp;
 pub(crate) mod bcache;
+pub(crate) mod bcachefs;
 pub(crate) mod bonding;
 pub(crate) mod btrfs;
+pub(crate) mod buddyinfo;
+pub(crate) mod cgroups;
 pub(crate) mod conntrack;
 pub(crate) mod cpu;
+pub(crate) mod cpu_vulnerabilities;
 pub(crate) mod cpufreq;
 pub(crate) mod cpuinfo;
 pub(crate) mod diskstats;
 pub(crate) mod dmi;
 pub(crate) mod dmmultipath;
+pub(crate) mod drbd;
 pub(crate) mod edac;
 pub(crate) mod entropy;
 pub(crate) mod fibrechannel;
@@ -20,11 +25,15 @@ pub(crate) mod filefd;
 pub(crate) mod filesystem;
 pub(crate) mod hwmon;
 pub(crate) mod infiniband;
+pub(crate) mod interrupts;
 pub(crate) mod ipvs;
 pub(crate) mod kernel_hung;
+pub(crate) mod ksmd;
+pub(crate) mod lnstat;
 pub(crate) mod loadavg;
 pub(crate) mod mdadm;
 pub(crate) mod meminfo;
+pub(crate) mod meminfo_numa;
 pub(crate) mod netclass;
 pub(crate) mod netdev;
 pub(crate) mod netstat;
@@ -36,12 +45,17 @@ pub(crate) mod os;
 pub(crate) mod percpu;
 pub(crate) mod powersupplyclass;
 pub(crate) mod pressure;
+pub(crate) mod processes;
 pub(crate) mod rapl;
 pub(crate) mod schedstat;
 pub(crate) mod selinux;
+pub(crate) mod slabinfo;
 pub(crate) mod sockstat;
+pub(crate) mod softirqs;
 pub(crate) mod softnet;
 pub(crate) mod stat;
+pub(crate) mod swap;
+pub(crate) mod sysctl;
 pub(crate) mod tapestats;
 pub(crate) mod textfile;
 pub(crate) mod thermal_zone;
@@ -51,8 +65,10 @@ pub(crate) mod udp_queues;
 pub(crate) mod uname;
 pub(crate) mod vmstat;
 pub(crate) mod watchdog;
+pub(crate) mod xfrm;
 pub(crate) mod xfs;
 pub(crate) mod zfs;
+pub(crate) mod zoneinfo;
 
 use std::sync::{Arc, Mutex};
 
@@ -140,24 +156,39 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
     let file = |name: &str| OpenFile::new(procfs.join(name));
     Ok(match kind {
         CollectorKind::Arp => Box::new(arp::Arp::new(config)?),
+        CollectorKind::Buddyinfo => Box::new(buddyinfo::new(procfs)),
+        CollectorKind::Cgroups => Box::new(cgroups::new(procfs)),
         CollectorKind::Conntrack => Box::new(conntrack::Conntrack::new(procfs)),
         CollectorKind::Cpufreq => Box::new(cpufreq::Cpufreq::new(config)),
+        CollectorKind::CpuVulnerabilities => {
+            Box::new(cpu_vulnerabilities::CpuVulnerabilities::new(config))
+        }
         CollectorKind::Diskstats => Box::new(diskstats::Diskstats::new(config)?),
         CollectorKind::Dmi => Box::new(dmi::Dmi::new(config)),
+        CollectorKind::Drbd => Box::new(drbd::new(procfs)),
         CollectorKind::Entropy => Box::new(entropy::new(procfs)),
         CollectorKind::Filefd => Box::new(filefd::new(procfs)),
+        CollectorKind::Interrupts => Box::new(interrupts::new(config)?),
         CollectorKind::Ipvs => Box::new(ipvs::Ipvs::new(config)?),
         CollectorKind::KernelHung => Box::new(kernel_hung::new(procfs)),
+        CollectorKind::Ksmd => Box::new(ksmd::Ksmd::new(config)),
+        CollectorKind::Lnstat => Box::new(lnstat::Lnstat::new(config)),
         CollectorKind::Loadavg => Box::new(loadavg::Loadavg::new(file("loadavg"))),
         CollectorKind::Meminfo => Box::new(meminfo::Meminfo::new(file("meminfo"))),
+        CollectorKind::MeminfoNuma => Box::new(meminfo_numa::MeminfoNuma::new(config)),
         CollectorKind::Netclass => Box::new(netclass::Netclass::new(config)?),
         CollectorKind::Netdev => Box::new(netdev::Netdev::new(config)?),
         CollectorKind::Netstat => Box::new(netstat::Netstat::new(procfs, &config.netstat_fields)?),
         CollectorKind::Os => Box::new(os::Os::new(config)),
         CollectorKind::Pressure => Box::new(pressure::Pressure::new(procfs)),
+        CollectorKind::Processes => Box::new(processes::Processes::new(config)),
         CollectorKind::Schedstat => Box::new(schedstat::new(procfs)),
+        CollectorKind::Slabinfo => Box::new(slabinfo::new(config)?),
         CollectorKind::Sockstat => Box::new(sockstat::Sockstat::new(procfs)),
+        CollectorKind::Softirqs => Box::new(softirqs::new(procfs)),
         CollectorKind::Softnet => Box::new(softnet::new(procfs)),
+        CollectorKind::Swap => Box::new(swap::new(procfs)),
+        CollectorKind::Sysctl => Box::new(sysctl::Sysctl::new(config)),
         CollectorKind::Time => Box::new(time::Time::new(config)),
         CollectorKind::Timex => Box::new(timex::Clock::default()),
         CollectorKind::UdpQueues => Box::new(udp_queues::UdpQueues::new(procfs)),
@@ -166,7 +197,17 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
             let fields = filter::compile("collector.vmstat.fields", &config.vmstat_fields)?;
             Box::new(vmstat::Vmstat::new(file("vmstat"), fields))
         }
+        CollectorKind::Xfrm => Box::new(xfrm::Xfrm::new(config)),
+        CollectorKind::Zoneinfo => Box::new(zoneinfo::new(procfs)),
+        kind => start_device(kind, config)?,
+    })
+}
+
+/// Builds the collectors of devices and file systems.
+fn start_device(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collector>, HostError> {
+    Ok(match kind {
         CollectorKind::Bcache => Box::new(bcache::Bcache::new(config)),
+        CollectorKind::Bcachefs => Box::new(bcachefs::Bcachefs::new(config)),
         CollectorKind::Bonding => Box::new(bonding::Bonding::new(config)),
         CollectorKind::Btrfs => Box::new(btrfs::Btrfs::new(config)),
         CollectorKind::Dmmultipath => Box::new(dmmultipath::Dmmultipath::new(config)),
@@ -189,8 +230,6 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Watchdog => Box::new(watchdog::Watchdog::new(config)),
         CollectorKind::Xfs => Box::new(xfs::Xfs::new(config)),
         CollectorKind::Zfs => Box::new(zfs::Zfs::new(config)),
-        CollectorKind::Cpu | CollectorKind::Filesystem | CollectorKind::Stat => {
-            unreachable!("started by the caller")
-        }
+        kind => unreachable!("{} is started by the caller", kind.name()),
     })
 }

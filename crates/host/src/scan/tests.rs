@@ -71,3 +71,12 @@ fn a_run_of_invalid_bytes_is_one_replacement() {
     );
     assert_eq!(label_text("/mnt/ä".as_bytes()), "/mnt/ä");
 }
+
+#[test]
+fn sections_end_where_others_begin() {
+    let text = b"read:\nsb   :  1\nuser :2\nwrite:\nsb: 3\n";
+    let mut seen = Vec::new();
+    section_lines(text, b"read:", |word, value| seen.push((word, value)));
+    assert_eq!(seen, [(&b"sb"[..], &b"1"[..]), (b"user", b"2")]);
+    section_lines(text, b"none", |_, _| panic!("no such section"));
+}

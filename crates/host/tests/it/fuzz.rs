@@ -102,9 +102,35 @@ fn procfs_texts_of_the_machine() {
         "0x1003",
         "rw 1 2",
         "commits 7",
+        "commits 28.2k",
+        "read:\nuser : 5\nwrite:\nuser:6\n",
     ];
     let attributes = attributes.map(|text| text.as_bytes().to_vec());
     run(45, &attributes, fuzz::fuzz_attributes);
+}
+
+#[test]
+fn procfs_tables() {
+    let names = [
+        "buddyinfo",
+        "cgroups",
+        "drbd",
+        "interrupts",
+        "slabinfo",
+        "softirqs",
+        "swaps",
+        "zoneinfo",
+    ];
+    let tables: Vec<_> = names.iter().flat_map(|name| texts(name)).collect();
+    run(50, &tables, fuzz::fuzz_tables);
+    let numa = b"Node 0 MemFree:  5 kB\nNode 0 Active(anon): 7 kB\n".to_vec();
+    let mut nodes = vec![numa, b"numa_hit 5\nnuma_miss 7\n".to_vec()];
+    nodes.extend(
+        ["1/stat", "net/stat/arp_cache"]
+            .iter()
+            .flat_map(|name| texts(name)),
+    );
+    run(51, &nodes, fuzz::fuzz_nodes);
 }
 
 #[test]

@@ -34,9 +34,7 @@ flags! {
     without effect {
         "there is no Go runtime" => "runtime.gomaxprocs": usize;
         OF_MISSING => "collector.ethtool.device-exclude": String, "collector.ethtool.device-include": String,
-            "collector.ethtool.metrics-include": String, "collector.interrupts.include-zeros": bool,
-            "collector.interrupts.name-exclude": String, "collector.interrupts.name-include": String,
-            "collector.ntp.ip-ttl": usize, "collector.ntp.local-offset-tolerance": String,
+            "collector.ethtool.metrics-include": String, "collector.ntp.ip-ttl": usize, "collector.ntp.local-offset-tolerance": String,
             "collector.ntp.max-distance": String, "collector.ntp.protocol-version": usize,
             "collector.ntp.server": String, "collector.ntp.server-is-local": bool, "collector.ntp.server-port": usize,
             "collector.pcidevice.idsfile": PathBuf, "collector.pcidevice.names": bool,
@@ -47,24 +45,19 @@ flags! {
             "collector.qdisc.device-exclude": String, "collector.qdisc.device-include": String,
             "collector.qdisc.fixtures": PathBuf, "collector.qdisk.device-exclude": String,
             "collector.qdisk.device-include": String, "collector.runit.servicedir": PathBuf,
-            "collector.slabinfo.slabs-exclude": String, "collector.slabinfo.slabs-include": String,
-            "collector.supervisord.url": String, "collector.sysctl.include": Vec<String>,
-            "collector.sysctl.include-info": Vec<String>, "collector.systemd.enable-restarts-metrics": bool,
+            "collector.supervisord.url": String, "collector.systemd.enable-restarts-metrics": bool,
             "collector.systemd.enable-start-time-metrics": bool, "collector.systemd.enable-task-metrics": bool,
             "collector.systemd.private": bool, "collector.systemd.unit-blacklist": String,
             "collector.systemd.unit-exclude": String, "collector.systemd.unit-include": String,
             "collector.systemd.unit-whitelist": String, "collector.wifi.fixtures": PathBuf;
     }
     refused {
-        NO_COLLECTOR => "collector.bcachefs": bool, "collector.buddyinfo": bool, "collector.cgroups": bool,
-            "collector.cpu_vulnerabilities": bool, "collector.drbd": bool, "collector.drm": bool,
-            "collector.ethtool": bool, "collector.interrupts": bool, "collector.ksmd": bool, "collector.lnstat": bool,
-            "collector.logind": bool, "collector.meminfo_numa": bool, "collector.mountstats": bool,
+        NO_COLLECTOR => "collector.drm": bool,
+            "collector.ethtool": bool, "collector.logind": bool, "collector.mountstats": bool,
             "collector.network_route": bool, "collector.ntp": bool, "collector.nvmesubsystem": bool,
-            "collector.pcidevice": bool, "collector.perf": bool, "collector.processes": bool, "collector.qdisc": bool,
-            "collector.runit": bool, "collector.slabinfo": bool, "collector.softirqs": bool,
-            "collector.supervisord": bool, "collector.swap": bool, "collector.sysctl": bool, "collector.systemd": bool,
-            "collector.tcpstat": bool, "collector.wifi": bool, "collector.xfrm": bool, "collector.zoneinfo": bool;
+            "collector.pcidevice": bool, "collector.perf": bool, "collector.qdisc": bool,
+            "collector.runit": bool, "collector.supervisord": bool, "collector.systemd": bool,
+            "collector.tcpstat": bool, "collector.wifi": bool;
         "this version does not have it" => "web.systemd-socket": bool;
     }
 }

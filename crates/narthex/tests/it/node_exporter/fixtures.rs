@@ -8,26 +8,11 @@ use narthex_testkit::{
 };
 
 /// Prefixes of families whose collectors we lack.
-const LACKED: [&str; 19] = [
-    "node_bcachefs_",
-    "node_buddyinfo_",
-    "node_cgroups_",
-    "node_cpu_vulnerabilities_",
-    "node_drbd_",
-    "node_interrupts_",
-    "node_ksmd_",
-    "node_lnstat_",
-    "node_memory_numa_",
+const LACKED: [&str; 4] = [
     "node_mountstats_",
     "node_pcidevice_",
-    "node_processes_",
     "node_qdisc_",
-    "node_slabinfo_",
-    "node_softirqs_functions_",
-    "node_sysctl_",
     "node_wifi_",
-    "node_xfrm_",
-    "node_zoneinfo_",
 ];
 
 /// Families that depend on when and where a page is printed; the one of the fixtures has none of them.
@@ -47,8 +32,22 @@ const VOLATILE: [&str; 12] = [
 ];
 
 /// The flags of FLAGS.md as far as they apply, with paths below the fixtures where they end in a slash.
-const FLAGS: [&str; 22] = [
+const FLAGS: [&str; 36] = [
     "--web.disable-exporter-metrics",
+    "--collector.buddyinfo",
+    "--collector.cgroups",
+    "--collector.cpu_vulnerabilities",
+    "--collector.drbd",
+    "--collector.interrupts",
+    "--collector.ksmd",
+    "--collector.lnstat",
+    "--collector.meminfo_numa",
+    "--collector.processes",
+    "--collector.slabinfo",
+    "--collector.softirqs",
+    "--collector.sysctl",
+    "--collector.xfrm",
+    "--collector.zoneinfo",
     "--no-collector.filesystem",
     "--no-collector.selinux",
     "--no-collector.timex",

@@ -1,0 +1,60 @@
+//! Control groups by controller (version 1's list, which version 2 keeps).
+//!
+//! Invariant: the header names the columns and is skipped.
+
+use std::path::Path;
+
+use crate::error::ParseError;
+use crate::kind::CollectorKind;
+use crate::proc_table::{ProcTable, Table};
+use crate::rows::Rows;
+use crate::scan::{label_text, next_field, next_line, number};
+use crate::sink::{Desc, Sink};
+
+const COLUMNS: [Desc<'static>; 2] = [
+    Desc::gauge("node_cgroups_cgroups", "Control groups of the controller."),
+    Desc::gauge("node_cgroups_enabled", "Whether the controller is enabled."),
+];
+
+pub(crate) struct Cgroups;
+
+pub(crate) fn new(procfs: &Path) -> ProcTable<Cgroups> {
+    ProcTable::new(Cgroups, procfs)
+}
+
+impl Table for Cgroups {
+    const KIND: CollectorKind = CollectorKind::Cgroups;
+    const FILE: &'static str = "cgroups";
+
+    fn parse(
+        &mut self,
+        mut text: &[u8],
+        rows: &mut Rows,
+        out: &mut Sink,
+    ) -> Result<(), ParseError> {
+        let mut line_number = 0;
+        while let Some(mut line) = next_line(&mut text) {
+            line_number += 1;
+            if line.starts_with(b"#") {
+                continue;
+            }
+            let error = ParseError {
+                line: line_number,
+                expected: "a controller, its hierarchy, its groups, and whether it is enabled",
+            };
+            let name = next_field(&mut line).ok_or(error)?;
+            let mut numbers = [0.0; 3];
+            for value in &mut numbers {
+                *value = next_field(&mut line).and_then(number).ok_or(error)? as f64;
+            }
+            let [_, groups, enabled] = numbers;
+            rows.set(&[name], &[groups, enabled], out, |out| {
+                let name = label_text(name);
+                COLUMNS
+                    .map(|desc| out.add(&desc, &[("subsys_name", &name)]))
+                    .into()
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Soft interrupts by CPU and kind.
+//!
+//! Invariant: only the ten kinds that node_exporter knows; a CPU is the number of its column.
+
+use std::path::Path;
+
+use crate::error::ParseError;
+use crate::kind::CollectorKind;
+use crate::proc_table::{ProcTable, Table};
+use crate::rows::Rows;
+use crate::scan::{next_field, next_line, number};
+use crate::sink::{Desc, Sink};
+
+const SOFTIRQS: Desc<'static> = Desc::counter(
+    "node_softirqs_functions_total",
+    "Soft interrupts handled, by CPU and kind.",
+);
+const KINDS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+#[derive(Default)]
+pub(crate) struct Softirqs {
+    values: Vec<f64>,
+}
+
+pub(crate) fn new(procfs: &Path) -> ProcTable<Softirqs> {
+    ProcTable::new(Softirqs::default(), procfs)
+}
+
+impl Table for Softirqs {
+    const KIND: CollectorKind = CollectorKind::Softirqs;
+    const FILE: &'static str = "softirqs";
+
+    fn parse(
+        &mut self,
+        mut text: &[u8],
+        rows: &mut Rows,
+        out: &mut Sink,
+    ) -> Result<(), ParseError> {
+        let mut line_number = 0;
+        while let Some(mut line) = next_line(&mut text) {
+            line_number += 1;
+            let name = next_field(&mut line).and_then(|name| name.strip_suffix(b":"));
+            let known = KINDS.iter().find(|kind| Some(kind.as_bytes()) == name);
+            let Some(kind) = known else { continue };
+            self.values.clear();
+            while let Some(field) = next_field(&mut line) {
+                let value = number(field).ok_or(ParseError {
+                    line: line_number,
+                    expected: "a number for each CPU",
+                })?;
+                self.values.push(value as f64);
+            }
+            let cpus = self.values.len();
+            rows.set(
+                &[kind.as_bytes(), &cpus.to_ne_bytes()],
+                &self.values,
+                out,
+                |out| {
+                    let add = |cpu: usize| {
+                        let cpu = cpu.to_string();
+                        out.add(&SOFTIRQS, &[("cpu", &cpu), ("type", kind)])
+                    };
+                    (0..cpus).map(add).collect()
+                },
+            );
+        }
+        Ok(())
+    }
+}

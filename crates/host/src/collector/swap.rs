@@ -1,0 +1,60 @@
+//! Swap devices and files.
+//!
+//! Invariant: names are as the kernel prints them, with blanks escaped.
+
+use std::path::Path;
+
+use crate::error::ParseError;
+use crate::kind::CollectorKind;
+use crate::proc_table::{ProcTable, Table};
+use crate::rows::Rows;
+use crate::scan::{float, label_text, next_field, next_line};
+use crate::sink::{Desc, Sink};
+
+const COLUMNS: [Desc<'static>; 3] = [
+    Desc::gauge("node_swap_size_bytes", "Size of the swap device or file."),
+    Desc::gauge(
+        "node_swap_used_bytes",
+        "Used bytes of the swap device or file.",
+    ),
+    Desc::gauge("node_swap_priority", "Priority of the swap device or file."),
+];
+const UNIT_BYTES: f64 = 1024.0;
+
+pub(crate) struct Swap;
+
+pub(crate) fn new(procfs: &Path) -> ProcTable<Swap> {
+    ProcTable::new(Swap, procfs)
+}
+
+impl Table for Swap {
+    const KIND: CollectorKind = CollectorKind::Swap;
+    const FILE: &'static str = "swaps";
+
+    fn parse(
+        &mut self,
+        mut text: &[u8],
+        rows: &mut Rows,
+        out: &mut Sink,
+    ) -> Result<(), ParseError> {
+        let mut line_number = 1;
+        next_line(&mut text);
+        while let Some(mut line) = next_line(&mut text) {
+            line_number += 1;
+            let error = ParseError {
+                line: line_number,
+                expected: "a name, a type, sizes and a priority",
+            };
+            let device = next_field(&mut line).ok_or(error)?;
+            let swap_type = next_field(&mut line).ok_or(error)?;
+            let mut next = || next_field(&mut line).and_then(float).ok_or(error);
+            let values = [next()? * UNIT_BYTES, next()? * UNIT_BYTES, next()?];
+            rows.set(&[device, swap_type], &values, out, |out| {
+                let (device, swap_type) = (label_text(device), label_text(swap_type));
+                let labels = [("device", &*device), ("swap_type", &*swap_type)];
+                COLUMNS.map(|desc| out.add(&desc, &labels)).into()
+            });
+        }
+        Ok(())
+    }
+}
