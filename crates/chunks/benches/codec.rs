@@ -165,7 +165,6 @@ fn rows<'a>(bytes: &'a [u8], ends: &'a [usize]) -> impl DoubleEndedIterator<Item
     (0..ends.len()).map(|r| &bytes[if r == 0 { 0 } else { ends[r - 1] }..ends[r]])
 }
 
-#[expect(clippy::too_many_lines, reason = "a measurement is one piece")]
 fn bench_rows(corpus: &Corpus) {
     let n = corpus.samples() as f64;
     let (mut out, mut ends) = (vec![], vec![]);
