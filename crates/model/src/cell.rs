@@ -89,6 +89,35 @@ pub fn histogram(index: u32) -> f64 {
     f64::from_bits(HISTOGRAM_BITS | u64::from(index))
 }
 
+/// Adds a histogram to a side table; returns the cell that refers to it.
+///
+/// # Panics
+/// Panics when the table has 2^32 entries.
+#[must_use]
+#[inline]
+pub fn push_histogram<T>(table: &mut Vec<T>, entry: T) -> f64 {
+    table.push(entry);
+    histogram(table_index(table.len() - 1))
+}
+
+/// Returns `cell` for a side table to which its own was appended at `base`; `None` when there is no sample.
+///
+/// # Panics
+/// Panics when the joined table has more than 2^32 entries.
+#[must_use]
+#[inline]
+pub fn rebased(cell: f64, base: usize) -> Option<f64> {
+    match Cell::decode(cell) {
+        Cell::Absent => None,
+        Cell::Histogram(index) => Some(histogram(table_index(base + index as usize))),
+        Cell::Stale | Cell::Float(_) => Some(cell),
+    }
+}
+
+fn table_index(index: usize) -> u32 {
+    u32::try_from(index).expect("a side table has fewer than 2^32 histograms")
+}
+
 /// Returns `value`, or the ordinary NaN when its bits are reserved for markers.
 ///
 /// The staleness marker passes: sources turn it into a stale event before they store a value.

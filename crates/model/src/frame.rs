@@ -86,10 +86,7 @@ impl Frame {
 
     /// Sets a native histogram sample.
     pub fn set_histogram(&mut self, column: ColumnId, histogram: Arc<Histogram>) {
-        let index =
-            u32::try_from(self.histograms.len()).expect("a frame has fewer than 2^32 histograms");
-        self.histograms.push(histogram);
-        self.values[column.index()] = cell::histogram(index);
+        self.values[column.index()] = cell::push_histogram(&mut self.histograms, histogram);
         self.present.insert(column.index());
     }
 

@@ -29,10 +29,8 @@ pub struct MemStore(Arc<RwLock<State>>);
 #[derive(Clone, Debug, Default)]
 struct State {
     series: HashMap<LabelSet, Arc<Series>>,
-    families: BTreeSet<FamilyKey>,
+    families: BTreeSet<Family>,
 }
-
-type FamilyKey = (Arc<str>, &'static str, Arc<str>, Arc<str>);
 
 #[derive(Clone, Debug, Default)]
 struct Series {
@@ -129,16 +127,8 @@ impl Binding for MemBinding {
     fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
         self.schema = schema.clone();
         self.labels = schema.columns().map(|(id, _)| schema.labels(id)).collect();
-        let key = |f: &Family| {
-            (
-                Arc::clone(&f.name),
-                f.metric_type.as_str(),
-                Arc::clone(&f.unit),
-                Arc::clone(&f.help),
-            )
-        };
         self.store
-            .change(|state| state.families.extend(schema.families().iter().map(key)));
+            .change(|state| state.families.extend(schema.families().iter().cloned()));
         Ok(())
     }
 
@@ -323,18 +313,9 @@ impl View for MemView {
 
     fn metadata(&self, metric: Option<&str>, ctx: &Context) -> Result<Vec<Family>, StorageError> {
         ctx.stop.check()?;
-        let chosen = self
-            .0
-            .families
-            .iter()
-            .filter(|(name, ..)| metric.is_none_or(|metric| metric == &**name));
-        let family = |(name, kind, unit, help): &FamilyKey| Family {
-            name: Arc::clone(name),
-            metric_type: crate::MetricType::from_name(kind).unwrap_or_default(),
-            unit: Arc::clone(unit),
-            help: Arc::clone(help),
-        };
-        Ok(chosen.map(family).collect())
+        let families = self.0.families.iter();
+        let chosen = families.filter(|family| metric.is_none_or(|name| name == &*family.name));
+        Ok(chosen.cloned().collect())
     }
 
     fn exemplars(
@@ -444,10 +425,8 @@ impl Batch for MemBatch {
                 let at = tile.at(row, to_series);
                 tile.cells[at] = sample.cell;
                 if let Some(histogram) = &sample.histogram {
-                    let index = u32::try_from(tile.histograms.len())
-                        .expect("fewer than 2^32 histograms in a tile");
-                    tile.cells[at] = cell::histogram(index);
-                    tile.histograms.push(Arc::clone(histogram));
+                    let histogram = Arc::clone(histogram);
+                    tile.cells[at] = cell::push_histogram(&mut tile.histograms, histogram);
                 }
                 if self.start_times {
                     tile.start_times_ms[at] = sample.start_time_ms;

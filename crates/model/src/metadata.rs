@@ -1,6 +1,6 @@
 //! Metadata of a metric family: type, unit, help.
 
-use std::{fmt, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 /// The type of a metric family.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -74,4 +74,24 @@ pub struct Family {
     pub unit: Arc<str>,
     /// The family's help text, unescaped, or empty.
     pub help: Arc<str>,
+}
+
+impl Family {
+    fn key(&self) -> (&str, &str, &str, &str) {
+        let metric_type = self.metric_type.as_str();
+        (&self.name, metric_type, &self.unit, &self.help)
+    }
+}
+
+/// Orders by name, then by the type's name, unit and help.
+impl Ord for Family {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Family {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }

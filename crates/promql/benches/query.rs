@@ -55,7 +55,7 @@ impl Batch for Target {
         if !grouping.without && grouping.names.len() == 1 && &*grouping.names[0] == "mode" {
             self.modes[series]
         } else {
-            group_key_of(&self.labels[series], grouping)
+            group_key_of([&self.labels[series]], grouping)
         }
     }
 
@@ -191,7 +191,7 @@ fn synthetic(resets: bool) -> Synthetic {
             })
         });
         Arc::new(Target {
-            modes: Arc::new(labels.iter().map(|l| group_key_of(l, &by_mode)).collect()),
+            modes: Arc::new(labels.iter().map(|l| group_key_of([l], &by_mode)).collect()),
             labels: Arc::new(labels),
             cells: Arc::new(cells.collect()),
         })

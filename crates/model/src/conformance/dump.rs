@@ -107,7 +107,7 @@ fn check_identities(batch: &dyn Batch) {
         for grouping in &groupings {
             assert_eq!(
                 batch.group_key(at, grouping),
-                group_key_of(&labels, grouping),
+                group_key_of([&labels], grouping),
                 "group of {labels}"
             );
         }

@@ -3,26 +3,20 @@
 use super::Grouping;
 use crate::labels::{LabelHash, LabelSet, METRIC_NAME};
 
-/// Returns the hash of the labels that `grouping` keeps of `labels`.
+/// Returns the hash of the labels that `grouping` keeps of a series whose labels are in `parts`, in one each.
 ///
 /// It equals the hash of the label set an aggregation would build, so groups are found without building strings.
 #[must_use]
-pub fn group_key_of(labels: &LabelSet, grouping: &Grouping) -> LabelHash {
-    let named = grouping
-        .names
-        .iter()
-        .filter_map(|name| labels.label(name))
-        .map(crate::labels::Label::hash)
-        .sum();
+pub fn group_key_of<const N: usize>(parts: [&LabelSet; N], grouping: &Grouping) -> LabelHash {
+    let hash = |name: &str| parts.iter().find_map(|part| Some(part.label(name)?.hash()));
+    let named = grouping.names.iter().filter_map(|name| hash(name)).sum();
     if !grouping.without {
         return named;
     }
-    let dropped_twice = grouping.names.iter().any(|name| &**name == METRIC_NAME);
-    let metric = labels
-        .label(METRIC_NAME)
-        .filter(|_| !dropped_twice)
-        .map(crate::labels::Label::hash);
-    labels.hash() - named - metric.unwrap_or_default()
+    let listed = grouping.names.iter().any(|name| &**name == METRIC_NAME);
+    let metric = if listed { None } else { hash(METRIC_NAME) };
+    let all: LabelHash = parts.iter().map(|part| part.hash()).sum();
+    all - named - metric.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -37,19 +31,19 @@ mod tests {
             names: names.iter().map(|n| (*n).into()).collect(),
         };
         assert_eq!(
-            group_key_of(&labels, &grouping(false, &["a", "x"])),
+            group_key_of([&labels], &grouping(false, &["a", "x"])),
             labels.only(&["a"]).hash()
         );
         assert_eq!(
-            group_key_of(&labels, &grouping(true, &["a"])),
+            group_key_of([&labels], &grouping(true, &["a"])),
             labels.only(&["b", "c"]).hash()
         );
         assert_eq!(
-            group_key_of(&labels, &grouping(true, &[METRIC_NAME, "a"])),
+            group_key_of([&labels], &grouping(true, &[METRIC_NAME, "a"])),
             labels.only(&["b", "c"]).hash()
         );
         assert_eq!(
-            group_key_of(&labels, &grouping(false, &[])),
+            group_key_of([&labels], &grouping(false, &[])),
             LabelHash::EMPTY
         );
     }

@@ -4,7 +4,7 @@
 
 use super::{Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange};
 use crate::{
-    cell::{self, Cell},
+    cell,
     labels::{LabelHash, LabelSet},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -175,7 +175,7 @@ impl Batch for MergedBatch {
             layer.batch.read(&own, range, layout, &mut part.tile, ctx)?;
             parts.push(part);
         }
-        lay(&parts, series.len(), layout, tile);
+        merge_parts(&parts, series.len(), layout, tile);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Batch for MergedBatch {
 }
 
 /// Merges parts on the union of their times; at equal times the first part wins.
-fn lay(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
+fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
     let mut times_ms: Vec<i64> = parts
         .iter()
         .flat_map(|part| part.tile.times_ms.iter().copied())
@@ -253,7 +253,7 @@ fn lay(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
                 tile.cells[row * series..(row + 1) * series]
                     .copy_from_slice(part.tile.row(part_row));
             } else {
-                part.lay_row(part_row, row, base, tile);
+                part.merge_row(part_row, row, base, tile);
             }
         }
     }
@@ -261,16 +261,11 @@ fn lay(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
 }
 
 impl Part {
-    fn lay_row(&self, from_row: usize, to_row: usize, histogram_base: usize, tile: &mut Tile) {
+    fn merge_row(&self, from_row: usize, to_row: usize, histogram_base: usize, tile: &mut Tile) {
         for at in 0..self.tile.series {
             let from = self.tile.at(from_row, at);
-            let value = match Cell::decode(self.tile.cells[from]) {
-                Cell::Absent => continue,
-                Cell::Histogram(index) => {
-                    let index = u32::try_from(histogram_base + index as usize);
-                    cell::histogram(index.expect("a tile has fewer than 2^32 histograms"))
-                }
-                Cell::Stale | Cell::Float(_) => self.tile.cells[from],
+            let Some(value) = cell::rebased(self.tile.cells[from], histogram_base) else {
+                continue;
             };
             let to = tile.at(to_row, self.to.as_ref().map_or(at, |to| to[at] as usize));
             tile.cells[to] = value;

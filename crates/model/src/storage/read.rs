@@ -5,7 +5,7 @@ use super::{
     StorageError, Tile, TimeRange, group_key_of,
 };
 use crate::{
-    cell,
+    cell::{self, Cell},
     histogram::Histogram,
     labels::{LabelHash, LabelSet},
     metadata::Family,
@@ -137,6 +137,27 @@ pub struct LastCell {
     pub start_time_ms: i64,
 }
 
+impl LastCell {
+    /// Returns the newest cell of a tile's series.
+    #[must_use]
+    pub fn newest_of(tile: &Tile, series: usize) -> Option<Self> {
+        let newest = |row: &usize| !cell::is_absent(tile.get(*row, series));
+        let row = (0..tile.times_ms.len()).rev().find(newest)?;
+        let value = tile.get(row, series);
+        let histogram = match Cell::decode(value) {
+            Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
+            _ => None,
+        };
+        let start_ms = tile.start_times_ms.get(tile.at(row, series));
+        Some(Self {
+            time_ms: tile.times_ms[row],
+            cell: value,
+            histogram,
+            start_time_ms: start_ms.copied().unwrap_or_default(),
+        })
+    }
+}
+
 /// Series that share one time axis (or one single series).
 ///
 /// Series are numbered from 0. Methods may be called from several threads at once.
@@ -166,7 +187,7 @@ pub trait Batch: Send + Sync {
 
     /// Returns the hash of the labels that `grouping` keeps of a series.
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        group_key_of(&self.labels(series), grouping)
+        group_key_of([&self.labels(series)], grouping)
     }
 
     /// Returns an interval that contains all samples of the batch.
@@ -207,29 +228,7 @@ pub trait Batch: Send + Sync {
     ) -> Result<(), StorageError> {
         let mut tile = Tile::default();
         self.read(series, range, Layout::SeriesMajor, &mut tile, ctx)?;
-        for at in 0..tile.series {
-            let newest = (0..tile.times_ms.len())
-                .rev()
-                .find(|&row| !cell::is_absent(tile.get(row, at)));
-            out.push(newest.map(|row| {
-                let value = tile.get(row, at);
-                let histogram = match cell::Cell::decode(value) {
-                    cell::Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
-                    _ => None,
-                };
-                let start_time_ms = tile
-                    .start_times_ms
-                    .get(tile.at(row, at))
-                    .copied()
-                    .unwrap_or_default();
-                LastCell {
-                    time_ms: tile.times_ms[row],
-                    cell: value,
-                    histogram,
-                    start_time_ms,
-                }
-            }));
-        }
+        out.extend((0..tile.series).map(|at| LastCell::newest_of(&tile, at)));
         Ok(())
     }
 }

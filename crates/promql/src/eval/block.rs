@@ -83,7 +83,7 @@ impl Series {
                 let grouping = if *bare { &keys.bare } else { &keys.whole };
                 batch.group_key(*index as usize, grouping)
             }
-            Identity::Owned(labels) => narthex_model::storage::group_key_of(labels, &keys.whole),
+            Identity::Owned(labels) => narthex_model::storage::group_key_of([labels], &keys.whole),
         }
     }
 

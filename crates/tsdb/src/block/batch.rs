@@ -8,7 +8,7 @@ use narthex_chunks::column::{column_facts, decode_column};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
 use narthex_model::storage::{
-    Batch, Context, Facts, Grouping, Layout, Lease, StorageError, Tile, TimeRange,
+    Batch, Context, Facts, Grouping, Layout, Lease, StorageError, Tile, TimeRange, group_key_of,
 };
 use narthex_model::{LabelHash, LabelSet};
 use std::borrow::Cow;
@@ -90,7 +90,7 @@ impl Batch for BlockBatch {
 
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
         let group = || {
-            let common = narthex_model::storage::group_key_of(&self.strip.common, grouping);
+            let common = group_key_of([&self.strip.common], grouping);
             (
                 grouping.clone(),
                 common,
@@ -104,7 +104,7 @@ impl Batch for BlockBatch {
             // Common and local labels have different names, so their hashes add up.
             return *common + locals[series];
         }
-        narthex_model::storage::group_key_of(&self.labels(series), grouping)
+        group_key_of([self.local(series), &self.strip.common], grouping)
     }
 
     fn time_range(&self) -> TimeRange {
@@ -278,11 +278,7 @@ impl<'b> ColumnReader<'b> {
         for value in &mut cells[rows.clone()] {
             if let Cell::Histogram(index) = Cell::decode(*value) {
                 let histogram = decode_histogram(histograms[index as usize]).map_err(corrupt)?;
-                *value = cell::histogram(
-                    u32::try_from(tile.histograms.len())
-                        .expect("a tile has fewer than 2^32 histograms"),
-                );
-                tile.histograms.push(Arc::new(histogram));
+                *value = cell::push_histogram(&mut tile.histograms, Arc::new(histogram));
             }
         }
         Ok(true)

@@ -2,7 +2,7 @@
 
 use super::reader::{Block, Index};
 use super::strips::StripEntry;
-use narthex_model::storage::Grouping;
+use narthex_model::storage::{Grouping, group_key_of};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -49,8 +49,7 @@ impl ChosenColumns {
         if let Some((_, hashes)) = cached.as_ref().filter(|(other, _)| other == grouping) {
             return Arc::clone(hashes);
         }
-        let hash =
-            |at| narthex_model::storage::group_key_of(self.labels(at, block, index), grouping);
+        let hash = |at| group_key_of([self.labels(at, block, index)], grouping);
         let hashes: Arc<[LabelHash]> = (0..self.sets.len()).map(hash).collect();
         *cached = Some((grouping.clone(), Arc::clone(&hashes)));
         hashes

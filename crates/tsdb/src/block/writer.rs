@@ -36,18 +36,6 @@ pub(crate) struct ColumnInput<'a> {
     pub(crate) start_times: &'a [(u32, i64)],
 }
 
-/// Name, type, unit, help.
-type FamilyKey = (Arc<str>, &'static str, Arc<str>, Arc<str>);
-
-fn key_of(family: &Family) -> FamilyKey {
-    (
-        Arc::clone(&family.name),
-        family.metric_type.as_str(),
-        Arc::clone(&family.unit),
-        Arc::clone(&family.help),
-    )
-}
-
 /// Writes one block.
 #[derive(Debug)]
 pub(crate) struct BlockWriter {
@@ -58,7 +46,7 @@ pub(crate) struct BlockWriter {
     written: u64,
     meta: BlockMeta,
     sets: SetTable,
-    families: BTreeSet<FamilyKey>,
+    families: BTreeSet<Family>,
     exemplars: BySets,
     strips: Vec<StripEntry>,
     open: Option<StripEntry>,
@@ -163,7 +151,7 @@ impl BlockWriter {
             return Ok(());
         }
         if let Some(family) = column.family {
-            self.families.insert(key_of(family));
+            self.families.insert(family.clone());
         }
         let set = self.sets.set(column.set);
         self.add_column_of(set, column.start_times, cells, histograms)
@@ -262,7 +250,7 @@ impl BlockWriter {
 
     /// Adds families besides those of the added columns.
     pub(crate) fn add_families(&mut self, families: &[Family]) {
-        self.families.extend(families.iter().map(key_of));
+        self.families.extend(families.iter().cloned());
     }
 
     /// Adds an exemplar unless it is already there.
@@ -365,8 +353,9 @@ impl BlockWriter {
     fn encode_families(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.families.len() as u64);
-        for (name, metric_type, unit, help) in &self.families {
-            for text in [&**name, metric_type, unit, help] {
+        for family in &self.families {
+            let metric_type = family.metric_type.as_str();
+            for text in [&family.name, metric_type, &family.unit, &family.help] {
                 put_bytes(&mut out, text.as_bytes());
             }
         }

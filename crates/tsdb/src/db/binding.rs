@@ -3,11 +3,11 @@
 //! **Invariant:** the binding owns its strip exclusively until it is dropped or moves to another strip.
 
 use super::Inner;
+use crate::block::SeriesExemplar;
 use crate::error::TsdbError;
 use crate::head::{
     Bound,
     append::{FrameAppend, NOWHERE, Scratch, SlotMap},
-    exemplars::Entry,
     out_of_order::Value,
 };
 use narthex_model::{
@@ -188,7 +188,7 @@ fn keep_exemplars(inner: &Inner, schema: &Schema, map: &SlotMap, frame: &Frame) 
         if map.column(column.index()) == NOWHERE {
             continue;
         }
-        ring.push(Entry {
+        ring.push(SeriesExemplar {
             common: schema.common().clone(),
             local: schema.column(*column).set.clone(),
             time_ms: exemplar.time_ms.unwrap_or(frame.time_of(*column)),

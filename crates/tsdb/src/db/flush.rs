@@ -10,10 +10,7 @@ use super::blocks::dir_of;
 use crate::{
     block::{BlockId, BlockMeta, BlockWriter, ColumnInput, MAX_ROWS, SeriesExemplar},
     error::TsdbError,
-    head::{
-        exemplars::Entry, out_of_order::Value, read::decode_row_chunk, row_chunk::RowChunk,
-        strip::Strip,
-    },
+    head::{out_of_order::Value, read::decode_row_chunk, row_chunk::RowChunk, strip::Strip},
     io::Io,
     wal::StripMark,
 };
@@ -53,7 +50,7 @@ pub(super) struct FlushJob {
     writers: BTreeMap<i64, BlockWriter>,
     metas: Vec<BlockMeta>,
     /// Exemplars that no block has, with their numbers.
-    exemplars: Vec<(u64, Entry)>,
+    exemplars: Vec<(u64, SeriesExemplar)>,
     written_exemplars: HashSet<u64>,
     unique: u128,
     /// Strip being written, page by page.
@@ -132,7 +129,7 @@ impl FlushJob {
         window_ms: i64,
         now_ms: i64,
         strips: Vec<Arc<Strip>>,
-        exemplars: Vec<(u64, Entry)>,
+        exemplars: Vec<(u64, SeriesExemplar)>,
         unique: u128,
     ) -> Self {
         Self {
@@ -240,12 +237,7 @@ impl FlushJob {
             };
             if let Some(writer) = self.writers.get_mut(&window) {
                 self.written_exemplars.insert(number);
-                writer.add_exemplar(SeriesExemplar {
-                    common: entry.common,
-                    local: entry.local,
-                    time_ms: entry.time_ms,
-                    exemplar: entry.exemplar,
-                });
+                writer.add_exemplar(entry);
             }
         }
     }
@@ -539,12 +531,7 @@ impl OutOfOrderColumn {
         self.times_ms.push(time_ms);
         self.cells.push(match value {
             Value::Cell(cell) => cell,
-            Value::Histogram(histogram) => {
-                self.histograms.push(histogram);
-                cell::histogram(
-                    u32::try_from(self.histograms.len() - 1).expect("fewer than 2^32 histograms"),
-                )
-            }
+            Value::Histogram(histogram) => cell::push_histogram(&mut self.histograms, histogram),
         });
     }
 }

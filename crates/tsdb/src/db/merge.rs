@@ -20,8 +20,7 @@ use crate::{
 use group::{Series, Target};
 use narthex_chunks::column::decode_column;
 use narthex_model::{
-    LabelSet,
-    cell::{self, Cell},
+    LabelSet, cell,
     storage::{Lease, StorageError},
 };
 use std::{
@@ -189,7 +188,8 @@ impl MergeJob {
         let from = group.next.unwrap_or_default();
         let to = target.series.len().min(from + COLUMNS_PER_LOOK);
         for series in &target.series[from..to] {
-            self.scratch.lay(target, series, &mut group.inputs)?;
+            self.scratch
+                .merge_series(target, series, &mut group.inputs)?;
             self.scratch.write_series(series.set, &mut self.writer)?;
         }
         group.next = Some(to);
@@ -238,7 +238,7 @@ fn not_damage(error: StorageError) -> TsdbError {
 
 impl Scratch {
     /// Combines the cells of a series from all its sources; the first source's win.
-    fn lay(
+    fn merge_series(
         &mut self,
         target: &Target,
         series: &Series,
@@ -253,7 +253,7 @@ impl Scratch {
             let rows = target.inputs.iter().find(|rows| rows.0 == input);
             let (_, rows) = rows.expect("a target knows the inputs of its series");
             let cursor = &mut inputs[input];
-            if let Err(error) = self.lay_one(rows, cursor, own.column) {
+            if let Err(error) = self.merge_column(rows, cursor, own.column) {
                 // Damage is reported, and disappears with its block.
                 cursor.block().note(error.into()).map_err(not_damage)?;
             }
@@ -262,7 +262,7 @@ impl Scratch {
         Ok(())
     }
 
-    fn lay_one(
+    fn merge_column(
         &mut self,
         rows: &[u32],
         cursor: &mut StripCursor,
@@ -283,20 +283,18 @@ impl Scratch {
         }
         let mut starts = found.starts.iter().peekable();
         let mut start_ms = 0;
+        let base = self.histograms.len();
+        let own = histograms.iter().map(|histogram| histogram.to_vec());
+        self.histograms.extend(own);
         for (row, value) in self.decoded.iter().enumerate() {
             while let Some((_, next_ms)) = starts.next_if(|start| start.0 as usize <= row) {
                 start_ms = *next_ms;
             }
             let to = rows[row] as usize;
-            self.cells[to] = match Cell::decode(*value) {
-                Cell::Absent => continue,
-                Cell::Histogram(at) => {
-                    let index = u32::try_from(self.histograms.len());
-                    self.histograms.push(histograms[at as usize].to_vec());
-                    cell::histogram(index.expect("fewer than 2^32 histograms"))
-                }
-                Cell::Stale | Cell::Float(_) => *value,
+            let Some(value) = cell::rebased(*value, base) else {
+                continue;
             };
+            self.cells[to] = value;
             if let Some(start) = self.starts.get_mut(to) {
                 *start = start_ms;
             }

@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** at most `capacity` exemplars are held, the oldest go first; equal ones are held once.
 
-use narthex_model::{Exemplar, LabelSet};
+use crate::block::SeriesExemplar;
+use narthex_model::Exemplar;
 use std::collections::{HashSet, VecDeque};
 
 /// The newest exemplars of all series.
@@ -13,22 +14,12 @@ pub(crate) struct ExemplarRing {
     next: u64,
 }
 
-/// One exemplar and its series.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    /// Labels of the series, split as in strips.
-    pub(crate) common: LabelSet,
-    pub(crate) local: LabelSet,
-    pub(crate) time_ms: i64,
-    pub(crate) exemplar: Exemplar,
-}
-
 /// An entry, numbered in the order of arrival.
 #[derive(Clone, Debug)]
 struct Numbered {
     number: u64,
     in_block: bool,
-    entry: Entry,
+    entry: SeriesExemplar,
 }
 
 /// Most characters in the names and values of an exemplar's labels together, as in Prometheus.
@@ -58,14 +49,15 @@ impl ExemplarRing {
     }
 
     /// Stores an exemplar unless it equals the series' newest one.
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: SeriesExemplar) {
         if self.capacity == 0 || !fits(&entry.exemplar) {
             return;
         }
         // A scrape repeats an exemplar until it is replaced by another observation.
-        let of_series = |other: &&Entry| other.local == entry.local && other.common == entry.common;
+        let of_series =
+            |other: &&SeriesExemplar| other.local == entry.local && other.common == entry.common;
         // An exemplar without its own time gets the time of each scrape.
-        let same = |newest: &Entry| {
+        let same = |newest: &SeriesExemplar| {
             newest.exemplar == entry.exemplar
                 && (newest.time_ms == entry.time_ms || entry.exemplar.time_ms.is_none())
         };
@@ -90,7 +82,7 @@ impl ExemplarRing {
     }
 
     /// Lists the exemplars that no block has, with their numbers.
-    pub(crate) fn unflushed(&self) -> Vec<(u64, Entry)> {
+    pub(crate) fn unflushed(&self) -> Vec<(u64, SeriesExemplar)> {
         let open = self.entries.iter().filter(|numbered| !numbered.in_block);
         open.map(|numbered| (numbered.number, numbered.entry.clone()))
             .collect()
@@ -104,7 +96,7 @@ impl ExemplarRing {
     }
 
     /// Visits all, oldest first.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &SeriesExemplar> {
         self.entries.iter().map(|numbered| &numbered.entry)
     }
 }
@@ -112,6 +104,7 @@ impl ExemplarRing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_model::LabelSet;
 
     #[test]
     fn exemplars_with_long_labels_do_not_fit() {
@@ -128,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_and_repetitions_are_held_once() {
-        let entry = |series: &str, value: f64| Entry {
+        let entry = |series: &str, value: f64| SeriesExemplar {
             common: LabelSet::empty(),
             local: LabelSet::new([("__name__", series)]),
             time_ms: 1,
@@ -142,7 +135,7 @@ mod tests {
         for time_ms in 1..4 {
             for series in ["a", "b"] {
                 let entry = entry(series, 1.0);
-                ring.push(Entry { time_ms, ..entry });
+                ring.push(SeriesExemplar { time_ms, ..entry });
             }
         }
         assert_eq!(
@@ -156,7 +149,7 @@ mod tests {
             [entry("b", 1.0), entry("a", 2.0)]
         );
         ring.set_capacity(1);
-        let left: Vec<Entry> = ring.iter().cloned().collect();
+        let left: Vec<SeriesExemplar> = ring.iter().cloned().collect();
         assert_eq!(left, [entry("a", 2.0)], "the newest stays");
         ring.set_capacity(0);
         ring.push(entry("b", 3.0));

@@ -62,7 +62,7 @@ impl Families {
             };
             if !same_name.contains(family) {
                 same_name.push(family.clone());
-                same_name.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+                same_name.sort();
                 new.push(family.clone());
                 self.bytes += bytes;
             }
@@ -98,10 +98,6 @@ impl Families {
 
 fn bytes_of(family: &Family) -> usize {
     FAMILY_BYTES + family.name.len() + family.unit.len() + family.help.len()
-}
-
-fn order_of(family: &Family) -> (&'static str, &str, &str) {
-    (family.metric_type.as_str(), &family.unit, &family.help)
 }
 
 #[cfg(test)]

@@ -275,11 +275,8 @@ impl Buffer {
         let cell = match value {
             Value::Cell(cell) => cell,
             Value::Histogram(histogram) => {
-                let histograms = &mut self.extra.get_or_insert_default().histograms;
-                histograms.push(histogram);
-                cell::histogram(
-                    u32::try_from(histograms.len() - 1).expect("fewer than 2^32 histograms"),
-                )
+                let extra = self.extra.get_or_insert_default();
+                cell::push_histogram(&mut extra.histograms, histogram)
             }
         };
         if start_ms != 0 {

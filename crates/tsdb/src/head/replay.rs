@@ -6,15 +6,14 @@
 mod orphans;
 
 use super::{
-    Head,
-    exemplars::Entry,
-    extended,
+    Head, extended,
     index::Resolved,
     out_of_order::{OutOfOrderSample, Value},
     row_chunk::pages_of,
     share,
     strip::{Strip, StripState},
 };
+use crate::block::SeriesExemplar;
 use crate::wal::{
     FileEnd, FileMarks, ReplayTo, StripMark,
     record::{Pages, Record, RowHead, SampleRecord, StripHead},
@@ -612,7 +611,7 @@ impl ReplayTo for HeadReplay<'_> {
                 }
                 let local = state.schema.column(ColumnId(column)).set.clone();
                 drop(state);
-                let entry = Entry {
+                let entry = SeriesExemplar {
                     common: known.strip.common.clone(),
                     local,
                     time_ms,

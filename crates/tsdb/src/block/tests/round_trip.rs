@@ -119,7 +119,7 @@ fn found(
                 grouping(true, &["code", "pod"]),
             ] {
                 let key = batch.group_key(series as usize, &grouping);
-                assert_eq!(key, group_key_of(&labels, &grouping), "{labels}");
+                assert_eq!(key, group_key_of([&labels], &grouping), "{labels}");
             }
             let job = labels.get("job").map(str::to_owned);
             assert_eq!(batch.label(series as usize, "job").map(String::from), job);

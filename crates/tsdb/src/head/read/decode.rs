@@ -343,15 +343,12 @@ impl Writer<'_> {
         bytes: &[u8],
     ) -> Result<(), ChunkError> {
         let histogram = decode_histogram(bytes)?;
-        let at = u32::try_from(self.tile.histograms.len())
-            .expect("a tile has fewer than 2^32 histograms");
-        self.tile.histograms.push(Arc::new(histogram));
         let to = self.tile.at(self.to_row + row, self.of.series[index]);
         debug_assert!(matches!(
             Cell::decode(self.tile.cells[to]),
             Cell::Histogram(_)
         ));
-        self.tile.cells[to] = cell::histogram(at);
+        self.tile.cells[to] = cell::push_histogram(&mut self.tile.histograms, Arc::new(histogram));
         Ok(())
     }
 }

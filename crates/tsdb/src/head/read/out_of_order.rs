@@ -6,7 +6,7 @@ use super::Strip;
 use crate::head::out_of_order::Value;
 use narthex_model::{
     LabelHash, LabelSet, cell,
-    storage::{Batch, Context, Grouping, Layout, StorageError, Tile, TimeRange},
+    storage::{Batch, Context, Grouping, Layout, StorageError, Tile, TimeRange, group_key_of},
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -71,7 +71,7 @@ impl Batch for OutOfOrderBatch {
     }
 
     fn group_key(&self, _: usize, grouping: &Grouping) -> LabelHash {
-        super::strip::group_key(&self.strip.common, &self.local, grouping)
+        group_key_of([&self.local, &self.strip.common], grouping)
     }
 
     fn time_range(&self) -> TimeRange {
@@ -111,11 +111,7 @@ impl Batch for OutOfOrderBatch {
             let bits = match value {
                 Value::Cell(bits) => bits,
                 Value::Histogram(histogram) => {
-                    tile.histograms.push(histogram);
-                    cell::histogram(
-                        u32::try_from(tile.histograms.len() - 1)
-                            .expect("fewer than 2^32 histograms"),
-                    )
+                    cell::push_histogram(&mut tile.histograms, histogram)
                 }
             };
             for at in 0..series.len() {

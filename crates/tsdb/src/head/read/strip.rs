@@ -10,9 +10,11 @@ use crate::head::{
 };
 use narthex_chunks::row::{RowBack, RowState};
 use narthex_model::{
-    ColumnId, LabelHash, LabelSet, METRIC_NAME, Schema,
+    ColumnId, LabelHash, LabelSet, Schema,
     cell::{self, Cell},
-    storage::{Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange},
+    storage::{
+        Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange, group_key_of,
+    },
 };
 use std::{
     borrow::Cow,
@@ -220,23 +222,6 @@ fn last_of_page(
     None
 }
 
-/// Returns the hash of the labels that `grouping` keeps of two sets without a common name.
-pub(super) fn group_key(common: &LabelSet, local: &LabelSet, grouping: &Grouping) -> LabelHash {
-    let hash = |name: &str| {
-        local
-            .label(name)
-            .or_else(|| common.label(name))
-            .map(narthex_model::Label::hash)
-    };
-    let named = grouping.names.iter().filter_map(|name| hash(name)).sum();
-    if !grouping.without {
-        return named;
-    }
-    let listed = grouping.names.iter().any(|name| &**name == METRIC_NAME);
-    let metric = if listed { None } else { hash(METRIC_NAME) };
-    common.hash() + local.hash() - named - metric.unwrap_or_default()
-}
-
 impl Batch for StripBatch {
     fn len(&self) -> usize {
         self.columns.len()
@@ -258,7 +243,7 @@ impl Batch for StripBatch {
     }
 
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        group_key(&self.strip.common, self.local(series), grouping)
+        group_key_of([self.local(series), &self.strip.common], grouping)
     }
 
     fn time_range(&self) -> TimeRange {
@@ -397,7 +382,7 @@ fn last_by_reading(
         )?;
         let mut missing = Vec::new();
         for (at, place) in left.iter().enumerate() {
-            match newest_of(&tile, at) {
+            match LastCell::newest_of(&tile, at) {
                 Some(found) => out[start + place] = Some(found),
                 None => missing.push(*place),
             }
@@ -407,26 +392,4 @@ fn last_by_reading(
         rows *= 4;
     }
     Ok(())
-}
-
-fn newest_of(tile: &Tile, at: usize) -> Option<LastCell> {
-    let row = (0..tile.times_ms.len())
-        .rev()
-        .find(|row| !cell::is_absent(tile.get(*row, at)))?;
-    let value = tile.get(row, at);
-    let histogram = match Cell::decode(value) {
-        Cell::Histogram(index) => tile.histograms.get(index as usize).cloned(),
-        _ => None,
-    };
-    let start_time_ms = tile
-        .start_times_ms
-        .get(tile.at(row, at))
-        .copied()
-        .unwrap_or_default();
-    Some(LastCell {
-        time_ms: tile.times_ms[row],
-        cell: value,
-        histogram,
-        start_time_ms,
-    })
 }
