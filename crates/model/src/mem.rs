@@ -133,10 +133,9 @@ impl Binding for MemBinding {
     }
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
-        assert!(
-            frame.schema().same(&self.schema),
-            "a frame must be of the bound schema"
-        );
+        if !frame.schema().same(&self.schema) {
+            self.rebind(frame.schema())?;
+        }
         let mut outcome = Outcome::default();
         let starts: HashMap<_, _> = frame.start_times_ms().iter().copied().collect();
         let sample = |column: ColumnId, cell: f64| SeriesSample {

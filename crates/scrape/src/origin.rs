@@ -27,8 +27,8 @@ pub(crate) enum Origin {
     Local(Box<LocalOrigin>),
 }
 
-/// A schema bound to a sink.
-pub(crate) type Bound = Option<(Schema, Box<dyn Binding>)>;
+/// A sink's binding, after the first round.
+pub(crate) type Bound = Option<Box<dyn Binding>>;
 
 /// Result of a scrape, before it is stored.
 pub(crate) struct Scraped {
@@ -563,16 +563,12 @@ fn end_report(frame: &mut Frame, extra: bool) {
     }
 }
 
-/// Appends a frame, first binding its schema if that version is not bound yet.
+/// Appends a frame, first binding its schema if none is bound yet.
 fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, StorageError> {
-    let (schema, binding) = match bound {
-        Some(bound) => bound,
-        empty => empty.insert((frame.schema().clone(), sink.bind(frame.schema())?)),
+    let binding = match bound {
+        Some(binding) => binding,
+        empty => empty.insert(sink.bind(frame.schema())?),
     };
-    if !schema.same(frame.schema()) {
-        binding.rebind(frame.schema())?;
-        *schema = frame.schema().clone();
-    }
     binding.append(frame)
 }
 

@@ -299,6 +299,10 @@ fn schemas_grow_and_shrink(subject: &mut dyn Subject) {
     frame.set(column(0), 7.0);
     frame.set(column(1), 8.0);
     binding.append(&frame).expect("appended");
+    // A frame brings its schema along.
+    frame.restart(&extend(&other, &["e"]), BASE_MS + 4000);
+    frame.set(column(2), 9.0);
+    binding.append(&frame).expect("appended");
     drop(binding);
     subject.settle();
     let of = |name: &str| {
@@ -319,6 +323,7 @@ fn schemas_grow_and_shrink(subject: &mut dyn Subject) {
     );
     assert_eq!(of("c"), floats(&[(BASE_MS + 1000, 4.0)]));
     assert_eq!(of("d"), floats(&[(BASE_MS + 3000, 8.0)]));
+    assert_eq!(of("e"), floats(&[(BASE_MS + 4000, 9.0)]));
 }
 
 pub(super) fn exponential(count: f64) -> Arc<Histogram> {

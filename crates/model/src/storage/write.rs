@@ -38,7 +38,7 @@ pub trait Binding: Send {
     /// As `Sink::bind`.
     fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError>;
 
-    /// Stores one round; the frame's schema must be the bound version.
+    /// Stores one round; follows the frame's schema first, as [`Binding::rebind`] does, if another version is bound.
     ///
     /// When it returns, the round is acknowledged: it has been handed to the kernel and outlives the process.
     /// Readers see all of the round or none of it. Native histograms, stale events, per-sample times, exemplars and

@@ -52,10 +52,9 @@ impl Binding for DbBinding {
     }
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
-        assert!(
-            frame.schema().same(&self.schema),
-            "a frame must be of the bound schema"
-        );
+        if !frame.schema().same(&self.schema) {
+            self.rebind(frame.schema())?;
+        }
         self.ask_again();
         let appended = self.try_append(frame);
         if appended.is_err() && !frame.stale().is_empty() {
