@@ -16,7 +16,7 @@ use crate::{
 use narthex_expfmt::{Format, MoreSample, ParseError, ParseErrorKind, Parser, Round};
 use narthex_model::{
     ColumnId, Frame, LabelHash, LabelSet, Schema,
-    storage::{Binding, Outcome, OverBudget, SeriesSample, Sink, StorageError},
+    storage::{Binding, BoundRound, Outcome, OverBudget, SeriesSample, Sink, StorageError},
 };
 use narthex_net::{NetError, Request};
 use std::{collections::HashSet, sync::Arc, time::Instant};
@@ -247,10 +247,7 @@ impl HttpOrigin {
         if error.is_some() || body.is_empty() {
             self.parser.no_body(&mut self.parsed, time_ms);
         }
-        if self.report.is_none() {
-            report.set(&mut self.parsed.frame, self.plan.extra_metrics);
-        }
-        let appended = append(sink, &mut self.bound, &self.parsed.frame);
+        let appended = self.append(time_ms, &report, sink);
         // New series also use memory in the sink: their lease covers it until the round is appended.
         let (columns, parser_bytes) = (self.parser.schema().len(), self.parser.heap_bytes());
         self.resolver.admission.end(columns, parser_bytes);
@@ -262,15 +259,29 @@ impl HttpOrigin {
             // Series that continue under the new labels already have a sample at this time, which wins.
             append(sink, &mut bound, &ends.frame)?;
         }
-        if let Some(own) = &mut self.report {
-            outcome += own.append(time_ms, &report, sink)?;
-        }
         let scraped = Scraped {
             report,
             error,
             refused,
         };
         Ok((outcome, scraped))
+    }
+
+    /// Appends the round with its report.
+    fn append(
+        &mut self,
+        time_ms: i64,
+        report: &Report,
+        sink: &dyn Sink,
+    ) -> Result<Outcome, StorageError> {
+        let frame = &mut self.parsed.frame;
+        let Some(own) = &mut self.report else {
+            report.set(frame, self.plan.extra_metrics);
+            return append(sink, &mut self.bound, frame);
+        };
+        own.begin(time_ms, report);
+        let mut rounds = [bind(sink, &mut self.bound, frame)?, own.bind(sink)?];
+        sink.append_together(&mut rounds)
     }
 
     /// Counts the series that the previous round did not have.
@@ -531,9 +542,13 @@ impl OwnReport {
         report: &Report,
         sink: &dyn Sink,
     ) -> Result<Outcome, StorageError> {
+        self.begin(time_ms, report);
+        self.store(sink)
+    }
+
+    fn begin(&mut self, time_ms: i64, report: &Report) {
         self.restart(time_ms);
         report.set(&mut self.frame, self.extra);
-        self.store(sink)
     }
 
     fn end(&mut self, time_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
@@ -548,11 +563,19 @@ impl OwnReport {
     }
 
     fn store(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
+        let BoundRound { binding, frame } = self.bind(sink)?;
+        binding.append(frame)
+    }
+
+    fn bind(&mut self, sink: &dyn Sink) -> Result<BoundRound<'_>, StorageError> {
         let binding = match &mut self.binding {
             Some(binding) => binding,
             empty => empty.insert(sink.bind(self.frame.schema())?),
         };
-        binding.append(&self.frame)
+        Ok(BoundRound {
+            binding: &mut **binding,
+            frame: &self.frame,
+        })
     }
 }
 
@@ -565,11 +588,24 @@ fn end_report(frame: &mut Frame, extra: bool) {
 
 /// Appends a frame, first binding its schema if none is bound yet.
 fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, StorageError> {
+    let BoundRound { binding, frame } = bind(sink, bound, frame)?;
+    binding.append(frame)
+}
+
+/// Binds a frame's schema if none is bound yet.
+fn bind<'a>(
+    sink: &dyn Sink,
+    bound: &'a mut Bound,
+    frame: &'a Frame,
+) -> Result<BoundRound<'a>, StorageError> {
     let binding = match bound {
         Some(binding) => binding,
         empty => empty.insert(sink.bind(frame.schema())?),
     };
-    binding.append(frame)
+    Ok(BoundRound {
+        binding: &mut **binding,
+        frame,
+    })
 }
 
 /// Appends further samples, with their own times, of series that the round's frame already has.

@@ -45,14 +45,15 @@ use narthex_model::sync::Whole as _;
 use narthex_model::{
     Schema,
     storage::{
-        Account, Binding, Budget, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken,
-        TimeRange, View,
+        Account, Binding, BoundRound, Budget, Outcome, SeriesSample, Sink, StorageError, Store,
+        SyncToken, TimeRange, View,
     },
 };
 pub use open::Opening;
 use pending_stale::PendingStale;
 use snapshots::Snapshots;
 use std::{
+    any::Any,
     collections::BTreeMap,
     fmt,
     path::Path,
@@ -276,12 +277,36 @@ fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRange> {
     }
 }
 
+impl Db {
+    /// Stores rounds with one write, if all have bindings of the database, which `of_db` finds.
+    fn append_as(
+        &self,
+        rounds: &mut [BoundRound<'_>],
+        of_db: impl Fn(&mut dyn Binding) -> Option<&mut DbBinding>,
+    ) -> Result<Outcome, StorageError> {
+        let bound = rounds
+            .iter_mut()
+            .map(|round| Some((of_db(round.binding)?, round.frame)));
+        match bound.collect::<Option<Vec<_>>>() {
+            Some(mut bound) => binding::append_together(&self.0, &mut bound),
+            None => BoundRound::append_each(rounds),
+        }
+    }
+}
+
 impl Sink for Db {
     fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
         if let Some(cause) = self.poisoned() {
             return Err(StorageError::Poisoned { cause });
         }
         Ok(Box::new(DbBinding::new(Arc::clone(&self.0), schema)))
+    }
+
+    fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
+        self.append_as(rounds, |binding| {
+            let binding: &mut dyn Any = binding;
+            binding.downcast_mut()
+        })
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {

@@ -36,7 +36,7 @@ pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
 pub use stop::{Pace, Stop, StopReason};
 pub use tile::{Facts, Layout, Tile};
 pub use warnings::Warnings;
-pub use write::{Binding, Outcome, SeriesSample, Sink, SyncToken};
+pub use write::{Binding, BoundRound, Outcome, SeriesSample, Sink, SyncToken};
 
 /// Resources and deadline of a call.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::StorageError;
 use crate::{frame::Frame, histogram::Histogram, labels::LabelSet, schema::Schema};
-use std::{ops::AddAssign, sync::Arc};
+use std::{any::Any, ops::AddAssign, sync::Arc};
 
 /// A destination for frames.
 pub trait Sink: Send + Sync {
@@ -14,6 +14,14 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// Fails over a limit or when the sink no longer accepts writes.
     fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError>;
+
+    /// Stores rounds of several bindings, as one after the other, but hands them to the kernel together if it can.
+    ///
+    /// # Errors
+    /// Fails as `Binding::append`; rounds before the failing one may have been stored.
+    fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
+        BoundRound::append_each(rounds)
+    }
 
     /// Stores individual samples of any series, in any order, at any time within the sink's bounds.
     ///
@@ -29,7 +37,7 @@ pub trait Sink: Send + Sync {
 }
 
 /// A schema resolved by a sink; used by one writer at a time.
-pub trait Binding: Send {
+pub trait Binding: Send + Any {
     /// Follows the schema to a newer version of its lineage, or to another lineage of the same origin.
     ///
     /// Never disturbs series that both versions have.
@@ -47,6 +55,28 @@ pub trait Binding: Send {
     /// # Errors
     /// Fails when the sink no longer accepts writes; refused samples are counted, not errors.
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError>;
+}
+
+/// A round, and the binding of its schema.
+pub struct BoundRound<'a> {
+    /// The binding, of the sink that stores the round.
+    pub binding: &'a mut dyn Binding,
+    /// The round.
+    pub frame: &'a Frame,
+}
+
+impl BoundRound<'_> {
+    /// Stores rounds one after the other.
+    ///
+    /// # Errors
+    /// Fails with the first that cannot be stored.
+    pub fn append_each(rounds: &mut [Self]) -> Result<Outcome, StorageError> {
+        let mut total = Outcome::default();
+        for round in rounds {
+            total += round.binding.append(round.frame)?;
+        }
+        Ok(total)
+    }
 }
 
 /// One sample of one series.

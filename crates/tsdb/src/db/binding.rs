@@ -1,13 +1,14 @@
 //! One origin's write access to the database.
 //!
-//! **Invariant:** the binding owns its strip exclusively until it is dropped or moves to another strip.
+//! **Invariant:** the binding owns its strip exclusively until it is dropped or moves to another strip. So rounds that
+//! are appended together lock several strips without waiting for each other.
 
 use super::Inner;
 use crate::block::SeriesExemplar;
 use crate::error::TsdbError;
 use crate::head::{
     Bound,
-    append::{FrameAppend, NOWHERE, Scratch, SlotMap},
+    append::{FrameAppend, Limits, NOWHERE, PendingFrame, Scratch, SlotMap, commit_frames},
     out_of_order::Value,
 };
 use narthex_model::{
@@ -52,16 +53,73 @@ impl Binding for DbBinding {
     }
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
-        if !frame.schema().same(&self.schema) {
-            self.rebind(frame.schema())?;
-        }
-        self.ask_again();
-        let appended = self.try_append(frame);
-        if appended.is_err() && !frame.stale().is_empty() {
-            self.inner.pending_stale.keep(frame);
-        }
-        Ok(appended?)
+        let inner = Arc::clone(&self.inner);
+        append_together(&inner, &mut [(self, frame)])
     }
+}
+
+/// Appends rounds with one write to the log.
+///
+/// # Errors
+/// Fails when the log cannot be written; nothing is stored then.
+pub(super) fn append_together(
+    inner: &Inner,
+    rounds: &mut [(&mut DbBinding, &Frame)],
+) -> Result<Outcome, StorageError> {
+    for (binding, frame) in rounds.iter_mut() {
+        if !frame.schema().same(&binding.schema) {
+            binding.rebind(frame.schema())?;
+        }
+        binding.ask_again();
+    }
+    let appended = try_append(inner, rounds);
+    if appended.is_err() {
+        let frames = rounds.iter().map(|(_, frame)| frame);
+        let ends = frames.filter(|frame| !frame.stale().is_empty());
+        ends.for_each(|frame| inner.pending_stale.keep(frame));
+    }
+    Ok(appended?)
+}
+
+fn try_append(
+    inner: &Inner,
+    rounds: &mut [(&mut DbBinding, &Frame)],
+) -> Result<Outcome, TsdbError> {
+    let limits = inner.limits();
+    let _guard = inner.wal.guard("storing a row");
+    for (binding, frame) in rounds.iter_mut() {
+        binding.leave_future(frame, limits)?;
+    }
+    let ticket = inner.wal.ticket(&inner.head)?;
+    let mut bindings = rounds.iter().map(|(binding, _)| binding);
+    let is_shared = bindings.any(|binding| binding.has_shared());
+    let sharing = is_shared.then(|| inner.head.sharing());
+    let others: Vec<_> = rounds
+        .iter()
+        .map(|(binding, frame)| binding.values_elsewhere(frame, sharing.is_some()))
+        .collect();
+    let mut pending = Vec::with_capacity(rounds.len());
+    for ((binding, frame), others) in rounds.iter_mut().zip(&others) {
+        match binding.encode(frame, others, ticket.file(), limits) {
+            Ok(frame) => pending.push(frame),
+            Err(error) => {
+                pending.iter_mut().for_each(PendingFrame::discard);
+                return Err(error);
+            }
+        }
+    }
+    let mut total = Outcome {
+        token: commit_frames(&mut pending, ticket)?,
+        ..Outcome::default()
+    };
+    pending.iter().for_each(|frame| total += frame.outcome);
+    drop(pending);
+    drop(sharing);
+    for (binding, frame) in rounds {
+        binding.complete(frame);
+    }
+    inner.count(total);
+    Ok(total)
 }
 
 impl DbBinding {
@@ -80,24 +138,33 @@ impl DbBinding {
 
     /// Takes the bound strip, to be put back; it is missing only after a panic, which has poisoned the log.
     fn take_bound(&mut self) -> Result<Bound, TsdbError> {
-        self.bound.take().ok_or_else(|| TsdbError::Poisoned {
-            cause: self.inner.wal.poisoned().unwrap_or_default(),
-        })
+        self.bound.take().ok_or_else(|| poisoned(&self.inner))
     }
 
-    fn try_append(&mut self, frame: &Frame) -> Result<Outcome, TsdbError> {
-        let limits = self.inner.limits();
+    /// Moves to another strip if the clock was set back to before this one's samples.
+    fn leave_future(&mut self, frame: &Frame, limits: Limits) -> Result<(), TsdbError> {
         let mut bound = self.take_bound()?;
-        let inner = &*self.inner;
-        let _guard = inner.wal.guard("storing a row");
         if bound.strip.is_ahead(frame.time_ms(), limits.now_ms) {
             // Rows only go forward: in the old strip, all samples would be out of order until its times are reached.
-            bound = inner.head.replace(bound, &self.schema);
+            bound = self.inner.head.replace(bound, &self.schema);
         }
-        let bound = self.bound.insert(bound);
-        let ticket = inner.wal.ticket(&inner.head)?;
-        let sharing = bound.strip.has_shared().then(|| inner.head.sharing());
-        let mut others = if sharing.is_some() {
+        self.bound = Some(bound);
+        Ok(())
+    }
+
+    fn has_shared(&self) -> bool {
+        self.bound
+            .as_ref()
+            .is_some_and(|bound| bound.strip.has_shared())
+    }
+
+    /// Returns the values that other strips, if `sharing` is locked, and blocks have at the frame's times, by column
+    /// and time.
+    fn values_elsewhere(&self, frame: &Frame, sharing: bool) -> Vec<(u32, i64, Value)> {
+        let (Some(bound), inner) = (&self.bound, &*self.inner) else {
+            return Vec::new();
+        };
+        let mut others = if sharing && bound.strip.has_shared() {
             values_of_others(bound, frame)
         } else {
             Vec::new()
@@ -112,25 +179,47 @@ impl DbBinding {
         }
         others.sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
         others.dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
+        others
+    }
+
+    fn encode<'a>(
+        &'a mut self,
+        frame: &'a Frame,
+        others: &'a [(u32, i64, Value)],
+        file: u32,
+        limits: Limits,
+    ) -> Result<PendingFrame<'a>, TsdbError> {
+        let Some(bound) = &self.bound else {
+            return Err(poisoned(&self.inner));
+        };
         let append = FrameAppend {
             strip: &bound.strip,
             map: &bound.map,
             frame,
-            others: &others,
+            others,
             limits,
             families: &bound.new_families,
         };
-        let outcome = append.run(ticket, &mut self.scratch)?;
-        drop(sharing);
+        append.encode(file, &mut self.scratch)
+    }
+
+    /// Completes an append after the log has it.
+    fn complete(&mut self, frame: &Frame) {
+        let Some(bound) = &mut self.bound else {
+            return;
+        };
         bound.new_families.clear();
-        keep_exemplars(inner, &self.schema, &bound.map, frame);
-        inner.metrics.rows_appended.inc();
-        inner
-            .metrics
-            .out_of_order_appended
-            .inc_by(self.scratch.out_of_order());
-        inner.count(outcome);
-        Ok(outcome)
+        keep_exemplars(&self.inner, &self.schema, &bound.map, frame);
+        let metrics = &self.inner.metrics;
+        metrics.rows_appended.inc();
+        let out_of_order = self.scratch.out_of_order();
+        metrics.out_of_order_appended.inc_by(out_of_order);
+    }
+}
+
+fn poisoned(inner: &Inner) -> TsdbError {
+    TsdbError::Poisoned {
+        cause: inner.wal.poisoned().unwrap_or_default(),
     }
 }
 

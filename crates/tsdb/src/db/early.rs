@@ -3,13 +3,16 @@
 //! **Invariant:** rounds of one origin reach the database in order, each once. Waiting rounds are only in memory, so
 //! nothing is acknowledged before the database has it: the sink's outcome counts nothing as accepted.
 
-use super::Db;
+use super::{Db, binding::DbBinding};
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     Frame, Schema,
-    storage::{Binding, Budget, Lease, Outcome, SeriesSample, Sink, StorageError, SyncToken},
+    storage::{
+        Binding, BoundRound, Budget, Lease, Outcome, SeriesSample, Sink, StorageError, SyncToken,
+    },
 };
 use std::{
+    any::Any,
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
@@ -106,6 +109,13 @@ impl Sink for EarlySink {
         Ok(Box::new(binding))
     }
 
+    fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
+        match self.0.db.get() {
+            Some(db) => db.append_as(rounds, of_db),
+            None => BoundRound::append_each(rounds),
+        }
+    }
+
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
         match self.0.db.get() {
             Some(db) => db.append_samples(samples),
@@ -193,6 +203,17 @@ impl EarlyBinding {
         };
         store(&mut **binding)
     }
+}
+
+/// Returns the database's binding; an early one has it from its first round after [`EarlySink::open`] on.
+fn of_db(binding: &mut dyn Binding) -> Option<&mut DbBinding> {
+    let binding: &mut dyn Any = binding;
+    if !binding.is::<EarlyBinding>() {
+        return binding.downcast_mut();
+    }
+    let early: &mut EarlyBinding = binding.downcast_mut()?;
+    let open: &mut dyn Any = &mut **early.open.as_mut()?;
+    open.downcast_mut()
 }
 
 impl Binding for EarlyBinding {

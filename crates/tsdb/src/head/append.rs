@@ -6,7 +6,7 @@
 mod commit;
 mod scratch;
 
-pub(crate) use commit::commit_out_of_order;
+pub(crate) use commit::{PendingFrame, commit_frames, commit_out_of_order};
 pub(crate) use scratch::Scratch;
 
 use super::{
@@ -14,13 +14,13 @@ use super::{
     out_of_order::{OutOfOrderSample, Value},
     strip::{Strip, StripState},
 };
-use crate::{error::TsdbError, wal::Ticket};
-use commit::{Commit, commit};
+use crate::error::TsdbError;
+use commit::Commit;
 use narthex_model::{
     ColumnId, Exemplar, Frame,
     cell::{self, Cell},
     metadata::Family,
-    storage::{Outcome, SyncToken},
+    storage::Outcome,
 };
 use scratch::RowParts;
 
@@ -89,16 +89,16 @@ pub(crate) struct FrameAppend<'a> {
     pub(crate) families: &'a [Family],
 }
 
-impl FrameAppend<'_> {
-    /// Stores the frame: in the WAL, then in the strip.
+impl<'a> FrameAppend<'a> {
+    /// Encodes the frame in the strip, to be committed to `file` of the WAL.
     ///
     /// # Errors
-    /// Fails when the WAL cannot be written.
-    pub(crate) fn run(
+    /// Fails when its row cannot be encoded.
+    pub(crate) fn encode(
         &self,
-        ticket: Ticket<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Outcome, TsdbError> {
+        file: u32,
+        scratch: &'a mut Scratch,
+    ) -> Result<PendingFrame<'a>, TsdbError> {
         let mut state = self.strip.lock();
         let columns = state.schema.len();
         let mut outcome = Outcome::default();
@@ -126,24 +126,29 @@ impl FrameAppend<'_> {
         let starts = self.start_changes(&state, parts.is_some());
         let nothing =
             parts.is_none() && out_of_order.is_empty() && self.frame.exemplars().is_empty();
-        if nothing && self.families.is_empty() {
-            return Ok(outcome);
+        let mut change = None;
+        if !nothing || !self.families.is_empty() {
+            let out_of_order_first = state.out_of_order.arrived();
+            for sample in out_of_order {
+                state.out_of_order.insert(sample.clone());
+            }
+            let change = change.insert(Commit {
+                parts,
+                out_of_order,
+                out_of_order_first,
+                starts,
+                exemplars: self.exemplars(),
+                families: self.families,
+            });
+            state.encode(self.strip, change, file, self.limits)?;
         }
-        let out_of_order_first = state.out_of_order.arrived();
-        for sample in out_of_order {
-            state.out_of_order.insert(sample.clone());
-        }
-        let row = Commit {
-            parts,
-            out_of_order,
-            out_of_order_first,
-            starts,
-            exemplars: self.exemplars(),
-            families: self.families,
-        };
-        let token = commit(self.strip, &mut state, &row, self.limits, ticket)?;
-        outcome.token = SyncToken(token);
-        Ok(outcome)
+        Ok(PendingFrame {
+            strip: self.strip,
+            state,
+            change,
+            limits: self.limits,
+            outcome,
+        })
     }
 
     /// Returns the time of the frame's row; if samples have their own times, the most common one.
@@ -341,7 +346,7 @@ impl FrameAppend<'_> {
         state.starts.changes(&stated)
     }
 
-    fn exemplars(&self) -> Vec<(u32, i64, &Exemplar)> {
+    fn exemplars(&self) -> Vec<(u32, i64, &'a Exemplar)> {
         let own = self.frame.exemplars().iter();
         let taken = |column: &ColumnId| self.map.column(column.index()) != NOWHERE;
         let own = own.filter(|(column, exemplar)| taken(column) && exemplars::fits(exemplar));

@@ -1,7 +1,8 @@
 //! The head: everything that is in no block yet, in memory and in the WAL.
 //!
 //! **Invariant:** locks are taken in this order only: the WAL's ticket, the shared-series lock, the index, a strip,
-//! the WAL's own. A holder of a strip's lock takes neither index nor ticket.
+//! the WAL's own. A holder of a strip's lock takes neither index nor ticket, and another strip's only if no other writer
+//! can hold that.
 
 pub(crate) mod admission;
 pub(crate) mod append;

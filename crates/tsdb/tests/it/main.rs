@@ -13,6 +13,7 @@ mod merge;
 mod panics;
 mod pressure;
 mod support;
+mod together;
 mod upkeep;
 mod workload;
 

@@ -4,7 +4,7 @@ use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
     conformance::{BASE_MS, Sampled, dump},
     metadata::Family,
-    storage::{Binding, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
+    storage::{Binding, BoundRound, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
 };
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::Db;
@@ -22,6 +22,8 @@ pub(crate) type Written = (LabelSet, i64, u64);
 /// Several origins and some individual samples, round after round.
 pub(crate) struct Workload {
     random: SplitMix64,
+    /// Chooses which rounds are appended together.
+    pairs: SplitMix64,
     origins: Vec<Origin>,
     round: i64,
     /// Acknowledged appends, in order: the token and the samples.
@@ -52,6 +54,7 @@ impl Workload {
         };
         Self {
             random: SplitMix64::new(seed),
+            pairs: SplitMix64::new(!seed),
             origins: widths.iter().enumerate().map(origin).collect(),
             round: 0,
             log: Vec::new(),
@@ -66,13 +69,16 @@ impl Workload {
             .for_each(|origin| origin.binding = None);
     }
 
-    /// Appends one round of every origin, and now and then individual samples; returns the first error.
+    /// Appends one round of every origin, two together now and then, and individual samples; returns the first error.
     pub(crate) fn round(&mut self, db: &Db) -> Result<(), StorageError> {
         let time_ms = BASE_MS + self.round * 1000;
         self.round += 1;
         let mut result = Ok(());
-        for at in 0..self.origins.len() {
-            result = result.and(self.append(db, at, time_ms));
+        let mut rest = 0..self.origins.len();
+        while !rest.is_empty() {
+            let together = if self.pairs.one_in(4) { 2 } else { 1 };
+            let some: Vec<usize> = rest.by_ref().take(together).collect();
+            result = result.and(self.append(db, &some, time_ms));
         }
         if self.random.one_in(3) {
             result = result.and(self.append_out_of_order(db, time_ms));
@@ -80,13 +86,50 @@ impl Workload {
         result
     }
 
-    fn append(&mut self, db: &Db, at: usize, time_ms: i64) -> Result<(), StorageError> {
+    /// Appends one round of each of these origins, several together.
+    fn append(&mut self, db: &Db, some: &[usize], time_ms: i64) -> Result<(), StorageError> {
+        let mut frames = Vec::new();
+        let mut samples = Vec::new();
+        for at in some {
+            frames.push(self.frame(db, *at, time_ms, &mut samples)?);
+        }
+        let origins = self.origins.iter_mut().enumerate();
+        let chosen = origins.filter(|(at, _)| some.contains(at));
+        let bindings = chosen.map(|(_, origin)| origin.binding.as_mut().expect("it was bound"));
+        let mut rounds: Vec<BoundRound<'_>> = bindings
+            .zip(&frames)
+            .map(|(binding, frame)| BoundRound {
+                binding: &mut **binding,
+                frame,
+            })
+            .collect();
+        let appended = match rounds.as_mut_slice() {
+            [alone] => alone.binding.append(alone.frame),
+            several => db.append_together(several),
+        };
+        match appended {
+            Ok(outcome) => {
+                assert_eq!(outcome.accepted, samples.len() as u64);
+                self.log.push((outcome.token, samples));
+                Ok(())
+            }
+            Err(error) => {
+                self.uncertain.extend(samples);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes an origin's next round, whose samples are added to `samples`, and binds its schema.
+    fn frame(
+        &mut self,
+        db: &Db,
+        at: usize,
+        time_ms: i64,
+        samples: &mut Vec<Written>,
+    ) -> Result<Frame, StorageError> {
         let Self {
-            random,
-            origins,
-            log,
-            uncertain,
-            ..
+            random, origins, ..
         } = self;
         let origin = &mut origins[at];
         if random.one_in(20) {
@@ -98,7 +141,6 @@ impl Workload {
             }
         }
         let mut frame = Frame::new(origin.schema.clone(), time_ms);
-        let mut samples = Vec::new();
         for (column, value) in (0u32..).zip(&mut origin.values) {
             match column % 3 {
                 0 => *value += random.below(16) as f64,
@@ -117,18 +159,7 @@ impl Workload {
         if origin.binding.is_none() {
             origin.binding = Some(db.bind(&origin.schema)?);
         }
-        let binding = origin.binding.as_mut().expect("a binding was made");
-        match binding.append(&frame) {
-            Ok(outcome) => {
-                assert_eq!(outcome.accepted, samples.len() as u64);
-                log.push((outcome.token, samples));
-                Ok(())
-            }
-            Err(error) => {
-                uncertain.extend(samples);
-                Err(error)
-            }
-        }
+        Ok(frame)
     }
 
     fn append_out_of_order(&mut self, db: &Db, time_ms: i64) -> Result<(), StorageError> {

@@ -17,8 +17,12 @@ use crate::{
     },
 };
 use narthex_chunks::{ChunkError, histogram::encode_histogram, row::Row};
-use narthex_model::{ColumnId, Exemplar, metadata::Family};
-use std::borrow::Cow;
+use narthex_model::{
+    ColumnId, Exemplar,
+    metadata::Family,
+    storage::{Outcome, SyncToken},
+};
+use std::{borrow::Cow, sync::MutexGuard};
 
 /// Data that goes into the WAL and the strip together.
 pub(super) struct Commit<'a> {
@@ -51,61 +55,112 @@ pub(crate) fn commit_out_of_order(
         exemplars: Vec::new(),
         families: &[],
     };
-    commit(strip, state, &change, limits, ticket)
-}
-
-pub(super) fn commit(
-    strip: &Strip,
-    state: &mut StripState,
-    change: &Commit<'_>,
-    limits: Limits,
-    ticket: Ticket<'_>,
-) -> Result<u64, TsdbError> {
     let file = ticket.file();
-    if let Some(parts) = change.parts {
-        state.begin_row(strip.id, parts.time_ms, file, limits);
-        if let Err(error) = state.encode_row(parts) {
-            state.open.discard_row();
-            state.seal();
-            state.out_of_order.undo_to(change.out_of_order_first);
-            return Err(TsdbError::Internal {
-                operation: "encode a row",
-                cause: error.to_string(),
-            });
-        }
-    }
-    let rows = state.open.published().end_row();
-    let written = ticket.append(|out| state.log(strip, change, file, rows, out));
-    let number = match written {
-        Ok(number) => number,
-        Err(error) => {
-            if change.parts.is_some() {
-                state.open.discard_row();
-                state.seal();
-            }
-            state.out_of_order.undo_to(change.out_of_order_first);
-            return Err(error);
-        }
-    };
-    state.logged = (file, state.schema.len());
-    let mut max_ms = i64::MIN;
-    if let Some(parts) = change.parts {
-        state.publish_row(parts);
-        state.starts.apply(rows, &change.starts);
-        max_ms = parts.time_ms;
-    }
-    if !change.out_of_order.is_empty() {
-        max_ms = change
-            .out_of_order
-            .iter()
-            .fold(max_ms, |max_ms, sample| max_ms.max(sample.time_ms));
-        state.out_of_order.note_arrival(limits.now_ms);
-    }
-    strip.publish(state, max_ms, limits.now_ms);
+    let number = ticket
+        .append(|out| state.log(strip, &change, file, out))
+        .inspect_err(|_| state.discard(&change))?;
+    state.publish(strip, &change, file, limits);
     Ok(number)
 }
 
+/// A frame that is encoded in its strip, which stays locked until the frame is committed or discarded.
+pub(crate) struct PendingFrame<'a> {
+    pub(super) strip: &'a Strip,
+    pub(super) state: MutexGuard<'a, StripState>,
+    /// `None` if there is nothing to store.
+    pub(super) change: Option<Commit<'a>>,
+    pub(super) limits: Limits,
+    pub(crate) outcome: Outcome,
+}
+
+impl PendingFrame<'_> {
+    /// Discards what was encoded.
+    pub(crate) fn discard(&mut self) {
+        if let Some(change) = self.change.take() {
+            self.state.discard(&change);
+        }
+    }
+}
+
+/// Logs frames in one write, then makes them visible; returns the write's number.
+///
+/// # Errors
+/// Fails when the WAL cannot be written; all frames are then discarded.
+pub(crate) fn commit_frames(
+    frames: &mut [PendingFrame<'_>],
+    ticket: Ticket<'_>,
+) -> Result<SyncToken, TsdbError> {
+    if frames.iter().all(|frame| frame.change.is_none()) {
+        return Ok(SyncToken::default());
+    }
+    let file = ticket.file();
+    let written = ticket.append(|out| {
+        for frame in frames.iter() {
+            if let Some(change) = &frame.change {
+                frame.state.log(frame.strip, change, file, out);
+            }
+        }
+    });
+    let number = written.inspect_err(|_| frames.iter_mut().for_each(PendingFrame::discard))?;
+    for frame in frames {
+        if let Some(change) = &frame.change {
+            frame.state.publish(frame.strip, change, file, frame.limits);
+        }
+    }
+    Ok(SyncToken(number))
+}
+
 impl StripState {
+    /// Encodes the row; what fails is discarded.
+    pub(super) fn encode(
+        &mut self,
+        strip: &Strip,
+        change: &Commit<'_>,
+        file: u32,
+        limits: Limits,
+    ) -> Result<(), TsdbError> {
+        let Some(parts) = change.parts else {
+            return Ok(());
+        };
+        self.begin_row(strip.id, parts.time_ms, file, limits);
+        self.encode_row(parts).map_err(|error| {
+            self.discard(change);
+            TsdbError::Internal {
+                operation: "encode a row",
+                cause: error.to_string(),
+            }
+        })
+    }
+
+    /// Discards the row and the out-of-order samples that are not visible yet.
+    fn discard(&mut self, change: &Commit<'_>) {
+        if change.parts.is_some() {
+            self.open.discard_row();
+            self.seal();
+        }
+        self.out_of_order.undo_to(change.out_of_order_first);
+    }
+
+    /// Makes visible what `file` of the WAL has.
+    fn publish(&mut self, strip: &Strip, change: &Commit<'_>, file: u32, limits: Limits) {
+        self.logged = (file, self.schema.len());
+        let mut max_ms = i64::MIN;
+        if let Some(parts) = change.parts {
+            let rows = self.open.published().end_row();
+            self.publish_row(parts);
+            self.starts.apply(rows, &change.starts);
+            max_ms = parts.time_ms;
+        }
+        if !change.out_of_order.is_empty() {
+            max_ms = change
+                .out_of_order
+                .iter()
+                .fold(max_ms, |max_ms, sample| max_ms.max(sample.time_ms));
+            self.out_of_order.note_arrival(limits.now_ms);
+        }
+        strip.publish(self, max_ms, limits.now_ms);
+    }
+
     /// Ends the open row chunk if the row at `time_ms` must not join it.
     fn begin_row(&mut self, strip: u32, time_ms: i64, file: u32, limits: Limits) {
         let open = self.open.published();
@@ -209,14 +264,8 @@ impl StripState {
     }
 
     /// Writes the records of a commit.
-    fn log(
-        &self,
-        strip: &Strip,
-        change: &Commit<'_>,
-        file: u32,
-        rows: u64,
-        out: &mut RecordWriter<'_>,
-    ) {
+    fn log(&self, strip: &Strip, change: &Commit<'_>, file: u32, out: &mut RecordWriter<'_>) {
+        let rows = self.open.published().end_row();
         change.families.iter().for_each(|family| out.family(family));
         let first = self.logged.0 != file;
         let known = if first { 0 } else { self.logged.1 };
