@@ -8,6 +8,7 @@ use narthex_testkit::fuzz::{self, Function};
 static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
+    ("batch", narthex_push::fuzz::fuzz_batch),
     ("body", narthex_push::fuzz::fuzz_body),
     ("gob", narthex_push::fuzz::fuzz_gob),
     ("journal", narthex_push::fuzz::fuzz_journal),

@@ -92,7 +92,7 @@ fn refused(error: &NetError) -> PushError {
             limit_bytes: *limit_bytes,
         },
         NetError::Memory { .. } => PushError::Busy { detail },
-        _ => PushError::Body { detail },
+        _ => PushError::Body { line: None, detail },
     }
 }
 
@@ -149,6 +149,7 @@ fn unsnap(body: &[u8], limit_bytes: usize, room: &mut Room) -> Result<Bytes, Pus
 
 fn damaged(detail: &str) -> PushError {
     PushError::Body {
+        line: None,
         detail: detail.to_owned(),
     }
 }

@@ -275,13 +275,15 @@ fn check_names(format: Format, body: &[u8], frame: &Frame) -> Result<(), PushErr
 
 fn text_error(line: usize, detail: &str) -> PushError {
     PushError::Body {
-        detail: format!("text format parsing error in line {line}: {detail}"),
+        line: Some(line),
+        detail: detail.to_owned(),
     }
 }
 
 fn syntax(format: Format, body: &[u8], error: &ParseError) -> PushError {
     if format == Format::Protobuf {
         return PushError::Body {
+            line: None,
             detail: error.to_string(),
         };
     }

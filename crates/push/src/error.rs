@@ -14,7 +14,9 @@ pub enum PushError {
     },
     /// The body is malformed.
     Body {
-        /// Description of the error, with its position.
+        /// Line of a text, from 1.
+        line: Option<usize>,
+        /// Description of the error.
         detail: String,
     },
     /// The metrics contradict each other or those of other groups, or carry timestamps.
@@ -63,7 +65,11 @@ impl PushError {
 impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path { detail } | Self::Body { detail } => f.write_str(detail),
+            Self::Path { detail } | Self::Body { line: None, detail } => f.write_str(detail),
+            Self::Body {
+                line: Some(line),
+                detail,
+            } => write!(f, "text format parsing error in line {line}: {detail}"),
             Self::Inconsistent { detail } => write!(
                 f,
                 "pushed metrics are invalid or inconsistent with existing metrics: {detail}"
@@ -91,7 +97,22 @@ mod tests {
         let detail = || "d".to_owned();
         for (error, status, text) in [
             (PushError::Path { detail: detail() }, 400, "d"),
-            (PushError::Body { detail: detail() }, 400, "d"),
+            (
+                PushError::Body {
+                    line: None,
+                    detail: detail(),
+                },
+                400,
+                "d",
+            ),
+            (
+                PushError::Body {
+                    line: Some(7),
+                    detail: detail(),
+                },
+                400,
+                "text format parsing error in line 7: d",
+            ),
             (
                 PushError::Inconsistent { detail: detail() },
                 400,

@@ -7,8 +7,10 @@ use crate::{
     grouping::Grouping,
     handler::{cleaned, percent_decoded},
     journal, record,
+    split::Split,
 };
 use narthex_expfmt::Format;
+use narthex_net::Unlimited;
 
 /// Parses bytes as a request's path. A path made from the group's labels must name the same group.
 ///
@@ -53,6 +55,32 @@ pub fn fuzz_body(data: &[u8]) {
             for family in after.unwrap_or_default() {
                 Content::new(family.shape, family.numbers, &grouping);
             }
+        }
+    }
+}
+
+/// Splits bytes as a batch: every sample is in one part, and a part splits into itself.
+///
+/// # Panics
+/// Panics when this does not hold, which is what fuzzing looks for.
+pub fn fuzz_batch(data: &[u8]) {
+    let by = ["job", "instance"].map(str::to_owned);
+    for format in [Format::Text, Format::OpenMetrics, Format::Protobuf] {
+        let Ok(split) = Split::new(format, data, &by, &mut Unlimited) else {
+            continue;
+        };
+        // Parts repeat comment lines, so few are enough to see whether they are whole.
+        for part in split.parts().iter().take(4) {
+            let body = split.body_of(part).bytes;
+            let again = Split::new(format, &body, &by, &mut Unlimited);
+            let again = again.expect("a part is a body");
+            assert_eq!(again.strays.total, 0);
+            let [only] = again.parts() else {
+                panic!("{} parts of one", again.parts().len())
+            };
+            assert_eq!(only.grouping, part.grouping);
+            assert_eq!(only.len(), part.len());
+            assert_eq!(again.body_of(only).bytes, body);
         }
     }
 }

@@ -5,46 +5,40 @@
 //! **Invariant:** a waiting request does not block a thread. Responses have the Pushgateway's statuses and texts.
 
 use crate::{
-    asked::{Asked, Words},
-    body::{self, Room},
+    answers::{bare, empty, not_allowed, not_found, plain, redirect, refusal},
+    batch,
     error::PushError,
     grouping::Grouping,
     json::{self, Status},
-    metrics, page, status,
-    store::{Push, Store},
+    metrics, page,
+    receiver::{Limits, Receiver},
+    status,
+    store::Store,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use narthex_client::Registry;
 use narthex_expfmt::Format;
 use narthex_net::{
-    Gate, Router,
+    Router,
     axum::{
         body::Body,
         extract::{Request, State},
         response::Response,
     },
-    catch_panic, respond, run_long,
+    respond, run_long,
 };
 use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// Settings of a gateway's HTTP interface.
 pub struct GatewayConfig {
-    /// Longest body of a push, compressed or not.
-    pub body_limit_bytes: usize,
-    /// Most bytes of all bodies being read or decompressed.
-    pub reading_limit_bytes: usize,
-    /// Longest time for a body to arrive.
-    pub body_timeout: Duration,
-    /// Most pushes worked on at once.
-    pub concurrency: usize,
-    /// Longest time a push waits for its turn before it is refused.
-    pub wait: Duration,
+    /// Limits of pushes.
+    pub limits: Limits,
     /// Prefix of all paths, empty or with a leading slash.
     pub route_prefix: String,
     /// Path of the metrics page.
@@ -61,21 +55,15 @@ struct Shared {
     store: Arc<Store>,
     own: &'static Registry,
     config: GatewayConfig,
-    gate: Gate,
-    reading_left: Arc<AtomicUsize>,
+    receiver: Receiver,
     /// Length of the last page.
     page_bytes: AtomicUsize,
 }
 
-/// `Retry-After` of refused pushes.
-const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-
 /// Returns the routes of a gateway.
 pub fn routes(store: Arc<Store>, own: &'static Registry, config: GatewayConfig) -> Router {
     let shared = Shared {
-        gate: Gate::new("push", config.concurrency),
-        reading_left: Arc::new(AtomicUsize::new(config.reading_limit_bytes)),
+        receiver: Receiver::new(Arc::clone(&store), config.limits),
         page_bytes: AtomicUsize::new(0),
         store,
         own,
@@ -117,6 +105,11 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let changes = [Method::PUT, Method::POST, Method::DELETE];
     if rest == "/metrics/job/" && changes.contains(&method) {
         return redirect(path.trim_end_matches('/'), request.uri().query());
+    }
+    if rest == "/api/v1/push" && (method == Method::PUT || method == Method::POST) {
+        let response = batch::answer(&shared.receiver, request).await;
+        count("batch", &method, response.status());
+        return response;
     }
     if rest == "/api/v1" {
         return redirect(&format!("{path}/"), request.uri().query());
@@ -182,6 +175,7 @@ fn api(
             };
             return (Some("wipe"), response);
         }
+        ("push", m) => return (None, not_allowed(m, "OPTIONS, POST, PUT")),
         ("status" | "metrics", m) => return (None, not_allowed(m, "GET, OPTIONS")),
         ("admin/wipe", m) if shared.config.enable_admin_api => {
             return (None, not_allowed(m, "OPTIONS, PUT"));
@@ -263,10 +257,10 @@ async fn change(
     let grouping = grouping.map_err(|detail| PushError::Path { detail });
     let (handler, outcome) = if is_push {
         let outcome = match grouping {
-            Ok(grouping) => push(shared, &grouping, request).await,
+            Ok(grouping) => shared.receiver.push(&grouping, request).await,
             Err(error) => Err(error),
         };
-        let seconds = metrics::PUSH_SECONDS.with(&[word(&method)]);
+        let seconds = metrics::PUSH_SECONDS.with(&[metrics::word(&method)]);
         seconds.observe_duration(start.elapsed());
         ("push", outcome)
     } else {
@@ -284,161 +278,10 @@ async fn change(
     response
 }
 
-async fn push(
-    shared: &Arc<Shared>,
-    grouping: &Grouping,
-    request: Request,
-) -> Result<StatusCode, PushError> {
-    let config = &shared.config;
-    let (head, wire) = request.into_parts();
-    let asked = Asked::read(&Words {
-        headers: &head.headers,
-        query: head.uri.query(),
-    })?;
-    let mut room = Room::new(&shared.reading_left);
-    let wire = body::read(
-        wire,
-        config.body_limit_bytes,
-        config.body_timeout,
-        &mut room,
-    )
-    .await?;
-    metrics::PUSH_BYTES
-        .with(&[word(&head.method)])
-        .observe(wire.len() as f64);
-    let busy = |detail: &str| PushError::Busy {
-        detail: detail.to_owned(),
-    };
-    let _pass = shared
-        .gate
-        .pass(config.wait)
-        .await
-        .map_err(|_| busy("too many pushes at once"))?;
-    let group = shared.store.group(grouping);
-    let turn = tokio::time::timeout(config.wait, group.turn.lock()).await;
-    let _turn = turn.map_err(|_| busy("too many pushes to this group at once"))?;
-    let work = || {
-        let body = body::decompress(
-            &head.headers,
-            wire.clone(),
-            config.body_limit_bytes,
-            &mut room,
-        )?;
-        let push = Push {
-            replace: head.method == Method::PUT,
-            format: body::format_of(&head.headers),
-            body: &body,
-            asked: &asked,
-        };
-        shared.store.push(grouping, push)
-    };
-    let caught = run_long(wire.len(), || catch_panic("push", work));
-    let done = caught.map_err(|_logged| PushError::Journal {
-        detail: "the push ended in a panic".to_owned(),
-    })?;
-    done.map(|()| {
-        if shared.store.config().is_unchecked {
-            StatusCode::ACCEPTED
-        } else {
-            StatusCode::OK
-        }
-    })
-}
-
 fn count(handler: &str, method: &Method, status: StatusCode) {
     metrics::REQUESTS
-        .with(&[status.as_str(), handler, word(method)])
+        .with(&[status.as_str(), handler, metrics::word(method)])
         .inc();
-}
-
-/// Returns a method's name in metrics.
-fn word(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "get",
-        "PUT" => "put",
-        "POST" => "post",
-        "DELETE" => "delete",
-        "OPTIONS" => "options",
-        "HEAD" => "head",
-        _ => "unknown",
-    }
-}
-
-fn refusal(error: &PushError) -> Response {
-    let mut response = plain(error.status(), &error.to_string());
-    if matches!(error, PushError::Busy { .. }) {
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
-    }
-    response
-}
-
-fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
-fn bare(status: StatusCode, text: &'static str) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
-    response
-}
-
-/// Returns an error in the form of Go's servers.
-fn plain(status: StatusCode, text: &str) -> Response {
-    let mut response = Response::new(Body::from(format!("{text}\n")));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, TEXT);
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    response
-}
-
-fn not_found() -> Response {
-    plain(StatusCode::NOT_FOUND, "404 page not found")
-}
-
-fn not_allowed(method: &Method, allow: &'static str) -> Response {
-    let mut response = if *method == Method::OPTIONS {
-        Response::new(Body::empty())
-    } else {
-        plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
-    };
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
-fn redirect(path: &str, query: Option<&str>) -> Response {
-    let mut location = percent_encoded(path);
-    if let Some(query) = query {
-        location.push('?');
-        location.push_str(query);
-    }
-    let mut response = empty(StatusCode::TEMPORARY_REDIRECT);
-    if let Ok(location) = HeaderValue::try_from(location) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    response
-}
-
-fn percent_encoded(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~$&+,:;=@".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }
 
 pub(crate) fn percent_decoded(path: &str) -> Option<String> {

@@ -11,7 +11,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod aggregate;
+mod answers;
 mod asked;
+mod batch;
 mod body;
 mod decode;
 mod error;
@@ -29,8 +31,10 @@ mod json;
 mod metrics;
 mod page;
 mod plan;
+mod receiver;
 mod record;
 mod registry;
+mod split;
 mod state;
 mod status;
 mod store;
@@ -43,4 +47,5 @@ pub use handler::{GatewayConfig, routes};
 pub use json::Status;
 pub use metrics::register_metrics;
 pub use page::own_families;
+pub use receiver::Limits;
 pub use store::{NowNs, Push, Store, StoreConfig};

@@ -1,5 +1,6 @@
 //! The gateway's own metrics, with the Pushgateway's names where it has them.
 
+use http::Method;
 use narthex_client::{Counter, CounterVec, Gauge, Registry, SummaryVec};
 
 pub(crate) static REQUESTS: CounterVec<3> = CounterVec::new(
@@ -55,4 +56,17 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
         &["version"],
         [env!("CARGO_PKG_VERSION").to_owned()],
     )
+}
+
+/// Returns a method's name in metrics.
+pub(crate) fn word(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "get",
+        "PUT" => "put",
+        "POST" => "post",
+        "DELETE" => "delete",
+        "OPTIONS" => "options",
+        "HEAD" => "head",
+        _ => "unknown",
+    }
 }

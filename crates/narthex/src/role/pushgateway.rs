@@ -12,7 +12,7 @@ use crate::{
 use narthex_client::Registry;
 use narthex_model::date;
 use narthex_net::{Server, ServerConfig, StopToken, Stopper, axum::middleware};
-use narthex_push::{GatewayConfig, NowNs, Status, Store, StoreConfig};
+use narthex_push::{GatewayConfig, Limits, NowNs, Status, Store, StoreConfig};
 use std::{
     sync::{Arc, mpsc},
     thread::JoinHandle,
@@ -102,11 +102,13 @@ fn gateway(options: &PushOptions, stopper: Stopper) -> GatewayConfig {
     build.extend(unknown.map(|name| (name, String::new())));
     let quit: Arc<dyn Fn() + Send + Sync> = Arc::new(move || stopper.stop());
     GatewayConfig {
-        body_limit_bytes: options.max_body.as_usize(),
-        reading_limit_bytes: options.max_reading.as_usize(),
-        body_timeout: options.body_timeout,
-        concurrency: options.max_concurrency,
-        wait: options.max_wait,
+        limits: Limits {
+            body_bytes: options.max_body.as_usize(),
+            reading_bytes: options.max_reading.as_usize(),
+            body_timeout: options.body_timeout,
+            concurrency: options.max_concurrency,
+            wait: options.max_wait,
+        },
         route_prefix: options.route_prefix.clone(),
         telemetry_path: options.telemetry_path.clone(),
         quit: options.enable_lifecycle.then_some(quit),

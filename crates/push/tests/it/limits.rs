@@ -1,8 +1,8 @@
 //! A gateway's limits, and its responses to requests beyond them.
 
-use crate::rig::{Rig, config};
+use crate::rig::{Rig, config, limits};
 use narthex_net::axum::body::Bytes;
-use narthex_push::GatewayConfig;
+use narthex_push::{GatewayConfig, Limits};
 use narthex_testkit::http;
 use std::{
     io::{BufReader, Write},
@@ -23,7 +23,10 @@ fn begin(rig: &Rig, length: usize, first: &[u8]) -> TcpStream {
 #[test]
 fn a_body_that_is_too_long_is_refused_with_413() {
     let rig = Rig::in_memory(GatewayConfig {
-        body_limit_bytes: 1000,
+        limits: Limits {
+            body_bytes: 1000,
+            ..limits()
+        },
         ..config()
     });
     let long = "# ".to_owned() + &"x".repeat(2000) + "\n";
@@ -68,7 +71,10 @@ fn compressed_bodies_are_read() {
 #[test]
 fn a_body_that_does_not_come_is_refused_with_408() {
     let rig = Rig::in_memory(GatewayConfig {
-        body_timeout: Duration::from_millis(50),
+        limits: Limits {
+            body_timeout: Duration::from_millis(50),
+            ..limits()
+        },
         ..config()
     });
     let stream = begin(&rig, 100, b"m 1\n");
@@ -80,7 +86,10 @@ fn a_body_that_does_not_come_is_refused_with_408() {
 #[test]
 fn bodies_beyond_the_memory_of_all_are_refused_with_503() {
     let rig = Rig::in_memory(GatewayConfig {
-        reading_limit_bytes: 100 << 10,
+        limits: Limits {
+            reading_bytes: 100 << 10,
+            ..limits()
+        },
         ..config()
     });
     let body = "# ".to_owned() + &"x".repeat(200 << 10) + "\nm 1\n";

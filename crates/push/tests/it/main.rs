@@ -6,6 +6,7 @@
 )]
 
 mod aggregate;
+mod batch;
 mod fuzz;
 mod groups;
 mod journal;

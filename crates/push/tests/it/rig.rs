@@ -2,7 +2,7 @@
 
 use narthex_client::Registry;
 use narthex_net::{Server, ServerConfig, Stopper};
-use narthex_push::{GatewayConfig, Status, Store, StoreConfig, routes};
+use narthex_push::{GatewayConfig, Limits, Status, Store, StoreConfig, routes};
 use narthex_testkit::http::{self, Response};
 use std::{
     collections::BTreeMap,
@@ -26,13 +26,20 @@ pub(crate) struct Rig {
 }
 
 /// Returns ordinary limits.
-pub(crate) fn config() -> GatewayConfig {
-    GatewayConfig {
-        body_limit_bytes: 1 << 20,
-        reading_limit_bytes: 4 << 20,
+pub(crate) fn limits() -> Limits {
+    Limits {
+        body_bytes: 1 << 20,
+        reading_bytes: 4 << 20,
         body_timeout: Duration::from_secs(30),
         concurrency: 8,
         wait: Duration::from_secs(30),
+    }
+}
+
+/// Returns the settings of a gateway with these limits.
+pub(crate) fn config() -> GatewayConfig {
+    GatewayConfig {
+        limits: limits(),
         route_prefix: String::new(),
         telemetry_path: "/metrics".to_owned(),
         quit: None,

@@ -1,0 +1,86 @@
+//! Responses in the form of Go's servers.
+
+use crate::error::PushError;
+use http::{HeaderValue, Method, StatusCode, header};
+use narthex_net::axum::{body::Body, response::Response};
+
+/// `Retry-After` of refused pushes.
+pub(crate) const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+pub(crate) fn refusal(error: &PushError) -> Response {
+    let mut response = plain(error.status(), &error.to_string());
+    if matches!(error, PushError::Busy { .. }) {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+    }
+    response
+}
+
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+pub(crate) fn bare(status: StatusCode, text: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
+    response
+}
+
+/// Returns an error in the form of Go's servers.
+pub(crate) fn plain(status: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(Body::from(format!("{text}\n")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, TEXT);
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+pub(crate) fn not_found() -> Response {
+    plain(StatusCode::NOT_FOUND, "404 page not found")
+}
+
+pub(crate) fn not_allowed(method: &Method, allow: &'static str) -> Response {
+    let mut response = if *method == Method::OPTIONS {
+        Response::new(Body::empty())
+    } else {
+        plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+    };
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+pub(crate) fn redirect(path: &str, query: Option<&str>) -> Response {
+    let mut location = percent_encoded(path);
+    if let Some(query) = query {
+        location.push('?');
+        location.push_str(query);
+    }
+    let mut response = empty(StatusCode::TEMPORARY_REDIRECT);
+    if let Ok(location) = HeaderValue::try_from(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+pub(crate) fn percent_encoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~$&+,:;=@".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
