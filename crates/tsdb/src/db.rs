@@ -39,6 +39,7 @@ use blocks::BlockSet;
 pub use early::EarlySink;
 use files::Files;
 pub use fuzz::fuzz_manifest;
+use late::Effort;
 use maintain::Upkeep;
 use narthex_client::Registry;
 use narthex_model::sync::Whole as _;
@@ -86,6 +87,8 @@ pub(crate) struct Inner {
     doubt_ms: AtomicI64,
     damage: Arc<DamageLog>,
     pending_stale: PendingStale,
+    /// What looking for late samples in blocks may take.
+    late: Effort,
     torn: Option<Damage>,
     accounts: Accounts,
     lock: Mutex<Option<Box<dyn Lock>>>,
@@ -243,6 +246,7 @@ impl Inner {
                 .iter()
                 .filter(|(_, sample)| sample.time_ms <= until_ms);
             self.values_in_blocks(
+                late.clone().count(),
                 late.map(|(column, sample)| (*column, sample.labels.clone(), sample.time_ms)),
             )
         };

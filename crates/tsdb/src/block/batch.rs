@@ -143,7 +143,7 @@ impl Batch for BlockBatch {
         }
         let mut columns = ColumnReader::new(self);
         let total = self.times_ms.len();
-        let mut scratch = vec![0.0; total * ABREAST];
+        let mut scratch = vec![0.0; total * series.len().min(ABREAST)];
         for (group, wanted) in series.chunks(ABREAST).enumerate() {
             ctx.stop.check()?;
             for (&at, cells) in wanted.iter().zip(scratch.chunks_exact_mut(total)) {
@@ -200,21 +200,11 @@ impl<'b> ColumnReader<'b> {
             .as_ref()
             .is_some_and(|(columns, _)| columns.contains(&column))
         {
-            let mut first = 0;
-            for place in &batch.strip.entry.pages {
-                let columns = first..first + place.columns;
-                if columns.contains(&column) {
-                    self.page = Some((columns.clone(), None));
-                    self.page = Some((columns, Some(batch.block.page(*place)?)));
-                    break;
-                }
-                first = columns.end;
-            }
+            let (columns, place) = batch.strip.entry.page_of(column);
+            self.page = Some((columns.clone(), None));
+            self.page = Some((columns, Some(batch.block.page(place)?)));
         }
-        let (columns, page) = self
-            .page
-            .as_ref()
-            .expect("pages hold all columns of their strip");
+        let (columns, page) = self.page.as_ref().expect("it was just read");
         let in_page = (column - columns.start) as usize;
         Ok(page.as_deref().map(|page| (page, in_page)))
     }

@@ -156,18 +156,11 @@ impl StripCursor {
     pub(crate) fn column(&mut self, column: u32) -> Result<Option<Column<'_>>, TsdbError> {
         let here = |page: &(Range<u32>, _)| page.0.contains(&column);
         if !self.page.as_ref().is_some_and(here) {
-            let mut first = 0;
-            for place in &self.entry.pages {
-                let columns = first..first + place.columns;
-                first = columns.end;
-                if columns.contains(&column) {
-                    self.page = Some((columns.clone(), None));
-                    self.page = Some((columns, Some(self.block.uncached_page(*place)?)));
-                    break;
-                }
-            }
+            let (columns, place) = self.entry.page_of(column);
+            self.page = Some((columns.clone(), None));
+            self.page = Some((columns, Some(self.block.uncached_page(place)?)));
         }
-        let (columns, page) = self.page.as_ref().expect("pages hold all columns");
+        let (columns, page) = self.page.as_ref().expect("it was just read");
         let at = (column - columns.start) as usize;
         Ok(page.as_ref().map(|page| Column {
             chunk: page.chunk(at),

@@ -4,6 +4,7 @@
 
 use super::format::u32_at;
 use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
+use std::ops::Range;
 
 /// A strip as written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -27,7 +28,23 @@ pub(crate) struct StripEntry {
 pub(crate) struct PagePlace {
     pub(crate) offset: u64,
     pub(crate) len: u32,
+    /// The strip's columns before this page's.
+    pub(crate) first: u32,
     pub(crate) columns: u32,
+}
+
+impl StripEntry {
+    /// Returns the columns of the page that has `column`, and its position.
+    ///
+    /// # Panics
+    /// Panics when the strip does not have the column.
+    pub(crate) fn page_of(&self, column: u32) -> (Range<u32>, PagePlace) {
+        // A strip of half a million series has thousands of pages.
+        let after = self.pages.partition_point(|place| place.first <= column);
+        let place = after.checked_sub(1).and_then(|at| self.pages.get(at));
+        let place = *place.expect("pages hold all columns of their strip");
+        (place.first..place.first + place.columns, place)
+    }
 }
 
 /// Adds a column to runs of set numbers.
@@ -155,14 +172,15 @@ fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
             .ok_or_else(|| r.malformed("page"))?;
         let len = r.varint_u32("page length")?;
         let columns = r.varint_u32("columns of a page")?;
-        paged = paged
-            .checked_add(columns)
-            .ok_or_else(|| r.malformed("columns of a page"))?;
         pages.push(PagePlace {
             offset,
             len,
+            first: paged,
             columns,
         });
+        paged = paged
+            .checked_add(columns)
+            .ok_or_else(|| r.malformed("columns of a page"))?;
         end = offset
             .checked_add(u64::from(len))
             .ok_or_else(|| r.malformed("page"))?;
@@ -193,9 +211,10 @@ mod tests {
             .into_iter()
             .for_each(|set| push_run(&mut columns, set));
         assert_eq!(columns, [(3, 3), (9, 1), (2, 2)]);
-        let page = |offset, len, columns| PagePlace {
+        let page = |offset, len, first, columns| PagePlace {
             offset,
             len,
+            first,
             columns,
         };
         let strip = StripEntry {
@@ -206,7 +225,7 @@ mod tests {
             samples: 99,
             times: vec![1, 2, 3],
             columns,
-            pages: vec![page(16, 100, 4), page(116, 90, 2)],
+            pages: vec![page(16, 100, 0, 4), page(116, 90, 4, 2)],
         };
         let empty = StripEntry::default();
         let bytes = encode(&[strip.clone(), empty.clone(), strip.clone()]);
@@ -222,6 +241,29 @@ mod tests {
             (0..3).for_each(|at| {
                 let _ = strips.get(at);
             });
+        }
+    }
+    /// Damaged lists may have pages without columns.
+    #[test]
+    fn every_column_has_its_page() {
+        for widths in [vec![6], vec![4, 2], vec![0, 3, 0, 0, 1, 5, 0], vec![1; 40]] {
+            let mut strip = StripEntry::default();
+            let mut pages_of_columns = Vec::new();
+            for columns in widths {
+                let place = PagePlace {
+                    offset: strip.pages.len() as u64,
+                    len: 7,
+                    first: pages_of_columns.len() as u32,
+                    columns,
+                };
+                strip.pages.push(place);
+                pages_of_columns.resize(pages_of_columns.len() + columns as usize, place);
+            }
+            for (column, place) in (0u32..).zip(&pages_of_columns) {
+                let (columns, found) = strip.page_of(column);
+                assert!(columns.contains(&column));
+                assert_eq!(found, *place);
+            }
         }
     }
 }

@@ -270,9 +270,14 @@ impl BlockWriter {
         let len = self.page.finish(&mut self.buffer);
         let len = u32::try_from(len).expect("a page has less than 4 GiB");
         let strip = self.open.as_mut().expect("a strip was begun");
+        let first = strip
+            .pages
+            .last()
+            .map_or(0, |last| last.first + last.columns);
         strip.pages.push(PagePlace {
             offset,
             len,
+            first,
             columns,
         });
         if self.buffer.len() >= BUFFER_BYTES {

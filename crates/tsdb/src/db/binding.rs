@@ -262,9 +262,10 @@ fn values_in_blocks(
     frame: &Frame,
     until_ms: i64,
 ) -> Vec<(u32, i64, Value)> {
-    let late = places(bound, frame).filter(|(_, _, time_ms)| *time_ms <= until_ms);
+    let late = || places(bound, frame).filter(|(_, _, time_ms)| *time_ms <= until_ms);
     let labels = |slot: usize| frame.schema().labels(ColumnId(slot as u32));
-    inner.values_in_blocks(late.map(|(slot, column, time_ms)| (column, labels(slot), time_ms)))
+    let wanted = late().map(|(slot, column, time_ms)| (column, labels(slot), time_ms));
+    inner.values_in_blocks(late().count(), wanted)
 }
 
 fn keep_exemplars(inner: &Inner, schema: &Schema, map: &SlotMap, frame: &Frame) {

@@ -1,7 +1,7 @@
 //! Values in blocks at the times of late samples, so that a second value is refused and counted.
 //!
-//! **Invariant:** the effort per write is bounded. Beyond it late samples are stored unchecked; reads still return
-//! the block's value, because it came first.
+//! **Invariant:** the effort is bounded, for a write and for each late sample on average. Beyond it late samples are
+//! stored unchecked; reads still return the block's value, because it came first.
 
 use super::{Inner, blocks::range_of};
 use crate::head::{out_of_order::Value, strip::Strip};
@@ -11,10 +11,54 @@ use narthex_model::{
     cell::Cell,
     storage::{Context, Hints, Layout, StorageError, Tile, TimeRange},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 /// Most late samples of one write that are looked up in blocks.
 const LOOKUPS: usize = 32;
+/// Effort of visiting a strip of a block; reading one row of a column is 1, some ten nanoseconds.
+const STRIP_EFFORT: u64 = 32;
+/// Effort that each late sample adds to what look-ups may take: less than storing it. A look-up reads a whole column,
+/// so without this bound a long series sent again one sample at a time would take the square of its length.
+const EARNED: i64 = 64;
+/// Most effort saved for later look-ups, some tens of milliseconds.
+const MOST_SAVED: i64 = 1 << 22;
+
+/// Effort left for look-ups.
+#[derive(Debug)]
+pub(super) struct Effort(AtomicI64);
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self(AtomicI64::new(MOST_SAVED))
+    }
+}
+
+impl Effort {
+    fn earn(&self, samples: usize) {
+        let more = EARNED.saturating_mul(i64::try_from(samples).unwrap_or(i64::MAX));
+        self.change(|left| left.saturating_add(more).min(MOST_SAVED));
+    }
+
+    fn is_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// May exceed what is left; the debt is then earned before the next look-up.
+    fn spend(&self, effort: u64) {
+        let less = i64::try_from(effort).unwrap_or(i64::MAX);
+        self.change(|left| left.saturating_sub(less));
+    }
+
+    fn change(&self, to: impl Fn(i64) -> i64) {
+        // Infallible: the closure always returns a value.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(to(left)));
+    }
+}
 
 impl Inner {
     /// Returns the time up to which blocks may have samples of `strip` that are no newer than `newest_ms`.
@@ -32,13 +76,18 @@ impl Inner {
         flushed_ms.map_or(in_blocks_ms, |flushed_ms| flushed_ms.min(in_blocks_ms))
     }
 
-    /// Returns the values in blocks for the first few of `wanted`: key, series, time.
+    /// Returns the values in blocks for the first few of the `count` that are `wanted`: key, series, time.
     pub(super) fn values_in_blocks<K>(
         &self,
+        count: usize,
         wanted: impl Iterator<Item = (K, LabelSet, i64)>,
     ) -> Vec<(K, i64, Value)> {
         let mut found = Vec::new();
+        self.late.earn(count);
         for (key, labels, time_ms) in wanted.take(LOOKUPS) {
+            if !self.late.is_left() {
+                break;
+            }
             // Ignore a block that cannot be read; queries report the reason.
             if let Ok(Some(value)) = self.value_in_blocks(&labels, time_ms) {
                 found.push((key, time_ms, value));
@@ -61,6 +110,8 @@ impl Inner {
         let ctx = Context::unlimited();
         let mut tile = Tile::default();
         for block in blocks {
+            let strips = block.meta().strips;
+            self.late.spend(strips.saturating_mul(STRIP_EFFORT));
             for batch in block
                 .select(&matchers, instant, &ctx)?
                 .batches(&Hints::default())?
@@ -69,6 +120,7 @@ impl Inner {
                 else {
                     continue;
                 };
+                self.late.spend(batch.rows(TimeRange::ALL) as u64);
                 batch.read(&[at as u32], instant, Layout::SeriesMajor, &mut tile, &ctx)?;
                 let value = tile
                     .cells

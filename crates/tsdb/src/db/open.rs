@@ -6,6 +6,7 @@ use super::{
     Accounts, Db, Inner,
     blocks::{BlockDir, BlockSet, Opened, Unreadable, range_of},
     files::Files,
+    late::Effort,
     maintain::Upkeep,
     manifest::Manifest,
     pending_stale::PendingStale,
@@ -158,6 +159,7 @@ impl Opening {
             upkeep: Mutex::new(upkeep),
             damage: stored.found,
             pending_stale: PendingStale::default(),
+            late: Effort::default(),
             torn: replayed.torn,
             lock: Mutex::new(Some(lock)),
         };
@@ -214,6 +216,7 @@ fn open_stored(
         // too.
         manifest.marks.clear();
     }
+    // A replay into blocks adds to this list, which a lost manifest does not have.
     manifest.blocks = opened.set.listed();
     let files = Files::with_gone(std::mem::take(&mut opened.gone));
     Ok(Stored {

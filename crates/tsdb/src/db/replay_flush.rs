@@ -130,9 +130,7 @@ impl<'h, 'a> FlushingReplay<'h, 'a> {
             Block::open_in(pool, &path, cache, found).map(Arc::new)
         };
         let fresh = metas.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        // If the manifest was lost, its list may be incomplete.
         let mut next = manifest.clone();
-        next.blocks = blocks.listed();
         next.blocks.extend(metas.iter().map(Listed::new));
         for flushed in &strips {
             let entry = next.marks.entry(flushed.strip.id).or_default();

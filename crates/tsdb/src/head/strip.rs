@@ -355,30 +355,33 @@ impl StripState {
         if time_ms > self.last_row_ms {
             return None;
         }
-        let covers = |row_chunk: &RowChunk| {
-            let row = row_chunk.row_at(time_ms);
-            (row < row_chunk.rows()
-                && row_chunk.time_ms(row) == time_ms
-                && row_chunk.has_seen(column))
-            .then_some(row)
-        };
-        if let Some(row) = covers(self.open.published()) {
-            let (page, at) = (
-                column as usize / PAGE_COLUMNS,
-                column as usize % PAGE_COLUMNS,
-            );
-            let newest = row + 1 == self.open.published().rows();
-            if let Some(state) = self.open.state(page)
-                && newest
+        let (page, at) = (
+            column as usize / PAGE_COLUMNS,
+            column as usize % PAGE_COLUMNS,
+        );
+        let open = self.open.published();
+        if let Some(row) = row_of(open, column, time_ms) {
+            if row + 1 == open.rows()
+                && let Some(state) = self.open.state(page)
                 && state.is_present(at)
             {
                 return state.value(at).map(Value::Cell);
             }
-            return value_in(&self.open.readable(), row, column);
+            let row = row.checked_sub(open.pages.get(page)?.first)?;
+            return value_in(row, column, |row| self.open.row(page, row));
         }
-        self.sealed
-            .iter()
-            .find_map(|row_chunk| value_in(row_chunk, covers(row_chunk)?, column))
+        // Chunks follow each other in time, and a long backfill leaves thousands of them.
+        let is_before = |row_chunk: &Arc<RowChunk>| {
+            row_chunk
+                .time_range()
+                .is_none_or(|(_, max_ms)| max_ms < time_ms)
+        };
+        let row_chunk = self.sealed.get(self.sealed.partition_point(is_before))?;
+        let rows = row_chunk.pages.get(page)?;
+        let row = row_of(row_chunk, column, time_ms)?.checked_sub(rows.first)?;
+        value_in(row, column, |row| {
+            (row < rows.rows()).then(|| rows.row(row))
+        })
     }
 
     /// Returns an interval that covers everything held.
@@ -421,14 +424,23 @@ impl StripState {
     }
 }
 
-/// Decodes the value of one column in one row.
-fn value_in(row_chunk: &RowChunk, row: usize, column: u32) -> Option<Value> {
-    let page = row_chunk.pages.get(column as usize / PAGE_COLUMNS)?;
-    let row = row.checked_sub(page.first)?;
+/// Returns the row of a chunk at exactly `time_ms`, unless the column has nothing in any row.
+fn row_of(row_chunk: &RowChunk, column: u32, time_ms: i64) -> Option<usize> {
+    let row = row_chunk.row_at(time_ms);
+    let is_there = row < row_chunk.rows() && row_chunk.time_ms(row) == time_ms;
+    (is_there && row_chunk.has_seen(column)).then_some(row)
+}
+
+/// Decodes the value of one column in row `row` of its page, whose rows' bytes `bytes_of` returns.
+fn value_in<'r>(
+    row: usize,
+    column: u32,
+    bytes_of: impl Fn(usize) -> Option<&'r [u8]>,
+) -> Option<Value> {
     let mut pick = ColumnPick::new(&[column % PAGE_COLUMNS as u32]);
     let mut histogram = None;
     for at in 0..=row {
-        pick.step_with(page.row(at), |_, bytes| {
+        pick.step_with(bytes_of(at)?, |_, bytes| {
             histogram = (at == row).then_some(bytes);
         })
         .ok()?;
