@@ -347,6 +347,7 @@ fn finish(
         status: head.status,
         content_type: head.content_type,
         retry_after: head.retry_after,
+        kept: head.kept,
         encoding: head.encoding,
         wire_bytes: answer.wire_bytes,
         body_bytes: body.len() as u64,

@@ -13,6 +13,14 @@ use crate::error::NetError;
 /// Most header lines accepted. Go limits only their size; 128 is twice what proxies add.
 const MAX_HEADERS: usize = 128;
 
+/// Headers that are kept for callers, in lower case: what a remote write receiver says of a request.
+const KEPT: [&str; 4] = [
+    "accept-encoding",
+    "x-prometheus-remote-write-samples-written",
+    "x-prometheus-remote-write-histograms-written",
+    "x-prometheus-remote-write-exemplars-written",
+];
+
 /// Framing of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -33,6 +41,7 @@ pub(super) struct Head {
     pub(super) content_type: Option<String>,
     pub(super) location: Option<String>,
     pub(super) retry_after: Option<String>,
+    pub(super) kept: Vec<(&'static str, String)>,
 }
 
 impl Head {
@@ -102,6 +111,7 @@ struct Fields {
     content_type: Option<String>,
     location: Option<String>,
     retry_after: Option<String>,
+    kept: Vec<(&'static str, String)>,
 }
 
 impl Fields {
@@ -145,7 +155,12 @@ impl Fields {
             11 if name.eq_ignore_ascii_case(b"retry-after") => {
                 self.retry_after.get_or_insert_with(|| text(value));
             }
-            _ => {}
+            _ => {
+                let kept = KEPT
+                    .iter()
+                    .find(|kept| kept.as_bytes().eq_ignore_ascii_case(name));
+                self.kept.extend(kept.map(|kept| (*kept, text(value))));
+            }
         }
         Ok(())
     }
@@ -176,6 +191,7 @@ impl Fields {
             content_type: self.content_type,
             location: self.location,
             retry_after: self.retry_after,
+            kept: self.kept,
         })
     }
 }

@@ -83,6 +83,8 @@ pub struct ResponseHead {
     pub content_type: Option<String>,
     /// `Retry-After`, if sent.
     pub retry_after: Option<String>,
+    /// `Accept-Encoding` and the counts of a remote write receiver, names in lower case, if sent.
+    pub kept: Vec<(&'static str, String)>,
     /// Encoding of the body on the wire.
     pub encoding: Encoding,
     /// Bytes received for this response: head, framing and body, compressed.
@@ -96,6 +98,13 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// Returns the first value of a kept header.
+    #[must_use]
+    pub fn kept(&self, name: &str) -> Option<&str> {
+        let found = self.kept.iter().find(|(kept, _)| *kept == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// Returns an error unless the status is 200, as scrapes require.
     ///
     /// # Errors

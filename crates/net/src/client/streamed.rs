@@ -56,6 +56,7 @@ impl StreamedResponse {
                 status: head.status,
                 content_type: head.content_type,
                 retry_after: head.retry_after,
+                kept: head.kept,
                 encoding: head.encoding,
                 wire_bytes,
                 body_bytes: 0,

@@ -514,11 +514,12 @@ async fn bodies_take_no_memory_that_was_not_granted() {
 #[tokio::test]
 async fn statuses_read_as_in_prometheus() {
     let (head, body) =
-        fetch("HTTP/1.1 500 whatever\r\nContent-Length: 4\r\nRetry-After: 7\r\n\r\noops")
+        fetch("HTTP/1.1 500 whatever\r\nContent-Length: 4\r\nRetry-After: 7\r\nAccept-encoding: zstd\r\n\r\noops")
             .await
             .unwrap();
     assert_eq!(body, b"oops");
     assert_eq!(head.retry_after.as_deref(), Some("7"));
+    assert_eq!(head.kept("accept-encoding"), Some("zstd"));
     let error = head.require_ok().unwrap_err();
     assert_eq!(
         error.to_string(),
