@@ -49,7 +49,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         "narthex-push",
         &["narthex-model", "narthex-expfmt", "narthex-net"],
     ),
-    ("narthex-remote", &["narthex-model", "narthex-net"]),
+    (
+        "narthex-remote",
+        &["narthex-model", "narthex-chunks", "narthex-net"],
+    ),
     (
         "narthex",
         &[

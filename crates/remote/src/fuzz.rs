@@ -1,6 +1,6 @@
 //! Fuzz targets: plain functions over untrusted bytes.
 
-use crate::{Message, Receiver, handler, incoming::KeyHasher, snappy, v1, v2};
+use crate::{Message, Receiver, handler, incoming::KeyHasher, queue, snappy, v1, v2};
 use http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use narthex_model::{
     MemStore,
@@ -81,6 +81,14 @@ pub fn fuzz_request(data: &[u8]) {
             media_type.is_empty() || media_type.as_bytes().starts_with(b"application/x-protobuf");
         assert!(known, "{media_type:?} was taken");
     }
+}
+
+/// Reads the bytes as entries of a queue file and as a cursor, without their checksums.
+///
+/// # Panics
+/// Panics when an invariant is broken: the bug that fuzzing looks for.
+pub fn fuzz_queue(data: &[u8]) {
+    queue::fuzz(data);
 }
 
 fn twice(message: Message, data: &[u8]) {

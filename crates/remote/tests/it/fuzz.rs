@@ -5,6 +5,7 @@ use narthex_remote::fuzz;
 use narthex_testkit::{
     mutate::Mutator,
     remote_write::{Exemplar, Histogram, Metadata, Request, Series, snappy},
+    workspace_root,
 };
 
 fn request() -> Request {
@@ -84,4 +85,20 @@ fn mutated_requests_with_their_heads() {
     ];
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     Mutator::new(0x9e04).run(&corpus, 1_000, fuzz::fuzz_request);
+}
+
+#[test]
+fn mutated_queues() {
+    let path = workspace_root().join("testdata/formats/v1/remote_queue_small.queue");
+    let bytes = std::fs::read(path).unwrap();
+    // The bodies of its entries alone, each behind its length, as the function takes them.
+    let (mut bodies, mut rest) = (Vec::new(), &bytes[32..]);
+    while let Some((head, behind)) = rest.split_first_chunk::<10>() {
+        let len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        bodies.extend_from_slice(&(len as u16).to_le_bytes());
+        bodies.extend_from_slice(&behind[..len]);
+        rest = &behind[len..];
+    }
+    let cursor = [7, 1, 2, 3, 2, 1, 32, 0, 5, 1, 64, 3, 9];
+    Mutator::new(0x9e05).run(&[&bodies, &cursor], 5_000, fuzz::fuzz_queue);
 }

@@ -10,6 +10,7 @@ mod fuzz;
 mod http;
 mod panics;
 mod rows;
+mod send;
 mod store;
 mod support;
 

@@ -1,0 +1,17 @@
+//! A request between the lane that made it and the shard that sends it.
+
+use super::{encode::Counts, post::Compression};
+use crate::{Message, queue::Position};
+
+/// A request that is ready to be sent.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) body: Vec<u8>,
+    pub(super) message: Message,
+    pub(super) compression: Compression,
+    pub(super) counts: Counts,
+    /// Time of its newest sample.
+    pub(super) newest_ms: i64,
+    /// The place in the queue behind its last sample.
+    pub(super) until: Position,
+}

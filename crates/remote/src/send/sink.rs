@@ -1,0 +1,151 @@
+//! The sink of remote write: passes rounds on to storage, if there is one, and to every destination's queue.
+//!
+//! **Invariant:** a destination that cannot take a round costs neither storage nor other destinations theirs.
+
+use super::{
+    destination::Destination,
+    storage::{Current, RemoteStorage},
+};
+use crate::queue::QueueWriter;
+use narthex_model::{
+    Frame, Schema,
+    storage::{Binding, Outcome, SeriesSample, Sink, StorageError, SyncToken},
+};
+use std::sync::Arc;
+
+impl RemoteStorage {
+    /// Returns a sink that passes everything on to the destinations, and to `inner` if there is one.
+    #[must_use]
+    pub fn sink(self: &Arc<Self>, inner: Option<Arc<dyn Sink>>) -> Arc<dyn Sink> {
+        Arc::new(RemoteSink {
+            storage: Arc::clone(self),
+            inner,
+        })
+    }
+}
+
+/// Passes rounds on.
+struct RemoteSink {
+    storage: Arc<RemoteStorage>,
+    /// Where samples are stored as well.
+    inner: Option<Arc<dyn Sink>>,
+}
+
+struct RemoteBinding {
+    storage: Arc<RemoteStorage>,
+    inner: Option<Box<dyn Binding>>,
+    schema: Schema,
+    /// The set of destinations that the writers are for.
+    generation: u64,
+    writers: Vec<(Arc<Destination>, QueueWriter)>,
+}
+
+impl Sink for RemoteSink {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        let inner = self.inner.as_ref().map(|inner| inner.bind(schema));
+        Ok(Box::new(RemoteBinding {
+            storage: Arc::clone(&self.storage),
+            inner: inner.transpose()?,
+            schema: schema.clone(),
+            generation: 0,
+            writers: Vec::new(),
+        }))
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        let stored = self
+            .inner
+            .as_ref()
+            .map(|inner| inner.append_samples(samples));
+        let queued = self.storage.with_current(|current| {
+            let newest_ms = samples.iter().map(|sample| sample.time_ms).max();
+            current.note(samples.len() as u64, newest_ms);
+            to_all(&current.destinations, |destination| {
+                destination.append_samples(samples).is_ok()
+            })
+        });
+        outcome(stored, queued, samples.len() as u64)
+    }
+
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
+        match &self.inner {
+            Some(inner) => inner.sync(token),
+            None => Ok(()),
+        }
+    }
+}
+
+impl RemoteBinding {
+    /// Makes the writers those of the current destinations.
+    fn follow(&mut self, current: &Current) {
+        if self.generation == current.generation {
+            return;
+        }
+        self.generation = current.generation;
+        let mut old = std::mem::take(&mut self.writers);
+        for destination in &current.destinations {
+            let same = |(known, _): &(Arc<Destination>, _)| Arc::ptr_eq(known, destination);
+            let writer = match old.iter().position(same) {
+                Some(at) => old.swap_remove(at).1,
+                None => destination.writer(&self.schema),
+            };
+            self.writers.push((Arc::clone(destination), writer));
+        }
+    }
+}
+
+impl Binding for RemoteBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        self.schema = schema.clone();
+        for (_, writer) in &mut self.writers {
+            writer.rebind(schema);
+        }
+        match &mut self.inner {
+            Some(inner) => inner.rebind(schema),
+            None => Ok(()),
+        }
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        let stored = self.inner.as_mut().map(|inner| inner.append(frame));
+        let samples = (frame.present().count() + frame.stale().len()) as u64;
+        let storage = Arc::clone(&self.storage);
+        let queued = storage.with_current(|current| {
+            self.follow(current);
+            current.note(samples, (samples > 0).then(|| frame.time_ms()));
+            to_all(&mut self.writers, |(destination, writer)| {
+                destination.append(writer, frame).is_ok()
+            })
+        });
+        outcome(stored, queued, samples)
+    }
+}
+
+/// Calls `append` for each; reports whether there is none or one that succeeded. Failures were logged and counted.
+fn to_all<T>(all: impl IntoIterator<Item = T>, mut append: impl FnMut(T) -> bool) -> bool {
+    let (mut any, mut good) = (false, false);
+    for one in all {
+        any = true;
+        good |= append(one);
+    }
+    good || !any
+}
+
+/// Returns what became of samples: what storage says, else whether a queue has them.
+fn outcome(
+    stored: Option<Result<Outcome, StorageError>>,
+    queued: bool,
+    samples: u64,
+) -> Result<Outcome, StorageError> {
+    match stored {
+        Some(stored) => stored,
+        None if queued => Ok(Outcome {
+            accepted: samples,
+            ..Outcome::default()
+        }),
+        None => Err(StorageError::Internal {
+            operation: "queue a round",
+            cause: "no queue could be written".to_owned(),
+        }),
+    }
+}
