@@ -176,15 +176,6 @@ impl Manager {
         Ok(starts)
     }
 
-    /// Updates a pool's targets, keeping its job; does nothing if the pool does not exist.
-    ///
-    /// # Errors
-    /// As `apply`.
-    pub fn apply_groups(&self, pool: &str, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
-        let job = lock(&self.pools).get(pool).map(|pool| pool.job().clone());
-        job.map_or(Ok(()), |job| self.apply(job, groups))
-    }
-
     /// Ends all pools whose names are not in `names`.
     pub fn retain(&self, names: &BTreeSet<String>) {
         lock(&self.pools).retain(|name, pool| {
@@ -194,14 +185,6 @@ impl Manager {
             }
             stays
         });
-    }
-
-    /// Starts scraping a job's static targets.
-    ///
-    /// # Errors
-    /// As `apply`.
-    pub fn start_job(&self, job: &JobConfig) -> Result<(), ScrapeError> {
-        self.apply(job.clone(), &job.static_groups())
     }
 
     /// Starts collecting from a source inside the process.

@@ -44,7 +44,7 @@ impl Scraping {
         }];
         change(&mut job);
         self.manager
-            .start_job(&job)
+            .apply(job.clone(), &job.static_groups())
             .expect("a job that can be scraped");
     }
 
