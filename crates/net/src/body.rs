@@ -49,12 +49,18 @@ pub async fn read_body_within(
     Ok(Bytes::from(out))
 }
 
-/// Returns a body as it is on the wire, for handlers with their own encoding (snappy); requests all memory for it from
-/// `allowance` first.
+/// Returns a body as it is on the wire, for handlers with their own encoding (snappy).
 ///
 /// # Errors
-/// [`NetError::BodyTooLarge`] above `limit_bytes`, [`NetError::Memory`] (503), [`NetError::Io`] when the client
-/// disconnected.
+/// [`NetError::BodyTooLarge`] above `limit_bytes`, [`NetError::Io`] when the client disconnected.
+pub async fn read_wire_body(body: Body, limit_bytes: usize) -> Result<Bytes, NetError> {
+    read_wire_body_within(body, limit_bytes, &mut Unlimited).await
+}
+
+/// Like [`read_wire_body`], but requests all memory for the body from `allowance` first.
+///
+/// # Errors
+/// As [`read_wire_body`], and [`NetError::Memory`] (503).
 pub async fn read_wire_body_within(
     body: Body,
     limit_bytes: usize,

@@ -70,7 +70,7 @@ pub use axum::Router;
 
 pub use allowance::{Allowance, Unlimited};
 pub use blocking::run_long;
-pub use body::{BodyPieces, read_body, read_body_within, read_wire_body_within};
+pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
 pub use client::config::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,
     TlsVersion,
