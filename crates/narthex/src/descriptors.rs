@@ -24,11 +24,11 @@ pub(crate) fn raise_limit() -> u64 {
     }
     match setrlimit(Resource::Nofile, wanted) {
         Ok(()) => {
-            tracing::info!(limit = most, before, "Limit of open files raised.");
+            tracing::info!(limit = most, before, "Raised the limit of open files.");
             most
         }
         Err(error) => {
-            tracing::warn!(limit = before, %error, "The limit of open files could not be raised.");
+            tracing::warn!(limit = before, %error, "Cannot raise the limit of open files.");
             before
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn listen(stopper: Stopper) -> std::io::Result<()> {
                 _ = interrupt.recv() => "SIGINT",
             };
             if asked {
-                tracing::error!(signal = name, "Received a second signal: ending at once.");
+                tracing::error!(signal = name, "Received a second signal; exiting at once.");
                 std::process::exit(FORCED);
             }
             asked = true;
@@ -64,7 +64,7 @@ pub(crate) fn force_after_deadline(waiting_for: impl Fn() -> &'static str + Send
         std::thread::sleep(STOP_DEADLINE + Duration::from_secs(5));
         tracing::error!(
             waiting_for = waiting_for(),
-            "Ending took too long and is forced."
+            "Shutdown took too long; forcing it."
         );
         std::process::exit(FORCED);
     });

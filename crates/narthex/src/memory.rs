@@ -47,12 +47,12 @@ const RETRY_AFTER_SECONDS: &str = "5";
 
 static REFUSED_REQUESTS: CounterVec<1> = CounterVec::new(
     "narthex_memory_refused_requests_total",
-    "Requests answered with 503 because memory was short, by kind.",
+    "Requests rejected with 503 under memory pressure, by kind.",
     &["kind"],
 );
 static PRESSURE: Gauge = Gauge::new(
     "narthex_memory_pressure",
-    "How short memory is: 0 not at all, 1 flushing early, 2 new series, 3 writes, 4 queries are refused as well.",
+    "Memory pressure level: 0 none, 1 flushing early, 2 also rejecting new series, 3 also writes, 4 also queries.",
 );
 
 /// All shares of the process' memory.
@@ -185,7 +185,7 @@ impl Memory {
         registry.register_fn(
             Desc::counter(
                 "narthex_memory_refused_leases_total",
-                "Times that memory was asked for and refused, by share.",
+                "Rejected requests for memory, by share.",
                 &["share"],
             ),
             move |samples| {
@@ -466,7 +466,7 @@ impl Refusals {
             tracing::warn!(
                 job,
                 series,
-                "New series are refused because memory is short."
+                "New series are rejected because memory is short."
             );
         }
     }

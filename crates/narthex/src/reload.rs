@@ -273,7 +273,7 @@ impl Reloader {
                 }
             });
             if let Err(error) = looked.await {
-                tracing::error!(%error, "Looking at the configuration ended with a panic.");
+                tracing::error!(%error, "Watching the configuration ended with a panic.");
             }
         }
     }

@@ -59,10 +59,10 @@ impl Upkeep {
             if doubt_ms > 0 {
                 tracing::warn!(
                     seconds = doubt_ms / 1000,
-                    "The wall clock went on by more than has passed, or nothing was stored for as long. No block is removed for it before the clock has stood for three days.",
+                    "The wall clock went on by more than has passed, or nothing was stored meanwhile. Retention ignores the jump until the clock has held for three days.",
                 );
             } else {
-                tracing::info!("Blocks are removed by the wall clock again.");
+                tracing::info!("Retention follows the wall clock again.");
             }
             self.doubt_ms = doubt_ms;
         }
@@ -76,7 +76,7 @@ impl Upkeep {
                 match outcome {
                     Ok(()) => self.failing = false,
                     Err(error) if self.failing => {
-                        tracing::debug!(%error, "Maintaining storage still fails.");
+                        tracing::debug!(%error, "Storage maintenance still fails.");
                     }
                     Err(error) => {
                         self.failing = true;

@@ -11,15 +11,15 @@ const LATER: &str = "this version does not have it";
 flags! {
     /// What `check config` takes.
     pub(crate) struct ConfigFlags {
-        /// Leave alone the files that the configuration names.
+        /// Check the syntax only, not the files that the configuration names.
         syntax_only: bool = "syntax-only";
-        /// What else to look for: all, duplicate-rules, too-long-scrape-interval or none, separated by commas. There are
-        /// no rules.
+        /// Comma-separated lints: all, duplicate-rules, too-long-scrape-interval or none. Rules are not supported, so
+        /// there are no duplicates to find.
         lint: String = "lint", default("duplicate-rules"),
             offers(&["all", "duplicate-rules", "too-long-scrape-interval", "none"]);
-        /// Let what lint finds fail the check, with exit code 3.
+        /// Exit with code 3 if lint finds a problem.
         lint_fatal: bool = "lint-fatal";
-        /// How old the newest sample of a series may be to count; lint compares intervals with it.
+        /// The server's lookback delta, with which lint compares scrape intervals.
         lookback_delta: Duration = "query.lookback-delta", default("5m");
         /// Configuration files.
         files: Vec<PathBuf> = "config-files", positional();
@@ -51,9 +51,9 @@ flags! {
 flags! {
     /// What `check healthy` and `check ready` take.
     pub(crate) struct ServerFlags {
-        /// File of HTTP client settings to ask with.
+        /// File with HTTP client settings.
         http_config: Option<PathBuf> = "http.config.file";
-        /// Where the server is.
+        /// URL of the server.
         url: String = "url", default("http://localhost:9090");
     }
 }
@@ -61,11 +61,11 @@ flags! {
 flags! {
     /// What `check service-discovery` takes.
     pub(crate) struct DiscoveryFlags {
-        /// How long to wait for what discovery finds; targets that are written down are there at once.
+        /// How long to wait for discovered targets; static ones are available at once.
         timeout: Duration = "timeout", default("30s");
         /// The configuration file.
         file: PathBuf = "config-file", positional();
-        /// The job's name.
+        /// Name of the job.
         job: String = "job", positional();
     }
 }

@@ -39,14 +39,14 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
         Command {
             name: "server",
             called_as: &["prometheus"],
-            about: "Scrapes, stores, answers queries and shows a page; takes Prometheus' flags.",
+            about: "Scrapes and stores metrics, answers queries and serves a web page; accepts Prometheus' flags.",
             flags: &[ServerOptions::FLAGS],
             read: |values| Ok(Invocation::Server(Box::new(ServerOptions::read(values)?))),
         },
         Command {
             name: "pushgateway",
             called_as: &["pushgateway", "prometheus-pushgateway"],
-            about: "Keeps what short-lived processes push until it is scraped; takes the Pushgateway's flags.",
+            about: "Holds metrics pushed by short-lived processes until they are scraped; accepts the Pushgateway's flags.",
             flags: &[PushOptions::FLAGS],
             read: |values| {
                 Ok(Invocation::Pushgateway(Box::new(PushOptions::read(
@@ -68,21 +68,21 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
         Command {
             name: "check config",
             called_as: &[],
-            about: "Says whether the server would take the configuration files that are named.",
+            about: "Checks configuration files.",
             flags: &[ConfigFlags::FLAGS],
             read: |values| check::config(values).map(Invocation::CheckConfig),
         },
         Command {
             name: "check metrics",
             called_as: &[],
-            about: "Checks the page of metrics that comes from standard input.",
+            about: "Checks a page of metrics read from standard input.",
             flags: &[MetricsFlags::FLAGS],
             read: |_| Ok(Invocation::CheckMetrics),
         },
         Command {
             name: "check web-config",
             called_as: &[],
-            about: "Says whether the server would take files for --web.config.file.",
+            about: "Checks files for --web.config.file.",
             flags: &[WebConfigFlags::FLAGS],
             read: |values| {
                 let flags = WebConfigFlags::from_values(values)?;
@@ -92,21 +92,21 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
         Command {
             name: "check service-discovery",
             called_as: &[],
-            about: "Prints what a job's service discovery finds: a configuration file and a job are named.",
+            about: "Prints the targets that a job's service discovery finds.",
             flags: &[DiscoveryFlags::FLAGS],
             read: |values| check::discovery(values).map(Invocation::CheckDiscovery),
         },
         Command {
             name: "check healthy",
             called_as: &[],
-            about: "Asks a server whether it is alive.",
+            about: "Checks whether a server is healthy.",
             flags: &[ServerFlags::FLAGS],
             read: |values| check::server("/-/healthy", values).map(Invocation::CheckServer),
         },
         Command {
             name: "check ready",
             called_as: &[],
-            about: "Asks a server whether it is ready.",
+            about: "Checks whether a server is ready.",
             flags: &[ServerFlags::FLAGS],
             read: |values| check::server("/-/ready", values).map(Invocation::CheckServer),
         },
@@ -114,7 +114,7 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
     topics: &[
         Topic {
             name: "--licenses",
-            about: "The licences of what is built in.",
+            about: "Prints the licences of bundled code.",
             text: || include_str!("../../../../THIRD_PARTY_LICENSES").to_owned(),
         },
         Topic {

@@ -12,26 +12,26 @@ flags! {
     pub(crate) struct PushOptions {
         /// Address to listen on; may be repeated.
         listen_addresses: Vec<String> = "web.listen-address", default(":9091"), value("ADDRESS");
-        /// File with TLS, users, headers and a rate limit of what is served.
+        /// File with TLS settings, users, response headers and a rate limit.
         web_config_file: Option<PathBuf> = "web.config.file";
         /// Path under which metrics are exposed.
         telemetry_path: String = "web.telemetry-path", default("/metrics");
-        /// URL under which the gateway is reached from outside; its path is the default of --web.route-prefix.
+        /// URL under which the gateway is reachable from outside; its path is the default of --web.route-prefix.
         external_url: String = "web.external-url";
-        /// What stands before all paths.
+        /// Prefix of all paths.
         route_prefix: String = "web.route-prefix";
-        /// Let requests to /-/quit end the process.
+        /// Allow shutdown by requests to /-/quit.
         enable_lifecycle: bool = "web.enable-lifecycle";
-        /// Let PUT /api/v1/admin/wipe delete all groups.
+        /// Allow PUT /api/v1/admin/wipe to delete all groups.
         enable_admin_api: bool = "web.enable-admin-api";
-        /// Most connections at once; further ones wait.
+        /// Maximum number of simultaneous connections; further ones wait.
         max_connections: usize = "web.max-connections", default("4096");
         /// Keep what is pushed in a journal, this name with .journal behind it. A file of a Pushgateway of this name is
         /// imported while there is no journal. Without it nothing outlives the process.
         persistence_file: Option<PathBuf> = "persistence.file";
-        /// Do not compare pushes with what other groups hold; answers are 202 then.
+        /// Do not check pushes for consistency with other groups; the response is then 202.
         is_unchecked: bool = "push.disable-consistency-check";
-        /// Allow any UTF-8 in names of metrics and labels.
+        /// Allow any UTF-8 in metric and label names.
         utf8_names: bool = "push.enable-utf8-names";
         /// How long a group lives after its last push, or JOB=PERIOD for the groups of one job; may be repeated. Without
         /// it for ever.
@@ -44,19 +44,19 @@ flags! {
         /// Job whose pushes are added up in their group, with =last, =sum, =min or =max behind it for what becomes of its
         /// gauges; may be repeated.
         aggregate: Aggregated = "push.aggregate", value("JOB");
-        /// Longest body of a push, compressed or not; longer ones are answered with 413.
+        /// Maximum size of a push, both compressed and uncompressed; larger ones get 413.
         max_body: Bytes = "push.max-body-size", default("64MB");
-        /// Memory of all bodies that are being read; what is more is answered with 503.
+        /// Maximum memory for bodies being read; above it, pushes get 503.
         max_reading: Bytes = "push.max-reading-memory", default("256MB");
-        /// Longest time for a body to arrive; later ones are answered with 408.
+        /// Timeout of reading a body; slower ones get 408.
         body_timeout: Duration = "push.body-timeout", default("1m");
-        /// Most pushes being worked on at once.
+        /// Maximum number of pushes processed at once.
         max_concurrency: usize = "push.max-concurrency", default("64");
-        /// How long a push waits for others before it is answered with 503.
+        /// How long a push waits for others before it gets 503.
         max_wait: Duration = "push.max-wait", default("10s");
-        /// Which log lines are written: debug, info, warn or error.
+        /// Minimum level of log lines: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
-        /// How log lines are written: logfmt or json.
+        /// Format of log lines: logfmt or json.
         log_format: String = "log.format", default("logfmt"), offers(&["logfmt", "json"]);
         ..values
     }

@@ -13,74 +13,74 @@ flags! {
     /// What the server is asked to do.
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) struct ServerOptions {
-        /// Configuration file. Without it the server watches itself and this host every 5 s.
+        /// Configuration file. Without one, the server scrapes itself and this host every 5 s.
         config_file: Option<PathBuf> = "config.file";
-        /// Load the configuration again whenever its files change.
+        /// Reload the configuration whenever its files change.
         is_auto_reload: bool = "config.auto-reload";
-        /// How often --config.auto-reload looks at the files.
+        /// Interval at which --config.auto-reload checks the files.
         auto_reload_interval: Duration = "config.auto-reload-interval", default("30s");
-        /// File with TLS, users and headers of what is served.
+        /// File with TLS settings, users and response headers.
         web_config_file: Option<PathBuf> = "web.config.file";
-        /// Address to listen on; may be repeated. Without a configuration file 127.0.0.1:9090.
+        /// Address to listen on; may be repeated. Defaults to 127.0.0.1:9090 without a configuration file.
         listen_addresses: Vec<String> = "web.listen-address", default("0.0.0.0:9090"), value("ADDRESS");
-        /// Longest time to read a request, and to keep an idle connection.
+        /// Timeout of reading a request, and of idle connections.
         read_timeout: Duration = "web.read-timeout", default("5m");
-        /// Most connections at once.
+        /// Maximum number of simultaneous connections.
         max_connections: usize = "web.max-connections", default("512");
-        /// Least bytes a second that a client sends of a request or takes of an answer while it is waited for; 0B for
-        /// any.
+        /// Minimum rate, in bytes per second, at which a client must send a request and read the response; 0B disables
+        /// it.
         min_transfer_rate: Bytes = "web.min-transfer-rate", default("1KB");
-        /// Time over which --web.min-transfer-rate is an average; for answers at least 1m.
+        /// Time over which --web.min-transfer-rate is averaged; at least 1m for responses.
         transfer_rate_window: Duration = "web.transfer-rate-window", default("30s");
-        /// Names that requests may ask for, by the Host header, separated by commas, beside addresses and localhost;
-        /// without it any.
+        /// Comma-separated host names accepted in the Host header, in addition to addresses and localhost; by default
+        /// all are.
         allowed_hosts: List = "web.allowed-hosts";
-        /// Reload and shut down by POST or PUT to /-/reload and /-/quit.
+        /// Allow reload and shutdown by POST or PUT to /-/reload and /-/quit.
         enable_lifecycle: bool = "web.enable-lifecycle";
-        /// Pattern of origins whose pages may read the API and send it requests, anchored; without it none may.
+        /// Anchored regular expression of origins whose pages may use the API; by default none may.
         cors_origin: String = "web.cors.origin";
-        /// Take remote write requests at /api/v1/write.
+        /// Accept remote write requests at /api/v1/write.
         remote_write_receiver: bool = "web.enable-remote-write-receiver";
-        /// Messages of remote write that are taken, by their names in protobuf.
+        /// Accepted remote write messages, by protobuf name.
         remote_write_messages: List = "web.remote-write-receiver.accepted-protobuf-messages", default(MESSAGES);
-        /// Longest time that a remote write request waits for memory to be read into.
+        /// Maximum time a remote write request waits for memory.
         remote_write_wait: Duration = "web.remote-write-receiver.max-wait", default("10s");
-        /// Directory of the samples.
+        /// Data directory.
         storage_path: PathBuf = "storage.tsdb.path", default("data/"), directory();
-        /// How long samples are kept; 0 for ever.
+        /// Retention period; 0 keeps samples forever.
         retention: Option<Duration> = "storage.tsdb.retention.time", default("15d");
-        /// Most bytes kept, logs included; 0 for no bound.
+        /// Maximum size of all data, logs included; 0 means no limit.
         retention_bytes: Option<Bytes> = "storage.tsdb.retention.size", default("0B");
-        /// Older name of --storage.tsdb.retention.time.
+        /// Deprecated name of --storage.tsdb.retention.time.
         older_retention: Option<Duration> = "storage.tsdb.retention";
-        /// How far ahead of the clock samples may be; those beyond are refused and counted. 0 for no bound.
+        /// How far ahead of the clock samples may be; later ones are rejected and counted. 0 means no limit.
         future_limit: Duration = "storage.tsdb.too-far-in-future.time-window", default("10m");
-        /// How often the log is made to survive a loss of power; 0 makes every write wait for it.
+        /// Interval at which the log is synced to disk; with 0, every write waits for the sync.
         fsync_interval: Duration = "storage.wal.fsync-interval", default("1s");
-        /// Most memory, as a size such as 2GB or a percentage of what there is; empty for all the control group or the
-        /// machine has.
+        /// Memory limit, as a size such as 2GB or a percentage; defaults to the limit of the control group, or all of the
+        /// machine's memory.
         memory_limit: String = "memory.limit";
-        /// How old the newest sample of a series may be to count.
+        /// How far back a query looks for the newest sample of a series.
         lookback_delta: Duration = "query.lookback-delta", default("5m");
-        /// Longest time a query may take.
+        /// Timeout of a query.
         query_timeout: Duration = "query.timeout", default("2m");
-        /// Most queries at once.
+        /// Maximum number of concurrent queries.
         max_concurrency: usize = "query.max-concurrency", default("20");
-        /// Most samples a query may hold in memory.
+        /// Maximum number of samples a query may hold in memory.
         max_samples: u64 = "query.max-samples", default("50000000");
-        /// Most calls about labels, series, metadata and status at once, federation included.
+        /// Maximum number of concurrent requests for labels, series, metadata, status and federation.
         max_metadata_concurrency: usize = "query.max-metadata-concurrency", default("8");
-        /// Most parameters of a request.
+        /// Maximum number of parameters per request.
         max_parameters: usize = "query.max-parameters", default("10000");
-        /// Most memory that the regular expressions of a query take.
+        /// Maximum memory for the regular expressions of a query.
         max_pattern_bytes: Bytes = "query.max-pattern-memory", default("128MB");
-        /// Longest label that a query may make.
+        /// Maximum length of a label that a query creates.
         max_label_bytes: Bytes = "query.max-label-size", default("1MB");
-        /// Features by name, separated by commas; unknown ones get a warning.
+        /// Comma-separated feature names; unknown ones cause a warning.
         features: List = "enable-feature";
-        /// One of debug, info, warn, error.
+        /// Minimum level of log lines: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
-        /// One of logfmt, json.
+        /// Format of log lines: logfmt or json.
         log_format: String = "log.format", default("logfmt"), offers(&["logfmt", "json"]);
         ..values
     }

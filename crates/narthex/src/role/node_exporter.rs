@@ -44,9 +44,7 @@ fn warn(options: &NodeExporterOptions) {
         tracing::warn!(flag, successor, "Flag has a new name.");
     }
     if rustix::process::geteuid().is_root() {
-        tracing::warn!(
-            "Running as root, which is not needed: without it only a few values are missing."
-        );
+        tracing::warn!("Running as root is not needed; without it, only a few values are missing.");
     }
 }
 

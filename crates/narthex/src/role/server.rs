@@ -376,7 +376,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_client::register_info(
         registry,
         "narthex_build_info",
-        "What was built; the value is 1.",
+        "Build information; the value is always 1.",
         &["version"],
         [env!("CARGO_PKG_VERSION").to_owned()],
     )
@@ -428,7 +428,7 @@ impl Web {
             if open {
                 tracing::warn!(
                     address = address.to_string(),
-                    "Anyone who reaches this address can read everything: there is no authentication."
+                    "Anyone who can reach this address can read everything: authentication is not configured."
                 );
             }
         }
@@ -505,7 +505,7 @@ async fn open_storage(
     health.watch(&db);
     let maintenance = Maintenance::start(db.clone(), Arc::clone(health))?;
     if let Err(error) = sink.open(&db) {
-        tracing::error!(%error, "Some rounds that came during the replay could not be stored.");
+        tracing::error!(%error, "Some scrapes received during the replay could not be stored.");
     }
     Ok((db, maintenance))
 }

@@ -7,34 +7,34 @@ const EVERY_5M: &str = "5m";
 #[rustfmt::skip]
 pub(crate) static STATIC: Section = Section {
     name: "static_config",
-    about: "Targets that are listed.",
+    about: "Targets listed here.",
     parts: &[&[
-        key("targets", KeyKind::Texts, "", "host:port of each.").always(),
-        key("labels", KeyKind::Labels, "", "Labels of all of them."),
+        key("targets", KeyKind::Texts, "", "Targets, as host:port.").always(),
+        key("labels", KeyKind::Labels, "", "Labels added to every target."),
     ]],
 };
 
 #[rustfmt::skip]
 pub(crate) static FILE: Section = Section {
     name: "file_sd_config",
-    about: "Targets listed in files that may change.",
+    about: "Targets read from files, which may change.",
     parts: &[&[
-        key("files", KeyKind::Paths, "", "Files that end in .json, .yml or .yaml; the last part may hold a *.").always(),
-        key("refresh_interval", KeyKind::Period, EVERY_5M, "How often they are read even if nothing seems to have changed."),
+        key("files", KeyKind::Paths, "", "Files ending in .json, .yml or .yaml; the file name may contain a *.").always(),
+        key("refresh_interval", KeyKind::Period, EVERY_5M, "Interval at which the files are reread even without a change event."),
     ]],
 };
 
 #[rustfmt::skip]
 pub(crate) static HTTP: Section = Section {
     name: "http_sd_config",
-    about: "Targets that a URL answers with.",
+    about: "Targets returned by a URL.",
     parts: &[
         http::CLIENT,
         http::PROXY,
         http::HEADERS,
         &[
-            key("refresh_interval", KeyKind::Period, "1m", "How often to ask."),
-            key("url", KeyKind::Text, "", "Whom to ask.").always(),
+            key("refresh_interval", KeyKind::Period, "1m", "Refresh interval."),
+            key("url", KeyKind::Text, "", "URL that returns the targets.").always(),
         ],
     ],
 };
@@ -42,32 +42,32 @@ pub(crate) static HTTP: Section = Section {
 #[rustfmt::skip]
 pub(crate) static DNS: Section = Section {
     name: "dns_sd_config",
-    about: "Targets that DNS names stand for.",
+    about: "Targets discovered through DNS.",
     parts: &[&[
         key("names", KeyKind::Texts, "", "Names to look up.").always(),
-        key("refresh_interval", KeyKind::Period, "30s", "How often to ask."),
-        key("type", KeyKind::Text, "SRV", "Records to ask for: SRV, A, AAAA, MX or NS.").always(),
-        key("port", KeyKind::Number, "0", "Port of the targets; SRV records bring their own.").always(),
+        key("refresh_interval", KeyKind::Period, "30s", "Refresh interval."),
+        key("type", KeyKind::Text, "SRV", "Record type: SRV, A, AAAA, MX or NS.").always(),
+        key("port", KeyKind::Number, "0", "Port of the targets; SRV records contain their own.").always(),
     ]],
 };
 
 #[rustfmt::skip]
 pub(crate) static KUBERNETES: Section = Section {
     name: "kubernetes_sd_config",
-    about: "Targets that a Kubernetes API reports.",
+    about: "Targets discovered through the Kubernetes API.",
     parts: &[
         &[
-            key("api_server", KeyKind::Url, "", "URL of the API; without it the one of the pod's service account."),
+            key("api_server", KeyKind::Url, "", "URL of the API; defaults to that of the pod's service account."),
             key("role", KeyKind::Text, "", "node, pod, service, endpoints, endpointslice or ingress.").always(),
-            key("kubeconfig_file", KeyKind::Path, "", "Kubeconfig to take the API and its credentials from.").always(),
+            key("kubeconfig_file", KeyKind::Path, "", "Kubeconfig file with the API's URL and credentials.").always(),
         ],
         http::CLIENT,
         http::PROXY,
         http::HEADERS,
         &[
-            key("namespaces", KeyKind::Section(&NAMESPACES), "", "Where to look; everywhere when empty."),
-            key("selectors", KeyKind::Sections(&SELECTOR), "", "Which objects to ask for."),
-            key("attach_metadata", KeyKind::Section(&ATTACH), "", "Labels of related objects that targets get too."),
+            key("namespaces", KeyKind::Section(&NAMESPACES), "", "Namespaces to watch; all if empty."),
+            key("selectors", KeyKind::Sections(&SELECTOR), "", "Selectors for objects."),
+            key("attach_metadata", KeyKind::Section(&ATTACH), "", "Related objects whose labels are attached to targets."),
         ],
     ],
 };
@@ -75,9 +75,9 @@ pub(crate) static KUBERNETES: Section = Section {
 #[rustfmt::skip]
 static NAMESPACES: Section = Section {
     name: "namespaces",
-    about: "Namespaces to look in.",
+    about: "Namespaces to watch.",
     parts: &[&[
-        key("own_namespace", KeyKind::Bool, "false", "Whether to look in the one this process' pod is in.").always(),
+        key("own_namespace", KeyKind::Bool, "false", "Whether to watch the namespace of this process's pod.").always(),
         key("names", KeyKind::Texts, "", "Names of namespaces.").always(),
     ]],
 };
@@ -85,7 +85,7 @@ static NAMESPACES: Section = Section {
 #[rustfmt::skip]
 static SELECTOR: Section = Section {
     name: "selector",
-    about: "Which objects of a role to ask for.",
+    about: "Selectors for the objects of a role.",
     parts: &[&[
         key("role", KeyKind::Text, "", "Role."),
         key("label", KeyKind::Text, "", "Label selector."),
@@ -96,7 +96,7 @@ static SELECTOR: Section = Section {
 #[rustfmt::skip]
 static ATTACH: Section = Section {
     name: "attach_metadata",
-    about: "Labels of related objects that targets get too.",
+    about: "Related objects whose labels are attached to targets.",
     parts: &[&[
         key("node", KeyKind::Bool, "false", "Labels and annotations of the node.").always(),
         key("namespace", KeyKind::Bool, "false", "Labels and annotations of the namespace.").always(),
@@ -118,17 +118,17 @@ pub(super) static MECHANISMS: &[Key] = &[
     not_built("azure_sd_configs"),
     not_built("consul_sd_configs"),
     not_built("digitalocean_sd_configs"),
-    key("dns_sd_configs", KeyKind::Sections(&DNS), "", "Targets that DNS names stand for."),
+    key("dns_sd_configs", KeyKind::Sections(&DNS), "", "Targets discovered through DNS."),
     not_built("docker_sd_configs"),
     not_built("dockerswarm_sd_configs"),
     not_built("ec2_sd_configs"),
     not_built("eureka_sd_configs"),
-    key("file_sd_configs", KeyKind::Sections(&FILE), "", "Targets listed in files that may change."),
+    key("file_sd_configs", KeyKind::Sections(&FILE), "", "Targets read from files, which may change."),
     not_built("gce_sd_configs"),
     not_built("hetzner_sd_configs"),
-    key("http_sd_configs", KeyKind::Sections(&HTTP), "", "Targets that a URL answers with."),
+    key("http_sd_configs", KeyKind::Sections(&HTTP), "", "Targets returned by a URL."),
     not_built("ionos_sd_configs"),
-    key("kubernetes_sd_configs", KeyKind::Sections(&KUBERNETES), "", "Targets that a Kubernetes API reports."),
+    key("kubernetes_sd_configs", KeyKind::Sections(&KUBERNETES), "", "Targets discovered through the Kubernetes API."),
     not_built("kuma_sd_configs"),
     not_built("lightsail_sd_configs"),
     not_built("linode_sd_configs"),
@@ -143,7 +143,7 @@ pub(super) static MECHANISMS: &[Key] = &[
     not_built("scaleway_sd_configs"),
     not_built("serverset_sd_configs"),
     not_built("stackit_sd_configs"),
-    key("static_configs", KeyKind::Sections(&STATIC), "", "Targets that are listed."),
+    key("static_configs", KeyKind::Sections(&STATIC), "", "Targets listed here."),
     not_built("triton_sd_configs"),
     not_built("uyuni_sd_configs"),
     not_built("vultr_sd_configs"),

@@ -11,17 +11,17 @@ pub(crate) static FILE_ROOT: Section = Section {
     name: "configuration file",
     about: "The whole file.",
     parts: &[&[
-        key("global", KeyKind::Section(&GLOBAL), THERE, "Defaults of all jobs, and labels of this server."),
-        key("runtime", KeyKind::Section(&RUNTIME), THERE, "Settings of the process."),
-        key("alerting", KeyKind::Section(&ALERTING), "", "Where alerts go.").no_effect(NO_RULES),
-        key("rule_files", KeyKind::Paths, "", "Files with rules; the last part may hold a *.").refused(NOT_HERE),
-        key("scrape_config_files", KeyKind::Paths, "", "Files with more scrape_configs; the last part may hold a *."),
-        key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "What to scrape."),
-        key("storage", KeyKind::Section(&STORAGE), THERE, "Settings of storage.").always(),
-        key("tracing", KeyKind::Any, "", "Where spans go.").refused(NOT_HERE),
+        key("global", KeyKind::Section(&GLOBAL), THERE, "Defaults for all jobs, and labels of this server."),
+        key("runtime", KeyKind::Section(&RUNTIME), THERE, "Process settings."),
+        key("alerting", KeyKind::Section(&ALERTING), "", "Where alerts are sent.").no_effect(NO_RULES),
+        key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *.").refused(NOT_HERE),
+        key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
+        key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
+        key("storage", KeyKind::Section(&STORAGE), THERE, "Storage settings.").always(),
+        key("tracing", KeyKind::Any, "", "Where spans are sent.").refused(NOT_HERE),
         key("remote_write", KeyKind::Any, "", "Where samples are sent.").refused(NOT_HERE),
-        key("remote_read", KeyKind::Any, "", "Where more samples are read from.").refused(NOT_HERE),
-        key("otlp", KeyKind::Section(&remote::OTLP), THERE_UNLESS_NULL, "How OTLP becomes series.").no_effect("there is no OTLP receiver"),
+        key("remote_read", KeyKind::Any, "", "Where additional samples are read from.").refused(NOT_HERE),
+        key("otlp", KeyKind::Section(&remote::OTLP), THERE_UNLESS_NULL, "How OTLP metrics are translated into series.").no_effect("there is no OTLP receiver"),
     ]],
 };
 
@@ -29,8 +29,8 @@ pub(crate) static FILE_ROOT: Section = Section {
 #[rustfmt::skip]
 pub(crate) static SCRAPE_FILE: Section = Section {
     name: "scrape configuration file",
-    about: "A file that scrape_config_files names.",
-    parts: &[&[key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "What to scrape.")]],
+    about: "A file named by scrape_config_files.",
+    parts: &[&[key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs.")]],
 };
 
 const QUERY_COST: &str = "it belongs to a feature that this version does not have";
@@ -39,98 +39,98 @@ const NO_RULES: &str = "there are no rules";
 #[rustfmt::skip]
 pub(crate) static GLOBAL: Section = Section {
     name: "global",
-    about: "Defaults of all jobs, and labels of this server.",
+    about: "Defaults for all jobs, and labels of this server.",
     parts: &[&[
-        key("scrape_interval", KeyKind::Period, "1m", "Time between two scrapes of a target."),
-        key("scrape_timeout", KeyKind::Period, "10s", "Time a scrape may take; at most the interval."),
-        key("scrape_protocols", KeyKind::Texts, "", "Formats to ask for, the most wanted first."),
-        key("evaluation_interval", KeyKind::Period, "1m", "Time between two evaluations of a rule.").no_effect(NO_RULES),
-        key("rule_query_offset", KeyKind::Period, "", "How far in the past rules are evaluated.").no_effect(NO_RULES),
-        key("query_log_file", KeyKind::Path, "", "File to write queries to.").refused(NOT_HERE),
-        key("query_max_series", KeyKind::Count, "", "Most series of a query.").no_effect(QUERY_COST),
-        key("query_max_samples_read", KeyKind::Count, "", "Most samples a query reads.").no_effect(QUERY_COST),
-        key("query_max_duration", KeyKind::Period, "", "Longest time of a query.").no_effect(QUERY_COST),
-        key("scrape_failure_log_file", KeyKind::Path, "", "File to write failed scrapes to, a JSON object a line; opened again with every reload."),
-        key("external_labels", KeyKind::Labels, "", "Labels of this server, for what leaves it; ${NAME} is replaced from the environment."),
-        key("body_size_limit", KeyKind::Size, "", "Largest page, decompressed; 0 is no limit."),
-        key("sample_limit", KeyKind::Count, "", "Most samples of a page after relabelling; 0 is no limit."),
-        key("target_limit", KeyKind::Count, "", "Most targets of a job; 0 is no limit."),
-        key("label_limit", KeyKind::Count, "", "Most labels of a series; 0 is no limit."),
-        key("label_name_length_limit", KeyKind::Count, "", "Longest name of a label in bytes; 0 is no limit."),
-        key("label_value_length_limit", KeyKind::Count, "", "Longest value of a label in bytes; 0 is no limit."),
-        key("keep_dropped_targets", KeyKind::Count, "", "Most dropped targets of a job to show; 0 is no limit."),
-        key("metric_name_validation_scheme", KeyKind::Text, "utf8", "Names that are valid: utf8 or legacy."),
-        key("metric_name_escaping_scheme", KeyKind::Text, "", "How targets shall escape names: allow-utf-8, underscores, dots or values."),
+        key("scrape_interval", KeyKind::Period, "1m", "Interval between scrapes of a target."),
+        key("scrape_timeout", KeyKind::Period, "10s", "Timeout of a scrape; at most the interval."),
+        key("scrape_protocols", KeyKind::Texts, "", "Formats to negotiate, in order of preference."),
+        key("evaluation_interval", KeyKind::Period, "1m", "Interval between evaluations of a rule.").no_effect(NO_RULES),
+        key("rule_query_offset", KeyKind::Period, "", "Offset into the past at which rules are evaluated.").no_effect(NO_RULES),
+        key("query_log_file", KeyKind::Path, "", "File to which queries are logged.").refused(NOT_HERE),
+        key("query_max_series", KeyKind::Count, "", "Maximum number of series per query.").no_effect(QUERY_COST),
+        key("query_max_samples_read", KeyKind::Count, "", "Maximum number of samples read per query.").no_effect(QUERY_COST),
+        key("query_max_duration", KeyKind::Period, "", "Timeout of a query.").no_effect(QUERY_COST),
+        key("scrape_failure_log_file", KeyKind::Path, "", "File to which failed scrapes are logged, one JSON object per line; reopened on every reload."),
+        key("external_labels", KeyKind::Labels, "", "Labels added to everything that leaves this server; ${NAME} is replaced from the environment."),
+        key("body_size_limit", KeyKind::Size, "", "Maximum size of a page, uncompressed; 0 means no limit."),
+        key("sample_limit", KeyKind::Count, "", "Maximum number of samples per page after relabelling; 0 means no limit."),
+        key("target_limit", KeyKind::Count, "", "Maximum number of targets per job; 0 means no limit."),
+        key("label_limit", KeyKind::Count, "", "Maximum number of labels per series; 0 means no limit."),
+        key("label_name_length_limit", KeyKind::Count, "", "Maximum length of a label name in bytes; 0 means no limit."),
+        key("label_value_length_limit", KeyKind::Count, "", "Maximum length of a label value in bytes; 0 means no limit."),
+        key("keep_dropped_targets", KeyKind::Count, "", "Maximum number of dropped targets shown per job; 0 means no limit."),
+        key("metric_name_validation_scheme", KeyKind::Text, "utf8", "Which names are valid: utf8 or legacy."),
+        key("metric_name_escaping_scheme", KeyKind::Text, "", "How targets are asked to escape names: allow-utf-8, underscores, dots or values."),
         key("scrape_native_histograms", KeyKind::Bool, "false", "Whether to scrape native histograms.").always(),
         key("convert_classic_histograms_to_nhcb", KeyKind::Bool, "", "Whether to store classic histograms as native ones with custom buckets."),
-        key("always_scrape_classic_histograms", KeyKind::Bool, "", "Whether to scrape classic histograms that are exposed as native ones too."),
-        key("extra_scrape_metrics", KeyKind::Bool, "false", "Whether to store scrape_timeout_seconds, scrape_sample_limit and scrape_body_size_bytes too.").always(),
+        key("always_scrape_classic_histograms", KeyKind::Bool, "", "Whether to also scrape the classic form of histograms that are exposed as native ones."),
+        key("extra_scrape_metrics", KeyKind::Bool, "false", "Whether to also store scrape_timeout_seconds, scrape_sample_limit and scrape_body_size_bytes.").always(),
     ]],
 };
 
 #[rustfmt::skip]
 static RUNTIME: Section = Section {
     name: "runtime",
-    about: "Settings of the process.",
+    about: "Process settings.",
     parts: &[&[
-        key("gogc", KeyKind::Number, "75", "When Go's garbage collector runs.").no_effect("there is no garbage collector"),
-        key("log_level", KeyKind::Text, "info", "Least level of lines that are logged.").no_effect("--log.level says it"),
+        key("gogc", KeyKind::Number, "75", "Go's garbage collection target.").no_effect("there is no garbage collector"),
+        key("log_level", KeyKind::Text, "info", "Minimum level of log lines.").no_effect("--log.level says it"),
     ]],
 };
 
 #[rustfmt::skip]
 static STORAGE: Section = Section {
     name: "storage",
-    about: "Settings of storage.",
+    about: "Storage settings.",
     parts: &[&[
-        key("tsdb", KeyKind::Section(&TSDB), THERE, "Settings of the database.").always(),
-        key("exemplars", KeyKind::Section(&EXEMPLARS), "", "Settings of exemplars."),
+        key("tsdb", KeyKind::Section(&TSDB), THERE, "Database settings.").always(),
+        key("exemplars", KeyKind::Section(&EXEMPLARS), "", "Exemplar settings."),
     ]],
 };
 
 #[rustfmt::skip]
 static TSDB: Section = Section {
     name: "tsdb",
-    about: "Settings of the database.",
+    about: "Database settings.",
     parts: &[&[
-        key("out_of_order_time_window", KeyKind::Period, "", "How far behind its series' newest a sample may be; any age when absent."),
-        key("stale_series_compaction_threshold", KeyKind::Float, "", "When stale series leave memory.").no_effect("stale series leave memory within minutes"),
-        key("chunk_encoding", KeyKind::Section(&CHUNK_ENCODING), "", "How samples are encoded.").no_effect("columns choose the encoding that is smallest"),
-        key("retention", KeyKind::Section(&RETENTION), THERE, "How long and how much is kept.").always(),
+        key("out_of_order_time_window", KeyKind::Period, "", "Maximum age of a sample relative to the newest one of its series; unlimited if absent."),
+        key("stale_series_compaction_threshold", KeyKind::Float, "", "Threshold at which stale series are removed from memory.").no_effect("stale series leave memory within minutes"),
+        key("chunk_encoding", KeyKind::Section(&CHUNK_ENCODING), "", "Encoding of samples.").no_effect("columns choose the encoding that is smallest"),
+        key("retention", KeyKind::Section(&RETENTION), THERE, "Retention by time and size.").always(),
     ]],
 };
 
 #[rustfmt::skip]
 static CHUNK_ENCODING: Section = Section {
     name: "chunk_encoding",
-    about: "How samples are encoded.",
+    about: "Encoding of samples.",
     parts: &[&[key("floats", KeyKind::Text, "", "xor or xor2.")]],
 };
 
 #[rustfmt::skip]
 static RETENTION: Section = Section {
     name: "retention",
-    about: "How long and how much is kept.",
+    about: "Retention by time and size.",
     parts: &[&[
-        key("time", KeyKind::Period, "", "How long samples are kept; 15d when absent."),
-        key("size", KeyKind::Size, "", "Most bytes kept, logs included; 0 is no bound."),
-        key("percentage", KeyKind::Float, "", "Most of the disk that may be used, in percent.").refused(NOT_HERE),
+        key("time", KeyKind::Period, "", "Retention period; 15d if absent."),
+        key("size", KeyKind::Size, "", "Maximum size of all data, logs included; 0 means no limit."),
+        key("percentage", KeyKind::Float, "", "Maximum share of the disk, in percent.").refused(NOT_HERE),
     ]],
 };
 
 #[rustfmt::skip]
 static EXEMPLARS: Section = Section {
     name: "exemplars",
-    about: "Settings of exemplars.",
-    parts: &[&[key("max_exemplars", KeyKind::Number, "", "Most exemplars held in memory, 100000 when absent; blocks keep what they have.")]],
+    about: "Exemplar settings.",
+    parts: &[&[key("max_exemplars", KeyKind::Number, "", "Maximum number of exemplars in memory, 100000 if absent; those in blocks stay.")]],
 };
 
 #[rustfmt::skip]
 static ALERTING: Section = Section {
     name: "alerting",
-    about: "Where alerts go. A section without any target is accepted.",
+    about: "Where alerts are sent. A section without targets is accepted.",
     parts: &[&[
-        key("alert_relabel_configs", KeyKind::Sections(&RELABEL), "", "Rules for alerts."),
+        key("alert_relabel_configs", KeyKind::Sections(&RELABEL), "", "Relabelling rules for alerts."),
         key("alertmanagers", KeyKind::Sections(&ALERTMANAGER), "", "Alertmanagers."),
     ]],
 };
@@ -138,7 +138,7 @@ static ALERTING: Section = Section {
 #[rustfmt::skip]
 static ALERTMANAGER: Section = Section {
     name: "alertmanager_config",
-    about: "Alertmanagers of a kind.",
+    about: "A group of Alertmanagers.",
     parts: &[
         http::CLIENT,
         http::PROXY,
@@ -152,9 +152,9 @@ static ALERTMANAGER: Section = Section {
 static ALERTMANAGER_OWN: &[Key] = &[
     key("sigv4", KeyKind::Section(&remote::SIGV4), "", "Signing for AWS."),
     key("scheme", KeyKind::Text, "http", "http or https."),
-    key("path_prefix", KeyKind::Text, "", "What stands before the path."),
-    key("timeout", KeyKind::Period, "10s", "Longest time to send."),
+    key("path_prefix", KeyKind::Text, "", "Prefix of the path."),
+    key("timeout", KeyKind::Period, "10s", "Timeout of sending."),
     key("api_version", KeyKind::Text, "v2", "v2.").always(),
-    key("relabel_configs", KeyKind::Sections(&RELABEL), "", "Rules for Alertmanagers."),
-    key("alert_relabel_configs", KeyKind::Sections(&RELABEL), "", "Rules for alerts that go there."),
+    key("relabel_configs", KeyKind::Sections(&RELABEL), "", "Relabelling rules for Alertmanagers."),
+    key("alert_relabel_configs", KeyKind::Sections(&RELABEL), "", "Relabelling rules for alerts sent there."),
 ];

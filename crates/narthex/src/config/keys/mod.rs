@@ -139,14 +139,14 @@ impl Key {
 #[rustfmt::skip]
 pub(crate) static RELABEL: Section = Section {
     name: "relabel_config",
-    about: "A rule that changes labels or drops what carries them.",
+    about: "A rule that changes labels, or drops the target or series that has them.",
     parts: &[&[
-        key("source_labels", KeyKind::FlowTexts, "", "Labels whose values are put together."),
-        key("separator", KeyKind::Text, ";", "What stands between them.").always(),
-        key("regex", KeyKind::Text, "", "Pattern they are compared with, as a whole; (.*) when absent."),
-        key("modulus", KeyKind::Count, "", "What hashmod divides by."),
+        key("source_labels", KeyKind::FlowTexts, "", "Labels whose values are joined."),
+        key("separator", KeyKind::Text, ";", "Separator between joined values.").always(),
+        key("regex", KeyKind::Text, "", "Anchored regular expression matched against the joined values; (.*) if absent."),
+        key("modulus", KeyKind::Count, "", "Modulus of hashmod."),
         key("target_label", KeyKind::Text, "", "The label to set."),
-        key("replacement", KeyKind::Text, "$1", "What to set it to; $1 and ${name} are groups of the pattern.").always(),
+        key("replacement", KeyKind::Text, "$1", "New value; $1 and ${name} refer to groups of the regular expression.").always(),
         key("action", KeyKind::Text, "replace", "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase."),
     ]],
 };
