@@ -143,7 +143,6 @@ pub(crate) const ONLY: &[Only] = &[
             "narthex-discovery",
             "narthex-scrape",
             "narthex-push",
-            "narthex-host",
             "narthex-remote",
             "narthex",
             "narthex-bench",

@@ -3,7 +3,7 @@
 //! What it is: the collectors of node_exporter 1.12 behind one [`HostSource`], which is configured like it (see
 //! [`FLAGS`]) and returns one [`Frame`] per round. Families, types, labels and values are node_exporter's.
 //!
-//! An [`Exporter`] answers scrapes of such a source over HTTP, as node_exporter does.
+//! [`routes`] answers scrapes of such a source over HTTP, as node_exporter does.
 //!
 //! How it stays cheap: devices, mounts and CPUs are identified, filtered and labelled when they appear. A round without
 //! such changes is a handful of `pread`s into one buffer, one netlink dump of binary counters, and numbers written in
@@ -60,7 +60,7 @@ pub use config::{
     NetdevConfig, NetdevSource,
 };
 pub use error::{HostError, ParseError};
-pub use exporter::{Exporter, ExporterConfig, OwnMetrics, register_metrics};
+pub use exporter::{ExporterConfig, OwnMetrics, register_metrics, routes};
 pub use flags::{DEPRECATED, FLAGS};
 pub use kind::{CollectorKind, CollectorSet};
 pub use source::HostSource;

@@ -125,6 +125,7 @@ mod tests {
             ["a{x=\"1\"}=4", "b{x=\"1\"}=5"]
         );
         assert_eq!(round(&[]), [""; 0]);
+        assert_eq!(sink.schema().live(), 0);
     }
 
     #[test]
@@ -132,6 +133,7 @@ mod tests {
         assert!(is_key(&key(&[b"a", b"b"]), &[b"a", b"b"]));
         assert!(!is_key(&key(&[b"a", b"b"]), &[b"ab", b""]));
         assert!(!is_key(&key(&[b"a", b"bc"]), &[b"a", b"b"]));
+        assert!(!is_key(&key(&[b"ab"]), &[b"a", b"b"]));
         assert!(is_key(&key(&[b""]), &[b""]));
     }
 }

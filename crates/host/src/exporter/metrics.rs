@@ -3,12 +3,12 @@
 use narthex_client::{CounterVec, Gauge, Registry};
 use narthex_net::axum::response::Response;
 
-pub(super) static REQUESTS: CounterVec<1> = CounterVec::new(
+static REQUESTS: CounterVec<1> = CounterVec::new(
     "promhttp_metric_handler_requests_total",
     "Total number of scrapes by HTTP status code.",
     &["code"],
 );
-pub(super) static IN_FLIGHT: Gauge = Gauge::new(
+static IN_FLIGHT: Gauge = Gauge::new(
     "promhttp_metric_handler_requests_in_flight",
     "Current number of scrapes being served.",
 );
@@ -19,7 +19,7 @@ pub(super) static IN_FLIGHT: Gauge = Gauge::new(
 ///
 /// Fails if a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
-    for code in ["200", "500", "503"] {
+    for code in ["200", "500"] {
         REQUESTS.with(&[code]).inc_by(0);
     }
     registry.register_all(&[&REQUESTS, &IN_FLIGHT])
@@ -29,4 +29,20 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
 pub(super) fn count(response: Response) -> Response {
     REQUESTS.with(&[response.status().as_str()]).inc();
     response
+}
+
+/// A scrape being answered.
+pub(super) struct InFlight;
+
+impl InFlight {
+    pub(super) fn new() -> Self {
+        IN_FLIGHT.inc();
+        Self
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        IN_FLIGHT.dec();
+    }
 }

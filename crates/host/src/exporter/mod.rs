@@ -1,7 +1,7 @@
 //! node_exporter's HTTP interface: the page of metrics, whole or by collector, and a landing page.
 //!
-//! Collectors run on one thread, which also renders: a slow device delays scrapes, never other requests. Scrapes that
-//! wait for each other share a round.
+//! A scrape collects and renders on the thread that got its request: handing it to another one and back costs as much as
+//! a fifth of the page. Devices that may hang are read by threads of their own.
 //!
 //! **Invariant:** statuses and texts of refused scrapes are node_exporter's.
 
@@ -11,129 +11,90 @@ mod renderer;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use narthex_expfmt::Negotiated;
+use narthex_model::sync::Renew as _;
 use narthex_net::axum::body::Body;
 use narthex_net::axum::extract::{Request, State};
 use narthex_net::axum::response::Response;
-use narthex_net::{Router, percent, respond};
-use tokio::sync::oneshot;
+use narthex_net::{Router, catch_panic, percent, respond, run_long};
 
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::source::HostSource;
 pub use metrics::register_metrics;
-use renderer::{Asked, Renderer};
+use renderer::Renderer;
 
 /// Appends this process's own metrics in a format, without the format's end.
 pub type OwnMetrics = Arc<dyn Fn(Negotiated, &mut Vec<u8>) + Send + Sync>;
 
-/// Settings of an [`Exporter`].
+/// Settings of the [`routes`].
 pub struct ExporterConfig {
     /// Path of the page of metrics, with its slash.
     pub telemetry_path: String,
-    /// Most scrapes at once, 0 for no limit; more are answered with 503.
-    pub max_requests: usize,
     /// This process's own metrics, if they are on the page.
     pub own: Option<OwnMetrics>,
     /// The time in milliseconds.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
 
-/// A source of host metrics that answers scrapes.
-pub struct Exporter {
-    shared: Arc<Shared>,
-    thread: JoinHandle<()>,
-}
-
-struct Shared {
-    config: ExporterConfig,
+struct Exporter {
+    telemetry_path: String,
     collectors: CollectorSet,
-    asked: std::sync::mpsc::Sender<Asked>,
-    in_flight: AtomicUsize,
+    renderer: Mutex<Renderer>,
 }
 
-impl Exporter {
-    /// Starts the thread that collects and renders.
-    ///
-    /// # Errors
-    ///
-    /// As [`HostSource::new`], and `Worker` if the thread can't be started.
-    pub fn start(host: HostConfig, config: ExporterConfig) -> Result<Self, HostError> {
-        let own = config.own.clone();
-        let renderer = Renderer::new(host, own, Arc::clone(&config.now_ms))?;
-        let collectors = renderer.collectors();
-        let (asked, asks) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("narthex-host".into())
-            .spawn(move || renderer.run(&asks))
-            .map_err(|source| HostError::Worker { source })?;
-        let shared = Shared {
-            config,
-            collectors,
-            asked,
-            in_flight: AtomicUsize::new(0),
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
-            thread,
-        })
-    }
-
-    /// Returns its routes.
-    pub fn routes(&self) -> Router {
-        Router::new()
-            .fallback(answer)
-            .with_state(Arc::clone(&self.shared))
-    }
-
-    /// Waits for the round in progress, once the routes are gone.
-    pub fn join(self) {
-        drop(self.shared);
-        if self.thread.join().is_err() {
-            tracing::error!("Collecting host metrics ended with a panic.");
-        }
-    }
+/// Returns the routes of an exporter of this host.
+///
+/// # Errors
+///
+/// As [`HostSource::new`].
+pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostError> {
+    let renderer = Renderer::new(host, config.own, config.now_ms)?;
+    let exporter = Exporter {
+        telemetry_path: config.telemetry_path,
+        collectors: renderer.collectors(),
+        renderer: Mutex::new(renderer),
+    };
+    Ok(Router::new()
+        .fallback(answer)
+        .with_state(Arc::new(exporter)))
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Response {
     let path = request.uri().path();
-    if path == shared.config.telemetry_path {
-        return metrics::count(scrape(&shared, request.uri().query(), request.headers()).await);
+    if path == exporter.telemetry_path {
+        let answer = scrape(&exporter, request.uri().query(), request.headers());
+        return metrics::count(answer);
     }
     if path == "/" {
-        return landing::page(&shared.config.telemetry_path, request.headers());
+        return landing::page(&exporter.telemetry_path, request.headers());
     }
     error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-async fn scrape(shared: &Shared, query: Option<&str>, headers: &HeaderMap) -> Response {
-    let only = match selected(query.unwrap_or_default(), shared.collectors) {
+fn scrape(exporter: &Exporter, query: Option<&str>, headers: &HeaderMap) -> Response {
+    let only = match selected(query.unwrap_or_default(), exporter.collectors) {
         Ok(only) => only,
         Err(reason) => return text(StatusCode::BAD_REQUEST, reason),
     };
-    let most = shared.config.max_requests;
-    let _counted = InFlight::new(&shared.in_flight);
-    if most > 0 && shared.in_flight.load(Ordering::Relaxed) > most {
-        let reason = format!("Limit of concurrent requests reached ({most}), try again later.");
-        return error(StatusCode::SERVICE_UNAVAILABLE, &reason);
-    }
+    let _counted = metrics::InFlight::new();
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
     let style = Negotiated::from_accept(accept.unwrap_or_default());
-    let (page, rendered) = oneshot::channel();
-    // It fails only when the thread is gone, and so does the answer then.
-    let _ = shared.asked.send(Asked { only, style, page });
-    let Ok(page) = rendered.await else {
+    let render = || {
+        // What a panic left half-done must not be exported.
+        let mut renderer = exporter.renderer.lock_or_renew(Renderer::renewed);
+        renderer.page(only, style)
+    };
+    let Ok(page) = run_long(usize::MAX, || catch_panic("host", render)) else {
         return error(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "An error has occurred while serving metrics: collecting ended with a panic",
+            "An error has occurred while serving metrics: collecting ended in a panic",
         );
     };
     let mut response = respond("text/plain", page, headers);
@@ -183,24 +144,6 @@ fn selected(query: &str, enabled: CollectorSet) -> Result<CollectorSet, String> 
             Some(kind) => Ok(set.with(kind)),
         },
     )
-}
-
-/// A scrape being answered.
-struct InFlight<'a>(&'a AtomicUsize);
-
-impl<'a> InFlight<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        metrics::IN_FLIGHT.inc();
-        Self(count)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-        metrics::IN_FLIGHT.dec();
-    }
 }
 
 fn text(status: StatusCode, text: String) -> Response {

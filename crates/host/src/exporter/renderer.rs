@@ -1,28 +1,18 @@
-//! The thread that collects rounds and renders them.
+//! Collects rounds and renders them.
 //!
 //! **Invariant:** names and labels are rendered when the schema changes; a page of the same schema only gets digits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
 use narthex_expfmt::{Negotiated, Writer};
-use narthex_net::catch_panic;
-use tokio::sync::oneshot;
 
 use super::{OwnMetrics, failures};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::source::HostSource;
-
-/// A scrape that waits for its page.
-pub(super) struct Asked {
-    pub(super) only: CollectorSet,
-    pub(super) style: Negotiated,
-    pub(super) page: oneshot::Sender<Bytes>,
-}
 
 pub(super) struct Renderer {
     host: HostConfig,
@@ -56,43 +46,18 @@ impl Renderer {
         self.source.collectors()
     }
 
-    /// Answers until nobody can ask any more.
-    pub(super) fn run(mut self, asks: &Receiver<Asked>) {
-        while let Ok(first) = asks.recv() {
-            let waiting: Vec<Asked> = std::iter::once(first).chain(asks.try_iter()).collect();
-            if catch_panic("host", || self.answer(waiting)).is_ok() {
-                continue;
-            }
-            // What a panic left half-done must not be exported.
-            let (host, own) = (self.host.clone(), self.own.clone());
-            match Self::new(host, own, Arc::clone(&self.now_ms)) {
-                Ok(renewed) => self = renewed,
-                Err(error) => return tracing::error!(%error, "Collecting can't be restarted."),
-            }
-        }
+    /// Returns a renderer with the same settings that has not collected anything yet.
+    pub(super) fn renewed(&self) -> Self {
+        let now_ms = Arc::clone(&self.now_ms);
+        let renewed = Self::new(self.host.clone(), self.own.clone(), now_ms);
+        renewed.expect("the same settings were valid before")
     }
 
-    /// Collects once for each selection of collectors, and renders once for each format of it.
-    fn answer(&mut self, waiting: Vec<Asked>) {
-        // A client that gave up needs no round.
-        let mut waiting: Vec<Asked> = waiting
-            .into_iter()
-            .filter(|asked| !asked.page.is_closed())
-            .collect();
-        while let Some(only) = waiting.first().map(|asked| asked.only) {
-            self.source.collect_only((self.now_ms)(), only);
-            self.log_failures();
-            let (mut same, others): (Vec<_>, Vec<_>) =
-                waiting.into_iter().partition(|asked| asked.only == only);
-            waiting = others;
-            while let Some(style) = same.first().map(|asked| asked.style) {
-                let page = self.render(style);
-                for asked in same.extract_if(.., |asked| asked.style == style) {
-                    // It fails when the client has gone meanwhile.
-                    let _ = asked.page.send(page.clone());
-                }
-            }
-        }
+    /// Collects with only these collectors, and renders the page.
+    pub(super) fn page(&mut self, only: CollectorSet, style: Negotiated) -> Bytes {
+        self.source.collect_only((self.now_ms)(), only);
+        self.log_failures();
+        self.render(style)
     }
 
     fn render(&mut self, style: Negotiated) -> Bytes {

@@ -1,37 +1,25 @@
-//! Selections of collectors by query, and the thread that renders.
+//! Selections of collectors by query, and panics.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Asks for a page of no collector.
-fn ask(asks: &mpsc::Sender<Asked>) -> oneshot::Receiver<bytes::Bytes> {
-    let (page, rendered) = oneshot::channel();
-    let asked = Asked {
-        only: CollectorSet::none(),
-        style: Negotiated::default(),
-        page,
-    };
-    asks.send(asked).expect("the thread runs");
-    rendered
-}
-
 #[test]
-fn a_panic_costs_its_scrapes_alone() {
-    let calls = Arc::new(AtomicUsize::new(0));
+fn a_panic_costs_its_scrape_alone() {
+    let calls = AtomicUsize::new(0);
     let own: OwnMetrics = Arc::new(move |_, page| {
         assert!(calls.fetch_add(1, Ordering::Relaxed) > 0, "the first page");
         page.extend_from_slice(b"own 1\n");
     });
     let renderer = Renderer::new(HostConfig::default(), Some(own), Arc::new(|| 0));
-    let renderer = renderer.expect("valid");
-    let (asks, asked) = mpsc::channel();
-    let thread = std::thread::spawn(move || renderer.run(&asked));
-    assert!(ask(&asks).blocking_recv().is_err());
-    let page = ask(&asks).blocking_recv().expect("a page");
-    assert!(page.starts_with(b"own 1\n# HELP node_exporter_build_info"));
-    drop(asks);
-    thread.join().expect("it ends");
+    let exporter = Exporter {
+        telemetry_path: "/metrics".to_owned(),
+        collectors: CollectorSet::all(),
+        renderer: Mutex::new(renderer.expect("valid")),
+    };
+    let scraped = || scrape(&exporter, Some("collect[]=uname"), &HeaderMap::new());
+    assert_eq!(scraped().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(scraped().status(), StatusCode::OK);
 }
 
 #[test]
@@ -71,38 +59,4 @@ fn queries_select_as_node_exporter_does() {
     ] {
         assert_eq!(selected(query, enabled), expected, "{query}");
     }
-}
-
-#[test]
-fn more_scrapes_than_allowed_are_refused() {
-    let config = ExporterConfig {
-        telemetry_path: "/metrics".to_owned(),
-        max_requests: 2,
-        own: None,
-        now_ms: Arc::new(|| 0),
-    };
-    let (asked, asks) = mpsc::channel();
-    let shared = Shared {
-        config,
-        collectors: CollectorSet::all(),
-        asked,
-        in_flight: AtomicUsize::new(1),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let headers = HeaderMap::new();
-    let scraped = |query| {
-        let answer = scrape(&shared, query, &headers);
-        runtime.as_ref().expect("a runtime").block_on(answer)
-    };
-    // Nobody answers: the second scrape is let in and then finds the thread gone.
-    drop(asks);
-    assert_eq!(scraped(None).status(), StatusCode::INTERNAL_SERVER_ERROR);
-    shared.in_flight.store(2, Ordering::Relaxed);
-    assert_eq!(scraped(None).status(), StatusCode::SERVICE_UNAVAILABLE);
-    // As there, a wrong selection is refused first.
-    assert_eq!(
-        scraped(Some("collect[]=x")).status(),
-        StatusCode::BAD_REQUEST
-    );
-    assert_eq!(shared.in_flight.load(Ordering::Relaxed), 2);
 }

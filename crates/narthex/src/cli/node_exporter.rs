@@ -21,8 +21,6 @@ flags! {
         telemetry_path: String = "web.telemetry-path", default("/metrics");
         /// Leave out metrics about the exporter itself (promhttp_*, process_*, narthex_*).
         disable_exporter_metrics: bool = "web.disable-exporter-metrics";
-        /// Most scrapes at once; more are answered with 503. 0 for no limit.
-        max_requests: usize = "web.max-requests", default("40");
         /// Most connections at once; further ones wait.
         max_connections: usize = "web.max-connections", default("512");
         /// Which log lines are written: debug, info, warn or error.
@@ -33,6 +31,7 @@ flags! {
     }
     without effect {
         "there is no Go runtime" => "runtime.gomaxprocs": usize;
+        "scrapes are answered one after another" => "web.max-requests": usize;
         OF_MISSING => "collector.ethtool.device-exclude": String, "collector.ethtool.device-include": String,
             "collector.ethtool.metrics-include": String, "collector.ntp.ip-ttl": usize, "collector.ntp.local-offset-tolerance": String,
             "collector.ntp.max-distance": String, "collector.ntp.protocol-version": usize,
@@ -122,10 +121,7 @@ mod tests {
         let options = options(&[]).unwrap();
         assert_eq!(options.web.listen_addresses, [":9100"]);
         assert_eq!(options.web.telemetry_path, "/metrics");
-        assert_eq!(
-            (options.web.max_requests, options.web.config_file),
-            (40, None)
-        );
+        assert_eq!(options.web.config_file, None);
         assert_eq!(
             format!("{:?}", options.host),
             format!("{:?}", HostConfig::default())

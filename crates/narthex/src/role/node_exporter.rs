@@ -1,6 +1,7 @@
 //! `narthex node-exporter`: starts and stops the exporter of host metrics.
 //!
-//! **Invariant:** the collectors' thread ends after the last request.
+//! **Invariant:** everything but devices that may hang has one thread: waking others for one page costs more than the
+//! page.
 
 use super::server::ServerError;
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     web::origin::{Origins, protect},
 };
 use narthex_client::Registry;
-use narthex_host::{CollectorKind, Exporter, ExporterConfig, OwnMetrics};
+use narthex_host::{CollectorKind, ExporterConfig, OwnMetrics};
 use narthex_net::{Router, Server, ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{sync::Arc, time::Duration};
@@ -25,8 +26,6 @@ pub(crate) fn run(options: NodeExporterOptions) -> Result<(), ServerError> {
     narthex_net::log_panics();
     warn(&options);
     descriptors::raise_limit();
-    // The collectors have a thread of their own; what is left is a little HTTP, which one thread does without waking
-    // others.
     let serving = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -55,15 +54,10 @@ async fn serve(options: NodeExporterOptions) -> Result<(), ServerError> {
     lifecycle::listen(stopper).map_err(ServerError::Runtime)?;
     // Debian's unit reloads with this signal, which must not end the process.
     let _ignored = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
-    let exporter = start(&options, registry)?;
-    let routes = exporter
-        .routes()
-        .layer(middleware::from_fn(|request, next| {
-            protect(Origins::default(), request, next)
-        }));
+    let routes = routes(&options, registry)?.layer(middleware::from_fn(|request, next| {
+        protect(Origins::default(), request, next)
+    }));
     let cut = listen(&options, routes, stop).await?;
-    lifecycle::force_after_deadline(|| "the collectors");
-    exporter.join();
     tracing::info!("Ended cleanly.");
     if cut > 0 {
         return Err(ServerError::Cut { requests: cut });
@@ -77,23 +71,22 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_host::register_metrics(registry)
 }
 
-fn start(
+fn routes(
     options: &NodeExporterOptions,
     registry: &'static Registry,
-) -> Result<Exporter, ServerError> {
+) -> Result<Router, ServerError> {
     let own = OwnPage::new(registry);
     let own: OwnMetrics = Arc::new(move |style, page| {
         own.append(style, page);
     });
     let config = ExporterConfig {
         telemetry_path: options.web.telemetry_path.clone(),
-        max_requests: options.web.max_requests,
         own: (!options.web.disable_exporter_metrics).then_some(own),
         now_ms: Arc::new(|| SystemClock.now_ms()),
     };
     let mut host = options.host.clone();
     host.timezone = std::env::var("TZ").ok();
-    Exporter::start(host, config).map_err(ServerError::Host)
+    narthex_host::routes(host, config).map_err(ServerError::Host)
 }
 
 /// Serves until stopped; returns how many requests were cut off.
