@@ -527,6 +527,10 @@ fn a_receiver_that_says_so_gets_something_simpler_or_better() {
         now += 1;
         let expected = target.said.values().map(Vec::len).sum::<usize>();
         until("sending", || remote.samples() == expected);
+        // The next request is made with what this answer said.
+        until("the answer", || {
+            rig.storage.status()[0].pending_samples == 0
+        });
     };
     send(&mut target);
     let statuses: Vec<u16> = remote.state().came.iter().map(|came| came.status).collect();
