@@ -11,7 +11,7 @@ use narthex_testkit::{
     TempDir, http,
     remote_write::{Request, Series},
 };
-use std::{fmt::Write as _, net::TcpStream};
+use std::{cmp::Ordering, fmt::Write as _, net::TcpStream};
 
 /// Memory that the server may use beyond its idle size.
 const LEFT_BYTES: u64 = 64 << 20;
@@ -30,7 +30,8 @@ fn query(server: &Running) -> http::Response {
     client::try_call(&server.url, "/api/v1/query", &[("query", "up")]).unwrap()
 }
 
-/// Opens requests with unfinished heads until the pressure is at `level`, and keeps it there until `look` succeeds.
+/// Opens and ends requests with unfinished heads until the pressure is at `level`, and keeps it there until `look`
+/// succeeds. What it sees counts only when the pressure is at `level` afterwards too.
 fn press<T>(
     server: &Running,
     held: &mut Vec<TcpStream>,
@@ -40,11 +41,15 @@ fn press<T>(
     let line = format!("X-More: {}\r\n", "x".repeat(4000));
     let head = format!("GET / HTTP/1.1\r\nHost: x\r\n{}", line.repeat(30));
     until(&format!("level {level}"), || {
-        if pressure(&server.url)? < level {
-            held.extend(unfinished(server.address(), 16, head.as_bytes()));
-            return None;
+        match pressure(&server.url)?.cmp(&level) {
+            Ordering::Less => held.extend(unfinished(server.address(), 16, head.as_bytes())),
+            Ordering::Greater => held.truncate(held.len().saturating_sub(16)),
+            Ordering::Equal => {
+                let seen = look()?;
+                return (pressure(&server.url)? == level).then_some(seen);
+            }
         }
-        look()
+        None
     })
 }
 
@@ -80,8 +85,10 @@ fn levels_of_pressure_refuse_one_thing_after_the_other_and_are_left_again() {
     let server = server("pressed", &format!("--memory.limit={limit_bytes}B"));
     let mut held = Vec::new();
     let refused = || server.metric("narthex_scrape_refused_series_total{scrape_job=\"fresh\"} ");
-    press(&server, &mut held, 1, || Some(()));
-    assert_eq!((write(&server).status, query(&server).status), (204, 200));
+    let seen = press(&server, &mut held, 1, || {
+        Some((write(&server).status, query(&server).status))
+    });
+    assert_eq!(seen, (204, 200));
     press(&server, &mut held, 2, || {
         refused().filter(|count| *count > 0.0)
     });
