@@ -86,6 +86,10 @@ const GO_ADVISORIES: &str = "out=$(go run golang.org/x/vuln/cmd/govulncheck@v1.1
 const FUZZ: &str = "cargo check -q --locked --manifest-path fuzz/Cargo.toml --target-dir \"${CARGO_TARGET_DIR:-target}\" || \
     { echo 'a stale lock file is renewed by: cargo xtask fuzz'; false; }";
 
+/// Twice as many tests at a time as there are cores: those that run servers wait most of their time.
+const TEST: &str =
+    "RUST_TEST_THREADS=$((2 * $(nproc))) cargo test --workspace --locked --no-fail-fast 2>&1";
+
 /// Miri on the client's unsafe code that shares memory between threads.
 const MIRI: &str = "cargo +nightly miri --version >/dev/null 2>&1 || \
     { echo 'not run: there is no nightly compiler with Miri'; exit 77; }; \
@@ -159,12 +163,7 @@ const STEPS: &[Step] = &[
     step("go library", "clients/go", GO_LIBRARY, Count::Go),
     optional("go advisories", "clients/go", GO_ADVISORIES, Count::Check),
     step("go versions", "clients/go", GO_VERSIONS, Count::Check),
-    step(
-        "test",
-        ".",
-        "cargo test --workspace --locked --no-fail-fast 2>&1",
-        Count::Cargo,
-    ),
+    step("test", ".", TEST, Count::Cargo),
     optional("miri", ".", MIRI, Count::Cargo),
     step(
         "gen-docs",
