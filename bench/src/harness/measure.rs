@@ -4,8 +4,10 @@
 //! ends while the tree is being read is left out: its parent's figures include it once it is waited for.
 
 use super::error::BenchError;
+use crate::record::OwnCost;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -66,14 +68,9 @@ impl Usage {
         self.threads += status.number("Threads:")?;
         self.write_bytes += io.number("write_bytes:")?;
         self.processes += 1;
-        let tasks = format!("/proc/{pid}/task");
-        for task in fs::read_dir(&tasks).map_err(BenchError::io(tasks))? {
-            let path = task
-                .map_err(BenchError::io("list threads"))?
-                .path()
-                .join("children");
+        for task in tasks(pid)? {
             // A thread may have ended; its children then belong to another one, which the next reading finds.
-            let text = fs::read_to_string(path).unwrap_or_default();
+            let text = fs::read_to_string(task.join("children")).unwrap_or_default();
             children.extend(
                 text.split_ascii_whitespace()
                     .filter_map(|pid| pid.parse::<i32>().ok()),
@@ -117,21 +114,31 @@ pub(crate) struct ThreadTime {
 impl ThreadTime {
     /// Reads thread `id` of this process.
     pub(crate) fn read(id: i32) -> Result<Self, BenchError> {
-        let path = PathBuf::from(format!("/proc/self/task/{id}/schedstat"));
-        let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
-        let mut fields = text.split_ascii_whitespace().map(str::parse);
-        let mut next = |what| match fields.next() {
-            Some(Ok(ns)) => Ok(Duration::from_nanos(ns)),
-            _ => Err(BenchError::Parse {
-                path: path.clone(),
-                what,
-            }),
-        };
-        Ok(Self {
-            run: next("run time")?,
-            waited: next("wait time")?,
-        })
+        Proc::open(PathBuf::from(format!("/proc/self/task/{id}/schedstat")))?.thread_time()
     }
+
+    /// Reads the running time of every thread of a process, by its id.
+    pub(crate) fn read_all(pid: i32) -> Result<BTreeMap<String, Duration>, BenchError> {
+        let mut all = BTreeMap::new();
+        for task in tasks(pid)? {
+            // A thread may end while the others are read.
+            if let Ok(file) = Proc::open(task.join("schedstat")) {
+                let id = task.file_name().unwrap_or_default().display().to_string();
+                all.insert(id, file.thread_time()?.run);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Returns the directories of a process' threads.
+fn tasks(pid: i32) -> Result<Vec<PathBuf>, BenchError> {
+    let tasks = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&tasks).map_err(BenchError::io(tasks))?;
+    let paths = entries.map(|task| task.map(|task| task.path()));
+    paths
+        .collect::<io::Result<_>>()
+        .map_err(BenchError::io("list threads"))
 }
 
 /// Returns one of the clocks of this process or thread.
@@ -252,6 +259,16 @@ impl Used {
     pub(crate) fn own_cores(&self) -> f64 {
         self.own_cpu.as_secs_f64() / self.took.as_secs_f64().max(1e-9)
     }
+
+    /// Returns how many cores the servers under test used.
+    pub(crate) fn cores(&self) -> f64 {
+        self.cpu().as_secs_f64() / self.took.as_secs_f64().max(1e-9)
+    }
+
+    /// Returns the cost that makes a run noisy: cores that other processes used.
+    pub(crate) fn others(&self, quiet_cores: f64) -> OwnCost {
+        OwnCost::new("cores of others", "", self.other_cores).warn_above(quiet_cores)
+    }
 }
 
 /// Returns the disk usage of a directory and the sum of its files' lengths.
@@ -291,7 +308,10 @@ struct Proc {
 
 impl Proc {
     fn read(pid: i32, name: &str) -> Result<Self, BenchError> {
-        let path = PathBuf::from(format!("/proc/{pid}/{name}"));
+        Self::open(PathBuf::from(format!("/proc/{pid}/{name}")))
+    }
+
+    fn open(path: PathBuf) -> Result<Self, BenchError> {
         let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
         Ok(Self { path, text })
     }
@@ -321,6 +341,19 @@ impl Proc {
             return Err(self.missing("utime"));
         }
         Ok(ticks(times.iter().sum()))
+    }
+
+    /// Parses run and wait time of `schedstat`.
+    fn thread_time(&self) -> Result<ThreadTime, BenchError> {
+        let mut fields = self.text.split_ascii_whitespace().map(str::parse);
+        let mut next = |what| match fields.next() {
+            Some(Ok(ns)) => Ok(Duration::from_nanos(ns)),
+            _ => Err(self.missing(what)),
+        };
+        Ok(ThreadTime {
+            run: next("run time")?,
+            waited: next("wait time")?,
+        })
     }
 
     fn number(&self, key: &'static str) -> Result<u64, BenchError> {

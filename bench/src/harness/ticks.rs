@@ -88,24 +88,18 @@ impl Ticks {
     }
 
     fn levels(&self, key: &str, unit: &str, value: fn(&Tick) -> f64) -> Course {
-        let points = self
-            .shown()
-            .map(|tick| [tick.at.as_secs_f64(), value(tick)]);
-        Course {
-            key: key.to_owned(),
-            unit: unit.to_owned(),
-            points: points.collect(),
-        }
+        let points = self.shown();
+        Course::new(
+            key,
+            unit,
+            points.map(|tick| [tick.at.as_secs_f64(), value(tick)]),
+        )
     }
 
     fn rates(&self, key: &str, unit: &str, total: fn(&Tick) -> f64) -> Course {
         let pairs = self.shown().zip(self.shown().skip(1));
         let points = pairs.map(|(before, tick)| [tick.at.as_secs_f64(), rate(before, tick, total)]);
-        Course {
-            key: key.to_owned(),
-            unit: unit.to_owned(),
-            points: points.collect(),
-        }
+        Course::new(key, unit, points)
     }
 }
 
@@ -116,42 +110,4 @@ fn rate(before: &Tick, tick: &Tick, total: fn(&Tick) -> f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ticks(all: impl Iterator<Item = (u64, u64)>) -> Ticks {
-        let tick = |(seconds, counted)| Tick {
-            at: Duration::from_secs(seconds),
-            disk_bytes: counted * 1_000_000,
-            counted,
-            ..Tick::default()
-        };
-        Ticks {
-            started: Instant::now(),
-            all: all.map(tick).collect(),
-        }
-    }
-
-    #[test]
-    fn readings_become_levels_and_rates() {
-        let ticks = ticks([(1, 10), (2, 30), (4, 30), (5, 25)].into_iter());
-        let level = &ticks.disk_courses()[1];
-        assert_eq!(
-            (level.key.as_str(), level.unit.as_str()),
-            ("data directory", "MB")
-        );
-        assert_eq!(
-            level.points,
-            [[1.0, 10.0], [2.0, 30.0], [4.0, 30.0], [5.0, 25.0]]
-        );
-        let rate = &ticks.courses(Some(("pushes", "a second")))[2];
-        assert_eq!(rate.points, [[2.0, 20.0], [4.0, 0.0], [5.0, 0.0]]);
-    }
-
-    #[test]
-    fn long_runs_are_thinned() {
-        let ticks = ticks((0..1000).map(|at| (at, at)));
-        let level = &ticks.disk_courses()[1];
-        assert_eq!((level.points.len(), level.points[1]), (250, [4.0, 4.0]));
-    }
-}
+mod tests;

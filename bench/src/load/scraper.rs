@@ -3,7 +3,7 @@
 //! **Invariant:** only a scrape that takes longer than the interval makes the next one late.
 
 use super::client::Client;
-use crate::harness::error::BenchError;
+use crate::harness::{error::BenchError, server::RunningServer};
 use narthex_testkit::http::Response;
 use std::{
     net::SocketAddr,
@@ -15,7 +15,7 @@ use std::{
 /// Interval at which a wait checks whether it is over.
 const POLL: Duration = Duration::from_millis(20);
 /// Prometheus' Accept header for the text format.
-pub(crate) const ACCEPT: (&str, &str) = ("Accept", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+const ACCEPT: (&str, &str) = ("Accept", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
 
 /// One scrape of all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,10 +52,25 @@ impl Scraper {
         }
     }
 
+    /// Returns a scraper of a server under test.
+    pub(crate) fn of_server(
+        server: &RunningServer,
+        path: &str,
+        limit: Duration,
+    ) -> Result<Self, BenchError> {
+        let client = Client::to_server(server, limit)?;
+        Ok(Self::new(server.label(), &[client.address()], path, limit))
+    }
+
     /// Requests compressed bodies.
     pub(crate) fn gzip(mut self) -> Self {
-        self.encoding = "gzip";
+        self.set_gzip(true);
         self
+    }
+
+    /// Sets whether bodies are requested compressed.
+    pub(crate) fn set_gzip(&mut self, is_packed: bool) {
+        self.encoding = if is_packed { "gzip" } else { "identity" };
     }
 
     /// Returns the response of one of the targets.
@@ -135,38 +150,4 @@ fn samples(page: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load::stall_server::{StallServer, Stalls};
-
-    #[test]
-    fn samples_are_lines_that_are_no_comments() {
-        assert_eq!(samples(b"# HELP a b\n# TYPE a counter\na 1\n\nb 2\n"), 2);
-        assert_eq!(samples(b""), 0);
-    }
-
-    #[test]
-    fn scrapes_go_on_until_it_is_over() {
-        let never = Stalls {
-            every: Duration::from_secs(1),
-            length: Duration::ZERO,
-        };
-        let server = StallServer::start(never).unwrap();
-        let is_over = AtomicBool::new(false);
-        let new = || Scraper::new("x", &[server.address()], "/", Duration::from_secs(60));
-        let scrapes = thread::scope(|scope| {
-            let scraping = scope.spawn(|| new().until(&is_over, Duration::from_millis(10)));
-            let mut probe = new();
-            for _ in 0..20 {
-                assert_eq!(probe.once().unwrap().bytes, 3);
-                thread::sleep(Duration::from_millis(10));
-            }
-            is_over.store(true, Ordering::Release);
-            scraping.join().unwrap()
-        });
-        let scrapes: Vec<Scrape> = scrapes.into_iter().map(Result::unwrap).collect();
-        assert!(!scrapes.is_empty());
-        assert!(scrapes.is_sorted_by(|a, b| a.at <= b.at));
-        assert!(scrapes.iter().all(|scrape| scrape.samples == 1));
-    }
-}
+mod tests;

@@ -221,6 +221,11 @@ impl Figure {
         Self::new(key, unit, value, Better::More)
     }
 
+    /// Returns a cost in megabytes.
+    pub(crate) fn megabytes(key: impl Into<String>, bytes: u64) -> Self {
+        Self::cost(key, "MB", bytes as f64 / 1e6)
+    }
+
     /// Returns a figure that is descriptive only.
     pub(crate) fn fact(key: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(key, unit, value, Better::Neither)
@@ -240,6 +245,28 @@ impl Figure {
     pub(crate) fn headline(mut self) -> Self {
         self.is_headline = true;
         self
+    }
+}
+
+impl Difference {
+    /// Returns a table without rows.
+    pub(crate) fn new(title: impl Into<String>, columns: &[&str]) -> Self {
+        Self {
+            title: title.into(),
+            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl Course {
+    /// Returns a figure over time.
+    pub(crate) fn new(key: &str, unit: &str, points: impl Iterator<Item = [f64; 2]>) -> Self {
+        Self {
+            key: key.to_owned(),
+            unit: unit.to_owned(),
+            points: points.collect(),
+        }
     }
 }
 

@@ -117,9 +117,15 @@ impl Body {
         self.series.step();
         self.round += 1;
         text.clear();
-        if let (Some(page), Series::Own(own)) = (&self.layout.page, &self.series) {
+        if let Some(page) = &self.layout.page {
             let stamp_ms = (self.stamps == Stamps::Clock).then_some(now_ms);
-            page.write(own.lines(), &self.common_pairs, stamp_ms, scratch, text);
+            page.write(
+                self.series.lines(),
+                &self.common_pairs,
+                stamp_ms,
+                scratch,
+                text,
+            );
             return self.layout.heads.len();
         }
         match (self.shape, self.stamps) {

@@ -136,7 +136,7 @@ impl FleetServer {
     /// Returns the number of a target's native histograms in the first family.
     pub(crate) fn first_family(&self) -> usize {
         let series = Series::new(self.config.shape, 0, 0, self.config.series);
-        series.natives().min(NATIVE_FAMILY)
+        series.native_count().min(NATIVE_FAMILY)
     }
 
     /// Returns the thread's id, for measuring it.

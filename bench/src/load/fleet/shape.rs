@@ -84,14 +84,7 @@ pub(crate) struct Families {
 
 /// Series of one target.
 #[derive(Debug)]
-pub(crate) enum Series {
-    Fleet(fleet::Target),
-    Own(Own),
-}
-
-/// Series of the shapes that are not in the fleet's corpus.
-#[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct Series {
     prefixes: Vec<String>,
     kinds: Vec<SeriesKind>,
     values: Vec<f64>,
@@ -132,47 +125,28 @@ impl Series {
     /// Returns target `index` of a shape with `series` series; another generation has another pod.
     pub(crate) fn new(shape: Shape, index: usize, generation: usize, series: usize) -> Self {
         match shape {
-            Shape::Service => Self::Own(Own::service(index, generation, series)),
-            Shape::Native => Self::Own(Own::native(index, generation, series)),
-            Shape::Objects => Self::Own(Own::objects(index, generation, series)),
-            _ => Self::Fleet(fleet::Target::new(index, generation, series)),
+            Shape::Service => Self::service(index, generation, series),
+            Shape::Native => Self::native(index, generation, series),
+            Shape::Objects => Self::objects(index, generation, series),
+            _ => Self::fleet(index, generation, series),
         }
     }
 
     /// Returns each line's text up to its value, including preceding comments.
     pub(crate) fn prefixes(&self) -> &[String] {
-        match self {
-            Self::Fleet(target) => target.prefixes(),
-            Self::Own(own) => &own.prefixes,
-        }
+        &self.prefixes
     }
 
     /// Returns the values of the current round, in line order.
     pub(crate) fn values(&self) -> &[f64] {
-        match self {
-            Self::Fleet(target) => target.values(),
-            Self::Own(own) => &own.values,
-        }
+        &self.values
     }
 
     /// Returns the number of native histograms.
-    pub(crate) fn natives(&self) -> usize {
-        match self {
-            Self::Fleet(_) => 0,
-            Self::Own(own) => own.natives.len(),
-        }
+    pub(crate) fn native_count(&self) -> usize {
+        self.natives.len()
     }
 
-    /// Advances all values by one round.
-    pub(crate) fn step(&mut self) {
-        match self {
-            Self::Fleet(target) => target.step(),
-            Self::Own(own) => own.step(),
-        }
-    }
-}
-
-impl Own {
     /// Returns the lines of the current round.
     pub(super) fn lines(&self) -> Lines<'_> {
         Lines {
@@ -180,6 +154,22 @@ impl Own {
             values: &self.values,
             natives: &self.natives,
         }
+    }
+
+    /// Returns a target of the fleet that storage figures are about: the same lines and values as testkit's.
+    fn fleet(index: usize, generation: usize, series: usize) -> Self {
+        let (mut all, _) = Self::pod(index, generation, series);
+        for prefix in fleet::Target::new(index, generation, series).prefixes() {
+            let kind = match prefix {
+                _ if prefix.contains("_bucket{") => SeriesKind::Bucket {
+                    first: prefix.starts_with('#'),
+                },
+                _ if prefix.contains("_ratio{") => SeriesKind::Gauge,
+                _ => SeriesKind::Counter(16),
+            };
+            all.push(kind, prefix.clone());
+        }
+        all
     }
 
     fn empty(rng: SplitMix64, series: usize) -> Self {
@@ -395,7 +385,8 @@ impl Own {
         own
     }
 
-    fn step(&mut self) {
+    /// Advances all values by one round.
+    pub(crate) fn step(&mut self) {
         let (mut cumulated, mut counted) = (0, 0);
         for (value, kind) in self.values.iter_mut().zip(&self.kinds) {
             match *kind {

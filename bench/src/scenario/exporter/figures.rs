@@ -28,8 +28,8 @@ pub(super) fn run(encoding: &str, scraped: &Scraped) -> Run {
         &[("P50", 0.5, true), ("P99", 0.99, false)],
     ));
     figures.extend([
-        Figure::cost("RSS", "MB", scraped.resident.rss_bytes as f64 / 1e6).headline(),
-        Figure::cost("RSS peak", "MB", used.to.peak_rss_bytes as f64 / 1e6),
+        Figure::megabytes("RSS", scraped.resident.rss_bytes).headline(),
+        Figure::megabytes("RSS peak", used.to.peak_rss_bytes),
         Figure::fact("threads", "", used.to.threads as f64),
         Figure::fact("size of a page", "kB", scraped.bytes / 1e3),
     ]);
@@ -41,7 +41,7 @@ pub(super) fn run(encoding: &str, scraped: &Scraped) -> Run {
         distributions: vec![wall.distribution("scrapes")],
         own_costs: vec![
             OwnCost::new("own CPU a scrape", "ms", ms(used.own_cpu) / count),
-            OwnCost::new("cores of others", "", used.other_cores).warn_above(QUIET_CORES),
+            used.others(QUIET_CORES),
         ],
         ..Run::new(encoding, figures)
     }
@@ -66,19 +66,15 @@ pub(super) fn syscall_table(counted: &[(String, BTreeMap<String, f64>)]) -> Opti
     };
     let mut names: Vec<&String> = names.into_iter().collect();
     names.sort_by(|a, b| most(b).total_cmp(&most(a)));
-    let mut columns = vec!["call".to_owned()];
-    columns.extend(counted.iter().map(|(label, _)| label.clone()));
-    let row = |name: &String| {
-        let counts = counted
-            .iter()
-            .map(|(_, calls)| format!("{:.1}", of(calls, name)));
+    let labels = counted.iter().map(|(label, _)| label.as_str());
+    let columns: Vec<&str> = std::iter::once("call").chain(labels).collect();
+    let mut table = Difference::new(format!("{SYSCALLS} (strace; without nanosleep)"), &columns);
+    table.rows.extend(names.into_iter().map(|name| {
+        let counts = counted.iter().map(|(_, calls)| of(calls, name));
+        let counts = counts.map(|count| format!("{count:.1}"));
         std::iter::once(name.clone()).chain(counts).collect()
-    };
-    (!counted.is_empty()).then(|| Difference {
-        title: format!("{SYSCALLS} (strace; without nanosleep)"),
-        columns,
-        rows: names.into_iter().map(row).collect(),
-    })
+    }));
+    (!counted.is_empty()).then_some(table)
 }
 
 /// Summarises the comparison of two pages in one sentence.
@@ -102,64 +98,46 @@ pub(super) fn summary(first: &str, other: &str, comparison: &Comparison) -> Stri
     )
 }
 
-/// Returns tables of the differences.
+/// Returns tables of the differences, without empty ones.
 pub(super) fn tables(first: &str, other: &str, comparison: &Comparison) -> Vec<Difference> {
-    let families = |families: &[(String, usize)]| {
+    let mut tables = Vec::new();
+    let mut add = |title: String, columns: &[&str], rows| tables.extend(cut(title, columns, rows));
+    let sides = [(first, other), (other, first)];
+    let families = [&comparison.only_first, &comparison.only_other];
+    for ((has, lacks), families) in sides.into_iter().zip(families) {
         let row = |(name, series): &(String, usize)| vec![name.clone(), series.to_string()];
-        families.iter().map(row).collect::<Vec<_>>()
-    };
-    let series = |series: &[String]| {
+        let title = format!("families only {has} has ({lacks} does not)");
+        add(
+            title,
+            &["family", "series"],
+            families.iter().map(row).collect(),
+        );
+    }
+    let series = [&comparison.series_only_first, &comparison.series_only_other];
+    for ((has, lacks), series) in sides.into_iter().zip(series) {
         let mut counts = BTreeMap::new();
         for one in series {
             *counts.entry(without_values(one)).or_insert(0_usize) += 1;
         }
         let row = |(name, count): (String, usize)| vec![name, count.to_string()];
-        counts.into_iter().map(row).collect::<Vec<_>>()
-    };
-    let different = |row: &[String; 3]| {
-        let [series, a, b] = row;
-        vec![without_values(series), a.clone(), b.clone()]
-    };
-    let of_family = ["family", "series"];
-    let of_series = ["series, its labels", "how many"];
-    let only =
-        |what: &str, has: &str, lacks: &str| format!("{what} only {has} has ({lacks} does not)");
-    let (some, common) = ("families", "series of common families");
+        let title = format!("series of common families only {has} has ({lacks} does not)");
+        let rows = counts.into_iter().map(row).collect();
+        add(title, &["series, its labels", "how many"], rows);
+    }
     let differ = |what: &str| format!("{what} that differ, {first} and {other}");
-    let values = comparison.different.iter().map(different).collect();
-    let tables = [
-        cut(
-            only(some, first, other),
-            &of_family,
-            families(&comparison.only_first),
-        ),
-        cut(
-            only(some, other, first),
-            &of_family,
-            families(&comparison.only_other),
-        ),
-        cut(
-            only(common, first, other),
-            &of_series,
-            series(&comparison.series_only_first),
-        ),
-        cut(
-            only(common, other, first),
-            &of_series,
-            series(&comparison.series_only_other),
-        ),
-        cut(
-            differ("types and help texts"),
-            &["family", "what", first, other],
-            rows(&comparison.descriptions),
-        ),
-        cut(differ("values"), &["series", first, other], values),
-    ];
-    tables.into_iter().flatten().collect()
-}
-
-fn rows<const N: usize>(rows: &[[String; N]]) -> Vec<Vec<String>> {
-    rows.iter().map(|row| row.to_vec()).collect()
+    let descriptions = comparison.descriptions.iter().map(|row| row.to_vec());
+    add(
+        differ("types and help texts"),
+        &["family", "what", first, other],
+        descriptions.collect(),
+    );
+    let different = comparison
+        .different
+        .iter()
+        .map(|[series, a, b]| vec![without_values(series), a.clone(), b.clone()]);
+    let columns = ["series", first, other];
+    add(differ("values"), &columns, different.collect());
+    tables
 }
 
 /// Returns the truncated table, `None` without rows.
@@ -170,44 +148,9 @@ fn cut(title: String, columns: &[&str], mut rows: Vec<Vec<String>>) -> Option<Di
         0 => title,
         missing => format!("{title}, without {missing} more"),
     };
-    (count > 0).then(|| Difference {
-        title,
-        columns: columns.iter().map(|column| (*column).to_owned()).collect(),
-        rows,
-    })
+    let table = Difference::new(title, columns);
+    (count > 0).then_some(Difference { rows, ..table })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_table_says_what_it_leaves_out() {
-        let rows = (0..MOST_ROWS + 7).map(|n| vec![n.to_string()]).collect();
-        let table = cut("all".to_owned(), &["n"], rows).unwrap();
-        assert_eq!(table.title, "all, without 7 more");
-        assert_eq!(table.rows.len(), MOST_ROWS);
-        assert!(cut("none".to_owned(), &["n"], Vec::new()).is_none());
-    }
-
-    #[test]
-    fn system_calls_stand_side_by_side() {
-        let calls = |calls: &[(&str, f64)]| {
-            calls
-                .iter()
-                .map(|(name, count)| ((*name).to_owned(), *count))
-                .collect()
-        };
-        let counted = [
-            ("a".to_owned(), calls(&[("read", 2.0), ("write", 9.0)])),
-            ("b".to_owned(), calls(&[("read", 3.5)])),
-        ];
-        let table = syscall_table(&counted).unwrap();
-        assert_eq!(table.columns, ["call", "a", "b"]);
-        assert_eq!(
-            table.rows,
-            [["write", "9.0", "0.0"], ["read", "2.0", "3.5"]]
-        );
-        assert!(syscall_table(&[]).is_none());
-    }
-}
+mod tests;

@@ -10,14 +10,13 @@ use super::{
 use crate::{
     harness::{
         error::BenchError,
-        measure::{Meter, Resident, Usage, Used},
+        measure::{Meter, Resident, ThreadTime, Usage, Used},
         server::{RunningServer, ServerSpec},
     },
-    load::{client::Client, scraper::ACCEPT},
+    load::scraper::Scraper,
 };
 use std::{
     collections::BTreeMap,
-    fs,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -53,7 +52,7 @@ pub(super) struct Scraped {
 /// A running exporter.
 pub(super) struct Exporter {
     server: RunningServer,
-    client: Client,
+    scraper: Scraper,
 }
 
 impl Exporter {
@@ -61,7 +60,7 @@ impl Exporter {
         let mut server = RunningServer::start(spec, &plan.base, &[])?;
         server.wait_ready(LIMIT)?;
         Ok(Self {
-            client: Client::to_server(&server, LIMIT)?,
+            scraper: Scraper::of_server(&server, &plan.flags.path, LIMIT)?,
             server,
         })
     }
@@ -72,8 +71,9 @@ impl Exporter {
 
     /// Scrapes it as often as planned.
     pub(super) fn scrape(&mut self, plan: &Plan, is_packed: bool) -> Result<Scraped, BenchError> {
+        self.scraper.set_gzip(is_packed);
         for _ in 0..WARM_UP {
-            self.once(plan, is_packed)?;
+            self.scraper.get(0)?;
         }
         let pid = self.server.pid();
         let (mut took, mut bytes, mut last) = (Vec::new(), 0, Vec::new());
@@ -82,7 +82,7 @@ impl Exporter {
         for _ in 0..plan.flags.scrapes {
             let next = Instant::now() + plan.flags.interval;
             let start = Instant::now();
-            last = self.once(plan, is_packed)?;
+            last = self.scraper.get(0)?.body;
             took.push(start.elapsed());
             bytes += last.len();
             thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -102,7 +102,8 @@ impl Exporter {
     }
 
     pub(super) fn page(&mut self, plan: &Plan) -> Result<Page, BenchError> {
-        let body = self.once(plan, false)?;
+        self.scraper.set_gzip(false);
+        let body = self.scraper.get(0)?.body;
         self.read(plan, &body)
     }
 
@@ -111,12 +112,9 @@ impl Exporter {
         &mut self,
         plan: &Plan,
     ) -> Result<Result<BTreeMap<String, f64>, String>, BenchError> {
-        let pid = self.server.pid();
-        let counted = syscalls::count(pid, &plan.base, || {
-            for _ in 0..TRACED {
-                self.once(plan, false)?;
-            }
-            Ok(())
+        self.scraper.set_gzip(false);
+        let counted = syscalls::count(self.server.pid(), &plan.base, || {
+            (0..TRACED).try_for_each(|_| self.scraper.get(0).map(drop))
         })?;
         let each = |calls: Calls| {
             let each = |(name, count)| (name, count as f64 / TRACED as f64);
@@ -125,25 +123,12 @@ impl Exporter {
         Ok(counted.map(each))
     }
 
-    fn once(&mut self, plan: &Plan, is_packed: bool) -> Result<Vec<u8>, BenchError> {
-        let encoding = if is_packed { "gzip" } else { "identity" };
-        let headers = [ACCEPT, ("Accept-Encoding", encoding)];
-        let answer = self.client.get(&plan.flags.path, &headers);
-        let label = self.server.label();
-        let answer = answer.map_err(BenchError::io(format!("scrape {label}")))?;
-        if answer.status == 200 {
-            return Ok(answer.body);
-        }
-        Err(self.wrong(plan, format!("with {}", answer.status)))
-    }
-
     fn read(&self, plan: &Plan, body: &[u8]) -> Result<Page, BenchError> {
         let text = String::from_utf8_lossy(body);
-        Page::read(&text).map_err(|bad| self.wrong(plan, format!("a page of which {bad}")))
-    }
-
-    fn wrong(&self, plan: &Plan, what: String) -> BenchError {
-        BenchError::answer(self.label(), &plan.flags.path, what)
+        Page::read(&text).map_err(|bad| {
+            let what = format!("a page of which {bad}");
+            BenchError::answer(self.label(), &plan.flags.path, what)
+        })
     }
 }
 
@@ -157,25 +142,7 @@ struct Threads {
 
 impl Threads {
     fn read(pid: i32) -> Result<Self, BenchError> {
-        let tasks = format!("/proc/{pid}/task");
-        let mut ran = BTreeMap::new();
-        for task in fs::read_dir(&tasks).map_err(BenchError::io(tasks))? {
-            let task = task.map_err(BenchError::io("list threads"))?;
-            // A thread may end while the others are read.
-            let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else {
-                continue;
-            };
-            let ns = text
-                .split_ascii_whitespace()
-                .next()
-                .and_then(|ns| ns.parse().ok());
-            let ns = ns.ok_or_else(|| BenchError::Parse {
-                path: task.path().join("schedstat"),
-                what: "run time",
-            })?;
-            let name = task.file_name().to_string_lossy().into_owned();
-            ran.insert(name, Duration::from_nanos(ns));
-        }
+        let ran = ThreadTime::read_all(pid)?;
         let ticks = Usage::read_tree(pid)?.cpu;
         Ok(Self { ran, ticks })
     }
@@ -195,24 +162,4 @@ impl Threads {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_ended_leaves_the_count_to_clock_ticks() {
-        let threads = |ran: &[(&str, u64)], ticks| Threads {
-            ran: ran
-                .iter()
-                .map(|(name, ns)| ((*name).to_owned(), Duration::from_nanos(*ns)))
-                .collect(),
-            ticks: Duration::from_millis(ticks),
-        };
-        let before = threads(&[("1", 100), ("2", 50)], 10);
-        let after = threads(&[("1", 180), ("2", 50), ("3", 5)], 30);
-        assert_eq!(after.since(&before), Duration::from_nanos(85));
-        let gone = threads(&[("1", 180)], 30);
-        assert_eq!(gone.since(&before), Duration::from_millis(20));
-        let own = Threads::read(i32::try_from(std::process::id()).unwrap()).unwrap();
-        assert!(own.ran.values().any(|ran| !ran.is_zero()));
-    }
-}
+mod tests;

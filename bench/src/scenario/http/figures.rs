@@ -36,7 +36,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// Returns the run of one phase.
 pub(super) fn run(variant: String, plan: &Plan, measured: &Measured) -> Run {
     let Measured { load, used, .. } = measured;
-    let others = OwnCost::new("cores of others", "", used.other_cores).warn_above(QUIET_CORES);
+    let others = used.others(QUIET_CORES);
     let Some(load) = load else {
         let count = measured.scrapes.len().max(1) as f64;
         let cpu = Figure::cost("CPU a scrape", "ms", ms(used.cpu()) / count).headline();
@@ -68,17 +68,12 @@ fn load_figures(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Figure> {
     figures.push(Figure::fact("requests answered", "a second", answered));
     figures.push(Figure::cost("requests without a good answer", "", bad));
     if measured.ticks.is_some() {
-        let cpu = used.cpu().as_secs_f64();
         if measured.phase == Phase::WithoutScrapes {
-            let each = cpu * 1e6 / load.sent.max(1) as f64;
+            let each = used.cpu().as_secs_f64() * 1e6 / load.sent.max(1) as f64;
             figures.push(Figure::cost("CPU a request", "µs", each));
         }
-        figures.push(Figure::cost(
-            "CPU",
-            "cores",
-            cpu / used.took.as_secs_f64().max(1e-9),
-        ));
-        figures.push(Figure::cost("RSS", "MB", used.to.rss_bytes as f64 / 1e6));
+        figures.push(Figure::cost("CPU", "cores", used.cores()));
+        figures.push(Figure::megabytes("RSS", used.to.rss_bytes));
     }
     if !scrapes.is_empty() {
         figures.extend(scrape_figures(scrapes));
@@ -113,20 +108,15 @@ fn scrape_figures(scrapes: &[Scrape]) -> Vec<Figure> {
 }
 
 fn courses(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Course> {
-    let course = |key: &str, points: Vec<[f64; 2]>| Course {
-        key: key.to_owned(),
-        unit: "ms".to_owned(),
-        points,
-    };
     let warmup = plan.flags.warmup.as_secs_f64();
     let seconds = load.seconds.iter().enumerate();
     let longest = seconds.map(|(at, second)| [warmup + at as f64 + 0.5, ms(second.longest)]);
-    let mut courses = vec![course("longest latency", longest.collect())];
+    let mut courses = vec![Course::new("longest latency", "ms", longest)];
     courses.extend(measured.ticks.iter().flat_map(|ticks| ticks.courses(None)));
     if !measured.scrapes.is_empty() {
         let scrapes = measured.scrapes.iter();
         let points = scrapes.map(|scrape| [warmup + scrape.at.as_secs_f64(), ms(scrape.took)]);
-        courses.push(course("scrape time", points.collect()));
+        courses.push(Course::new("scrape time", "ms", points));
     }
     courses
 }
@@ -153,24 +143,21 @@ pub(super) fn with_against_without(record: &Record) -> Vec<Difference> {
             }
         }
         if rows.iter().any(|row| row[2] != "-") {
-            differences.push(Difference {
-                title: format!(
-                    "{}: latency without and with scrapes, ms, median of the pairs (least..most)",
-                    named.label
-                ),
-                columns: [
-                    "series",
-                    "percentile",
-                    "without",
-                    "with",
-                    "with / without",
-                    "without, uncorrected",
-                    "with, uncorrected",
-                ]
-                .map(str::to_owned)
-                .to_vec(),
-                rows,
-            });
+            let title = format!(
+                "{}: latency without and with scrapes, ms, median of the pairs (least..most)",
+                named.label
+            );
+            let columns = [
+                "series",
+                "percentile",
+                "without",
+                "with",
+                "with / without",
+                "without, uncorrected",
+                "with, uncorrected",
+            ];
+            let table = Difference::new(title, &columns);
+            differences.push(Difference { rows, ..table });
         }
     }
     differences
@@ -221,46 +208,4 @@ fn shown(values: impl Iterator<Item = f64>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::tests::sample;
-
-    fn run(variant: &str, repetition: usize, p100: f64) -> Run {
-        Run {
-            repetition,
-            ..Run::new(variant, vec![Figure::cost("P100", "ms", p100)])
-        }
-    }
-
-    #[test]
-    fn a_ratio_is_made_within_a_pair_and_then_summed_up() {
-        let mut record = sample();
-        record.runs.clear();
-        for (repetition, without, with) in [(0, 2.0, 10.0), (1, 200.0, 200.0), (2, 4.0, 12.0)] {
-            record
-                .runs
-                .push(run("9 series, load without scrapes", repetition, without));
-            record
-                .runs
-                .push(run("9 series, load with scrapes", repetition, with));
-        }
-        let differences = with_against_without(&record);
-        let last = differences[0].rows.last().unwrap();
-        assert_eq!(
-            last[..5],
-            [
-                "9 series",
-                "P100",
-                "4.00 (2.00..200)",
-                "12.0 (10.0..200)",
-                "3.00 (1.00..5.00)"
-            ]
-        );
-        assert_eq!(differences[0].rows.len(), PERCENTILES.len());
-    }
-
-    #[test]
-    fn tables_rise_with_their_percentile() {
-        assert!(PERCENTILES.is_sorted_by(|a, b| a.1 < b.1));
-    }
-}
+mod tests;

@@ -76,8 +76,8 @@ fn figures(fleet: &Fleet, outcome: &Outcome) -> Vec<Figure> {
         Figure::cost("failed pushes", "", failed as f64),
         Figure::cost("pushes nobody was free to send", "", unsent as f64),
         Figure::fact("body of a push", "kB", bytes / 1e3),
-        Figure::cost("RSS", "MB", rss / 1e6).headline(),
-        Figure::cost("RSS peak", "MB", outcome.usage.peak_rss_bytes as f64 / 1e6),
+        Figure::megabytes("RSS", outcome.usage.rss_bytes).headline(),
+        Figure::megabytes("RSS peak", outcome.usage.peak_rss_bytes),
         Figure::cost("RSS a series", "B", rss / series),
     ]);
     if let Some([identity, gzip]) = &outcome.quiet {
@@ -136,7 +136,7 @@ fn own_costs(plan: &Plan, outcome: &Outcome) -> Vec<OwnCost> {
         OwnCost::new("writing a value", "ns", writing_ns).warn_above(WRITING_NS),
         OwnCost::new("compressing a sample", "ns", packing_ns),
         OwnCost::new("pushers' CPU", "cores", cores),
-        OwnCost::new("cores of others", "", used.other_cores).warn_above(OTHERS),
+        used.others(OTHERS),
     ];
     costs.extend(outcome.windows().map(|(when, window)| {
         let late = window.pushed.late.quantile_ms(0.99);

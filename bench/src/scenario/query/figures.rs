@@ -34,12 +34,12 @@ pub(super) fn run(plan: &Plan, phase: &str, round: &Round, written: Option<&Writ
     }
     let count: usize = round.took.iter().map(Vec::len).sum();
     let (before, peak) = (round.used.from.rss_bytes, round.used.to.peak_rss_bytes);
-    let above = peak.saturating_sub(before) as f64;
+    let above = peak.saturating_sub(before);
     figures.extend([
         Figure::cost("CPU a query", "ms", ms(round.cpu) / count.max(1) as f64).headline(),
-        Figure::cost("RSS before", "MB", before as f64 / 1e6),
-        Figure::cost("RSS peak", "MB", peak as f64 / 1e6).headline(),
-        Figure::cost("RSS peak above before", "MB", above / 1e6),
+        Figure::megabytes("RSS before", before),
+        Figure::megabytes("RSS peak", peak).headline(),
+        Figure::megabytes("RSS peak above before", above),
     ]);
     for (question, took) in asked() {
         let one: Histogram = took.iter().copied().collect();
@@ -63,7 +63,7 @@ pub(super) fn run(plan: &Plan, phase: &str, round: &Round, written: Option<&Writ
         distributions,
         own_costs: vec![
             OwnCost::new("own CPU", "cores", round.used.own_cores()),
-            OwnCost::new("cores of others", "", round.used.other_cores).warn_above(QUIET_CORES),
+            round.used.others(QUIET_CORES),
         ],
         ..Run::new(phase, figures)
     }
@@ -102,32 +102,27 @@ pub(super) fn agreement(plan: &Plan, labels: &[&str], asked: &[Vec<Asked>]) -> V
         }
         rows.push(row);
     }
-    let mut columns = vec![
-        "query".to_owned(),
-        "series touched".to_owned(),
-        "in the answer".to_owned(),
-    ];
-    columns.extend(labels.iter().skip(1).map(|label| (*label).to_owned()));
+    let mut columns = vec!["query", "series touched", "in the answer"];
+    columns.extend(labels.iter().skip(1));
+    let title = format!(
+        "answers against {first_label}'s: equal bit for bit, within {TOLERANCE:.0e}, or how many series differ"
+    );
     let mut differences = vec![Difference {
-        title: format!(
-            "answers against {first_label}'s: equal bit for bit, within {TOLERANCE:.0e}, or how many series differ"
-        ),
-        columns,
         rows,
+        ..Difference::new(title, &columns)
     }];
     if !details.is_empty() {
+        let columns = [
+            "query",
+            "server",
+            "series @ time",
+            first_label,
+            "server's value",
+        ];
+        let table = Difference::new("where answers differ first", &columns);
         differences.push(Difference {
-            title: "where answers differ first".to_owned(),
-            columns: [
-                "query",
-                "server",
-                "series @ time",
-                first_label,
-                "server's value",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
             rows: details,
+            ..table
         });
     }
     differences

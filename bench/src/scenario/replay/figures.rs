@@ -17,7 +17,7 @@ pub(crate) fn run(outcome: &Outcome) -> Run {
         courses,
         own_costs: vec![
             OwnCost::new("own CPU", "cores", used.own_cores()).refuse_above(OWN),
-            OwnCost::new("cores of others", "", used.other_cores).warn_above(OTHERS),
+            used.others(OTHERS),
         ],
         ..Run::new("", figures(outcome))
     }
@@ -38,13 +38,8 @@ fn figures(outcome: &Outcome) -> Vec<Figure> {
         bytes("files' length after a stop, a sample", stopped_files),
         Figure::cost("written to disk a sample", "B", a_sample(written)).headline(),
         Figure::cost("CPU a sample", "µs", a_sample(cpu_us)).headline(),
-        Figure::cost(
-            "RSS at the end",
-            "MB",
-            outcome.resident.rss_bytes as f64 / 1e6,
-        )
-        .headline(),
-        Figure::cost("RSS peak", "MB", used.to.peak_rss_bytes as f64 / 1e6),
+        Figure::megabytes("RSS at the end", outcome.resident.rss_bytes).headline(),
+        Figure::megabytes("RSS peak", used.to.peak_rss_bytes),
         Figure::fact("samples served", "", outcome.samples as f64),
         Figure::fact("scrapes served", "", outcome.scrapes as f64),
         Figure::fact("series of the last round", "", outcome.series as f64),

@@ -74,7 +74,6 @@ fn resources(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
     let (rss, anonymous) = (resident.rss_bytes as f64, resident.anonymous_bytes as f64);
     let written = to.usage.write_bytes.saturating_sub(from.usage.write_bytes) as f64;
     let (disk, files) = (outcome.disk_bytes.0 as f64, outcome.disk_bytes.1 as f64);
-    let peak = outcome.peak_with_queries_bytes as f64;
     let window = (to.at - from.at).as_secs_f64();
     vec![
         Figure::cost("CPU a sample", "µs", cpu * 1e6 / samples),
@@ -84,11 +83,11 @@ fn resources(plan: &Plan, outcome: &Outcome) -> Vec<Figure> {
             "µs a series",
             first / series,
         ),
-        Figure::cost("RSS at the end", "MB", rss / 1e6).headline(),
+        Figure::megabytes("RSS at the end", resident.rss_bytes).headline(),
         Figure::cost("RSS a series", "B", rss / series),
         Figure::cost("anonymous memory a series", "B", anonymous / series),
-        Figure::cost("RSS peak", "MB", to.usage.peak_rss_bytes as f64 / 1e6),
-        Figure::cost("RSS peak with queries", "MB", peak / 1e6),
+        Figure::megabytes("RSS peak", to.usage.peak_rss_bytes),
+        Figure::megabytes("RSS peak with queries", outcome.peak_with_queries_bytes),
         Figure::cost("written to disk a sample", "B", written / samples).headline(),
         Figure::cost("data directory a sample", "B", disk / stored).headline(),
         Figure::cost("data directory", "MB", disk / 1e6),
@@ -183,9 +182,5 @@ fn latency_course(outcome: &Outcome, class: &Class, events: &[Event]) -> Course 
         }
         start = end;
     }
-    Course {
-        key: format!("{}, p99", class.key),
-        unit: "ms".to_owned(),
-        points,
-    }
+    Course::new(&format!("{}, p99", class.key), "ms", points.into_iter())
 }

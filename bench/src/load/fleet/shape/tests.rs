@@ -61,3 +61,17 @@ fn objects_seldom_change_and_have_their_own_labels() {
     assert!((400..800).contains(&changed), "{changed} of 8000");
     assert!(one.prefixes()[0].contains(Shape::Objects.families().counter));
 }
+
+#[test]
+fn the_fleet_is_testkits_value_by_value() {
+    for series in [3, 97, 588] {
+        let mut one = Series::new(Shape::Fleet, 4, 2, series);
+        let mut other = fleet::Target::new(4, 2, series);
+        assert_eq!(one.prefixes(), other.prefixes());
+        for round in 0..20 {
+            one.step();
+            other.step();
+            assert_eq!(one.values(), other.values(), "round {round}");
+        }
+    }
+}
