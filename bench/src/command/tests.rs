@@ -1,3 +1,5 @@
+//! Tests of `command`.
+
 use super::*;
 use scenario::SCENARIOS;
 

@@ -1,71 +1,63 @@
-//! Latency histograms with cells that widen with the value, both from due time and from send time.
-//!
-//! Instead of the crate hdrhistogram: its correction invents the requests that a stalled generator did not send, while
-//! here every due time is known.
+//! Latency histograms, both from due time and from send time.
 //!
 //! **Invariant:** a quantile is at most one part in 1024 above the true value, and never below; memory does not grow
 //! with the number of requests.
 
 use crate::record::{Distribution, Figure, Quantile};
+use hdrhistogram::Histogram as Cells;
 use std::time::{Duration, Instant};
 
-/// Cells per power of two, and the bits that select them.
-const STEPS: u64 = 1 << STEP_BITS;
-const STEP_BITS: u32 = 10;
 /// The shares of every percentile table, as far as there are values for them.
 const SHARES: [f64; 14] = [
     0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0,
 ];
-/// Further shares in each halving of the distance to 1, as in HdrHistogram's spectrum.
+/// Further shares in each halving of the distance to 1.
 const TICKS_A_HALF: u32 = 5;
+/// Significant digits of a value.
+const DIGITS: u8 = 3;
+const LONGEST_NS: u64 = 1 << 62;
+const GROWS: &str = "cells are added as values need them";
 
 /// Histogram of times.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Histogram {
-    cells: Vec<u64>,
-    count: u64,
-    largest_ns: u64,
+    cells: Cells<u64>,
+    largest: Duration,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            cells: Cells::new(DIGITS).expect("at most five digits"),
+            largest: Duration::ZERO,
+        }
+    }
 }
 
 impl Histogram {
     /// Counts a time.
     pub(crate) fn add(&mut self, time: Duration) {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let cell = cell_of(ns);
-        if cell >= self.cells.len() {
-            self.cells.resize(cell + 1, 0);
-        }
-        self.cells[cell] += 1;
-        self.count += 1;
-        self.largest_ns = self.largest_ns.max(ns);
+        let ns = u64::try_from(time.as_nanos()).map_or(LONGEST_NS, |ns| ns.min(LONGEST_NS));
+        self.cells.record(ns).expect(GROWS);
+        self.largest = self.largest.max(time);
     }
 
     /// Adds the counts of another one.
     pub(crate) fn merge(&mut self, other: &Self) {
-        let length = self.cells.len().max(other.cells.len());
-        self.cells.resize(length, 0);
-        for (cell, more) in self.cells.iter_mut().zip(&other.cells) {
-            *cell += more;
-        }
-        self.count += other.count;
-        self.largest_ns = self.largest_ns.max(other.largest_ns);
+        self.cells.add(&other.cells).expect(GROWS);
+        self.largest = self.largest.max(other.largest);
     }
 
     /// Returns the number of times counted.
     pub(crate) fn count(&self) -> u64 {
-        self.count
+        self.cells.len()
     }
 
     /// Returns the time that `share` of all do not exceed, in milliseconds; 0 without values.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
-        let rank = ((share * self.count as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        let cell = self.cells.iter().position(|count| {
-            seen += count;
-            seen >= rank
-        });
-        let end = cell.map_or(0, |cell| end_of(cell).min(self.largest_ns));
-        end as f64 / 1e6
+        // The library rounds down at exactly 0 only.
+        let cell = self.cells.value_at_quantile(share.max(f64::MIN_POSITIVE));
+        (cell as f64 / 1e6).min(self.largest.as_secs_f64() * 1e3)
     }
 
     /// Returns costs in milliseconds at some shares, each named `what` and its name; those with `true` are headlines.
@@ -82,7 +74,7 @@ impl Histogram {
         Distribution {
             key: key.to_owned(),
             unit: "ms".to_owned(),
-            count: self.count,
+            count: self.count(),
             corrected: self.table(),
             uncorrected: Vec::new(),
         }
@@ -90,17 +82,20 @@ impl Histogram {
 
     /// Returns the percentile spectrum, finer and finer towards 1, as far as there are values to fill it.
     pub(crate) fn table(&self) -> Vec<Quantile> {
-        if self.count == 0 {
+        if self.count() == 0 {
             return Vec::new();
         }
         // Any share beyond the last value but one would repeat the maximum.
         let has_values =
-            |share: &f64| *share == 1.0 || (1.0 - share) * self.count as f64 >= 1.0 - 1e-9;
+            |share: &f64| *share == 1.0 || (1.0 - share) * self.count() as f64 >= 1.0 - 1e-9;
         // Named shares keep their exact value.
         let is_named = |share: &f64| SHARES.iter().any(|named| (named - share).abs() < 1e-9);
-        let between = spectrum(self.count).filter(|share| !is_named(share));
+        let between = self.cells.iter_quantiles(TICKS_A_HALF);
+        let between = between.map(|at| at.quantile_iterated_to());
+        let between = between.filter(|share| !is_named(share));
         let mut shares: Vec<f64> = between.chain(SHARES).filter(has_values).collect();
         shares.sort_by(f64::total_cmp);
+        shares.dedup();
         let line = |share| Quantile {
             share,
             value: self.quantile_ms(share),
@@ -115,18 +110,6 @@ impl FromIterator<Duration> for Histogram {
         times.into_iter().for_each(|time| histogram.add(time));
         histogram
     }
-}
-
-/// Returns the shares of HdrHistogram's spectrum for this many values: 5 in each halving of the distance to 1.
-fn spectrum(count: u64) -> impl Iterator<Item = f64> {
-    let halves = count.max(1).ilog2() + 1;
-    (0..halves).flat_map(|half| {
-        let left = 0.5_f64.powi(half as i32);
-        (0..TICKS_A_HALF).map(move |tick| {
-            let within = f64::from(tick) / f64::from(TICKS_A_HALF);
-            1.0 - left * (1.0 - within / 2.0)
-        })
-    })
 }
 
 /// Latencies of one class of requests, from both starting points.
@@ -158,21 +141,6 @@ impl Latencies {
             ..self.corrected.distribution(key)
         }
     }
-}
-
-/// Returns the cell of a value: below 2048 each has its own, above each power of two has 1024.
-fn cell_of(ns: u64) -> usize {
-    let shift = (64 - ns.leading_zeros()).saturating_sub(STEP_BITS + 1);
-    (u64::from(shift) * STEPS + (ns >> shift)) as usize
-}
-
-/// Returns the largest value of a cell.
-fn end_of(cell: usize) -> u64 {
-    let cell = cell as u64;
-    let shift = (cell / STEPS).saturating_sub(1);
-    let step = cell - shift * STEPS;
-    // The last cell ends at the 64-bit maximum.
-    ((step + 1) << shift).wrapping_sub(1)
 }
 
 #[cfg(test)]

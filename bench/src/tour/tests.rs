@@ -1,3 +1,5 @@
+//! Tests of `tour`.
+
 use super::*;
 
 #[test]

@@ -1,6 +1,6 @@
 //! The scenario against Debian's Prometheus, and its end by a signal.
 
-use crate::support::narthex;
+use crate::support::{narthex, sound};
 use narthex_testkit::{
     TempDir,
     process::{SIGINT, Spawn},
@@ -53,23 +53,16 @@ fn processes_in(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]
 fn five_seconds_of_prometheus_give_a_table_and_a_record() {
     let (work, out) = (TempDir::new("bench-work"), TempDir::new("bench-out"));
     let record = out.join("record.json");
     let record_path = record.display().to_string();
     let page = out.join("page.html");
-    let bench = small(work.path(), "5s")
-        .arg(format!("--out={}", record.display()))
-        .arg(format!("--html={}", page.display()));
-    let finished = bench.run(Duration::from_secs(120));
-    assert_eq!(
-        finished.exit.code,
-        Some(0),
-        "{}{}",
-        finished.stdout,
-        finished.stderr
-    );
+    let finished = sound(|| {
+        small(work.path(), "5s")
+            .arg(format!("--out={}", record.display()))
+            .arg(format!("--html={}", page.display()))
+    });
     let text = std::fs::read_to_string(&record).expect("the record is written");
     let record: serde_json::Value = serde_json::from_str(&text).expect("the record is JSON");
     let run = &record["runs"][0];
@@ -144,14 +137,14 @@ fn pods_come_and_go_and_time_runs_faster() {
          duration: 5s\nqueries: without\nchurn-share: 0.4\nchurn-every: 1s\ncompress-time: 20\n",
     );
     let prometheus = tool("prometheus", "prometheus");
-    let finished = Spawn::new(BENCH)
-        .args(["run", &scenario.display().to_string()])
-        .arg(format!("--server=prometheus={}", prometheus.display()))
-        .arg(format!("--dir={}", work.path().display()))
-        .arg(format!("--out={}", record.display()))
-        .run(Duration::from_secs(200));
+    let finished = sound(|| {
+        Spawn::new(BENCH)
+            .args(["run", &scenario.display().to_string()])
+            .arg(format!("--server=prometheus={}", prometheus.display()))
+            .arg(format!("--dir={}", work.path().display()))
+            .arg(format!("--out={}", record.display()))
+    });
     let output = format!("{}{}", finished.stdout, finished.stderr);
-    assert_eq!(finished.exit.code, Some(0), "{output}");
     let text = std::fs::read_to_string(&record).expect("the record is written");
     let record: serde_json::Value = serde_json::from_str(&text).expect("the record is JSON");
     let figures = record["runs"][0]["figures"].as_array().expect("figures");

@@ -1,3 +1,5 @@
+//! Tests of `cleanup`.
+
 use super::*;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Tests of `machine`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `ticks`.
+
 use super::*;
 
 fn ticks(all: impl Iterator<Item = (u64, u64)>) -> Ticks {

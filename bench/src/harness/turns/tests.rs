@@ -1,3 +1,5 @@
+//! Tests of `turns`.
+
 use super::*;
 
 #[test]

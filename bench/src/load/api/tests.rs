@@ -1,3 +1,5 @@
+//! Tests of `api`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `client`.
+
 use super::*;
 use std::{io::Read, net::TcpListener, thread};
 

@@ -1,3 +1,5 @@
+//! Tests of `gzip`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `line`.
+
 use super::*;
 
 fn labels(line: &str) -> Vec<(&str, &str)> {

@@ -1,3 +1,5 @@
+//! Tests of `paced`.
+
 use super::*;
 
 #[test]

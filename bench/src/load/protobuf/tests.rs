@@ -1,3 +1,5 @@
+//! Tests of `protobuf`.
+
 use super::*;
 
 #[test]

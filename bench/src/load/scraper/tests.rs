@@ -1,3 +1,5 @@
+//! Tests of `scraper`.
+
 use super::*;
 use crate::load::stall_server::{StallServer, Stalls};
 

@@ -1,3 +1,5 @@
+//! Tests of `stall_server`.
+
 use super::*;
 
 #[test]

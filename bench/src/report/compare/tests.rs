@@ -1,3 +1,5 @@
+//! Tests of `compare`.
+
 use super::*;
 use crate::record::tests::sample;
 

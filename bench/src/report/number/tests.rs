@@ -1,3 +1,5 @@
+//! Tests of `number`.
+
 use super::*;
 
 #[test]

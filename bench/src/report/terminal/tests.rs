@@ -1,3 +1,5 @@
+//! Tests of `terminal`.
+
 use super::*;
 use crate::record::tests::sample;
 

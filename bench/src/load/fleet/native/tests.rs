@@ -1,3 +1,5 @@
+//! Tests of `native`.
+
 use super::*;
 
 #[test]

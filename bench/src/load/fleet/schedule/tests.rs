@@ -1,3 +1,5 @@
+//! Tests of `schedule`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `compare`.
+
 use super::*;
 
 fn page(text: &str) -> Page {

@@ -1,3 +1,5 @@
+//! Tests of `measure`.
+
 use super::*;
 
 #[test]

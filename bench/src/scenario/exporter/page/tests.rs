@@ -1,3 +1,5 @@
+//! Tests of `page`.
+
 use super::*;
 use narthex_testkit::mutate::Mutator;
 

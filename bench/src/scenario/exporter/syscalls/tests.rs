@@ -1,3 +1,5 @@
+//! Tests of `syscalls`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `presets`.
+
 use super::*;
 
 #[test]

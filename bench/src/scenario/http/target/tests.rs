@@ -1,3 +1,5 @@
+//! Tests of `target`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `plan`.
+
 use super::*;
 
 fn plan(arguments: &[&str]) -> Result<Plan, String> {

@@ -1,3 +1,5 @@
+//! Tests of `feed`.
+
 use super::{super::corpus::tests::recording, *};
 use narthex_testkit::http;
 

@@ -1,3 +1,5 @@
+//! Tests of `recorder`.
+
 use super::*;
 
 #[test]

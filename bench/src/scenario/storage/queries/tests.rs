@@ -1,3 +1,5 @@
+//! Tests of `queries`.
+
 use super::*;
 use crate::load::fleet::shape::Shape;
 
