@@ -97,7 +97,6 @@ pub(crate) struct Inner {
 /// Accounts of the database in the process's memory.
 struct Accounts {
     head: Account,
-    cache: Account,
     /// Blocks being written from the head: that frees memory, so it is never refused.
     flush: Budget,
     /// Blocks being merged, which can wait.
@@ -106,10 +105,8 @@ struct Accounts {
 
 impl Accounts {
     fn new(memory: &Budget) -> Self {
-        let account = |name: &str| memory.share(name, u64::MAX, u64::MAX).account();
         Self {
-            head: account("head"),
-            cache: account("block cache"),
+            head: memory.share("head", u64::MAX, u64::MAX).account(),
             flush: memory.share("flush", u64::MAX, u64::MAX),
             merge: memory.share("merge", memory.percent(25), memory.percent(75)),
         }

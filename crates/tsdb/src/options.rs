@@ -29,7 +29,7 @@ pub struct DbOptions {
     pub block_window_ms: i64,
     /// Number of consecutive blocks of one window that are merged into one; below two, none are merged.
     pub merge_blocks: usize,
-    /// Bytes of decoded pages kept for queries.
+    /// Bytes of blocks kept for queries, at most an eighth of the memory.
     pub cache_bytes: u64,
     /// Memory budget of the process: the head counts towards it, and pressure on it shrinks the head.
     pub memory: Budget,

@@ -3,11 +3,12 @@
 //! Two generations: a touched part moves to the young one; when that reaches half the limit it becomes the old one
 //! and the rest of the old one is dropped.
 //!
-//! **Invariant:** cached parts have passed their checks; the cache never exceeds its limit, except by one part larger
-//! than half of it at a time, which is not kept.
+//! **Invariant:** cached parts have passed their checks; the cache never exceeds its limit. A part larger than half of
+//! it is not kept: whoever reads one leases its memory.
 
 use super::page::Page;
 use crate::error::TsdbError;
+use narthex_model::storage::Account;
 use narthex_model::sync::Renew as _;
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +21,8 @@ pub(crate) type PartKey = (u64, u64);
 pub struct BlockCache {
     limit_bytes: usize,
     generations: Mutex<Generations>,
+    /// Counts the bytes held; changes only while the generations are locked.
+    held: Option<Account>,
 }
 
 #[derive(Default)]
@@ -44,14 +47,25 @@ impl BlockCache {
         Self {
             limit_bytes,
             generations: Mutex::default(),
+            held: None,
         }
+    }
+
+    /// Makes `account` count the bytes held.
+    pub(crate) fn counted_by(mut self, account: Account) -> Self {
+        self.held = Some(account);
+        self
+    }
+
+    /// Reports whether a part of `bytes` is kept.
+    pub(crate) fn keeps(&self, bytes: u64) -> bool {
+        bytes <= self.limit_bytes as u64 / 2
     }
 
     /// Returns the bytes held.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
-        let generations = self.lock();
-        generations.young_bytes + generations.old_bytes
+        self.lock().bytes()
     }
 
     /// Drops everything.
@@ -60,6 +74,7 @@ impl BlockCache {
         generations.young = HashMap::default();
         generations.old = HashMap::default();
         (generations.young_bytes, generations.old_bytes) = (0, 0);
+        self.count(generations);
     }
 
     /// Drops all parts of one block.
@@ -71,6 +86,7 @@ impl BlockCache {
         };
         generations.young_bytes = drop_from(&mut generations.young);
         generations.old_bytes = drop_from(&mut generations.old);
+        self.count(generations);
     }
 
     /// Returns a part, loading it on a miss; the lock is not held while loading.
@@ -83,8 +99,17 @@ impl BlockCache {
             return Ok(part);
         }
         let part = load()?;
-        self.lock().insert(key, part.clone(), self.limit_bytes / 2);
+        let mut generations = self.lock();
+        generations.insert(key, part.clone(), self.limit_bytes / 2);
+        self.count(&generations);
+        drop(generations);
         Ok(part)
+    }
+
+    fn count(&self, generations: &Generations) {
+        if let Some(held) = &self.held {
+            held.set(generations.bytes() as u64);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
@@ -94,6 +119,10 @@ impl BlockCache {
 }
 
 impl Generations {
+    fn bytes(&self) -> usize {
+        self.young_bytes + self.old_bytes
+    }
+
     fn find(&mut self, key: PartKey, half: usize) -> Option<Part> {
         if let Some(part) = self.young.get(&key) {
             return Some(part.clone());
@@ -144,6 +173,7 @@ impl fmt::Debug for BlockCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_model::storage::Budget;
     use std::cell::Cell;
 
     fn part(len: usize) -> Result<Part, TsdbError> {
@@ -152,7 +182,9 @@ mod tests {
 
     #[test]
     fn the_limit_holds_and_touched_parts_stay() {
-        let cache = BlockCache::new(1000);
+        let memory = Budget::unlimited();
+        let cache = BlockCache::new(1000).counted_by(memory.account());
+        let counted = || assert_eq!(memory.used_bytes(), cache.used_bytes() as u64);
         let loads = Cell::new(0);
         let load = |len| {
             loads.set(loads.get() + 1);
@@ -162,8 +194,10 @@ mod tests {
             cache.get((1, 0), || load(100)).unwrap();
             cache.get((1, 1 + round), || load(90)).unwrap();
             assert!(cache.used_bytes() <= 1000);
+            counted();
         }
         assert_eq!(loads.get(), 101, "of 200");
+        assert!(memory.used_bytes() > 500);
         cache.get((2, 0), || part(501)).unwrap();
         let again = cache.get((2, 0), || {
             Err(TsdbError::Poisoned {
@@ -171,7 +205,13 @@ mod tests {
             })
         });
         assert!(again.is_err());
+        assert!(cache.keeps(500) && !cache.keeps(501));
+        counted();
         cache.forget(1);
+        counted();
         assert_eq!(cache.used_bytes(), 0);
+        cache.get((3, 0), || part(10)).unwrap();
+        cache.clear();
+        counted();
     }
 }

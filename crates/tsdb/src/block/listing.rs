@@ -3,9 +3,10 @@
 //! **Invariant:** without matchers an answer comes from the dictionary alone and may name labels of series outside
 //! the range; with matchers it is exact for the strips that overlap it.
 
-use super::reader::Block;
+use super::format::SectionKind;
+use super::reader::{Block, Section};
 use super::select::Selection;
-use narthex_model::storage::{Collector, Context, SeriesQuery, StorageError};
+use narthex_model::storage::{Collector, Context, Lease, SeriesQuery, StorageError};
 use narthex_model::{LabelSet, Matcher};
 use roaring::RoaringBitmap;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ impl Block {
         ctx: &Context,
         names: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
-        let index = self.index()?;
-        let dictionary = self.dictionary(&index)?;
-        let malformed = |bad| StorageError::from(self.malformed(&index.dictionary, &bad));
+        let (section, _lease) = self.leased_dictionary(ctx)?;
+        let dictionary = self.dictionary_of(&section)?;
+        let malformed = |bad| StorageError::from(self.malformed(&section, &bad));
         if query.any_of.is_empty() {
             for name in dictionary.names() {
                 names.add(name.map_err(malformed)?.text.to_owned())?;
@@ -50,9 +51,9 @@ impl Block {
         ctx: &Context,
         values: &mut Collector<'_, String>,
     ) -> Result<(), StorageError> {
-        let index = self.index()?;
-        let dictionary = self.dictionary(&index)?;
-        let malformed = |bad| StorageError::from(self.malformed(&index.dictionary, &bad));
+        let (section, _lease) = self.leased_dictionary(ctx)?;
+        let dictionary = self.dictionary_of(&section)?;
+        let malformed = |bad| StorageError::from(self.malformed(&section, &bad));
         let Some(name) = dictionary.name(name).map_err(malformed)? else {
             return Ok(());
         };
@@ -98,6 +99,13 @@ impl Block {
         })
     }
 
+    /// Returns the dictionary, and a lease of it unless the cache keeps it: most questions need no other section.
+    fn leased_dictionary(&self, ctx: &Context) -> Result<(Section, Lease), StorageError> {
+        let kind = SectionKind::Dictionary;
+        let lease = self.lease_sections(&[kind], ctx)?;
+        Ok((self.section(kind)?, lease))
+    }
+
     /// Returns the label pairs of the series that `query` selects.
     fn pairs(
         self: &Arc<Self>,
@@ -112,7 +120,7 @@ impl Block {
             }
             Ok(())
         })?;
-        let index = self.index()?;
+        let (index, _lease) = self.leased_index(ctx)?;
         let mut pairs = RoaringBitmap::new();
         self.sets(&index)?
             .each(&sets, &mut |_, found| pairs.extend(found))

@@ -18,7 +18,7 @@ use crate::damage::DamageLog;
 use crate::error::{Damage, TsdbError};
 use crate::io::Io;
 use narthex_chunks::times::decode_times;
-use narthex_model::storage::{Context, StorageError};
+use narthex_model::storage::{Context, Lease, StorageError};
 use narthex_model::{Family, LabelSet, MetricType};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -289,9 +289,43 @@ impl Block {
         })
     }
 
+    /// Returns the index, and a lease of what of it the cache does not keep.
+    ///
+    /// # Errors
+    /// Fails when a part of the index is damaged, or over budget.
+    pub(crate) fn leased_index(&self, ctx: &Context) -> Result<(Index, Lease), StorageError> {
+        let kinds = [
+            SectionKind::Dictionary,
+            SectionKind::Sets,
+            SectionKind::Strips,
+        ];
+        let lease = self.lease_sections(&kinds, ctx)?;
+        Ok((self.index()?, lease))
+    }
+
+    /// Leases the bytes of those sections that the cache does not keep.
+    pub(crate) fn lease_sections(
+        &self,
+        kinds: &[SectionKind],
+        ctx: &Context,
+    ) -> Result<Lease, StorageError> {
+        let mut bytes = 0u64;
+        for kind in kinds {
+            let len = self.place(*kind)?.len;
+            bytes = bytes.saturating_add(if self.cache.keeps(len) { 0 } else { len });
+        }
+        Ok(ctx.budget.lease(bytes)?)
+    }
+
     pub(crate) fn dictionary<'i>(&self, index: &'i Index) -> Result<Dictionary<'i>, TsdbError> {
-        Dictionary::new(&index.dictionary.bytes)
-            .map_err(|bad| self.malformed(&index.dictionary, &bad))
+        self.dictionary_of(&index.dictionary)
+    }
+
+    pub(crate) fn dictionary_of<'i>(
+        &self,
+        section: &'i Section,
+    ) -> Result<Dictionary<'i>, TsdbError> {
+        Dictionary::new(&section.bytes).map_err(|bad| self.malformed(section, &bad))
     }
 
     pub(crate) fn sets<'i>(&self, index: &'i Index) -> Result<Sets<'i>, TsdbError> {

@@ -44,8 +44,8 @@ impl Block {
         range: TimeRange,
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
-        let index = Arc::new(self.index()?);
-        let mut lease = ctx.budget.lease(0)?;
+        let (index, mut lease) = self.leased_index(ctx)?;
+        let index = Arc::new(index);
         let mut resolver = Resolver::new(self, &index, matchers)?;
         let mut strips = Vec::new();
         for at in 0..self.strips(&index)?.count() {

@@ -240,7 +240,6 @@ impl Inner {
             + self.head.families_bytes()
             + self.wal.symbols_bytes();
         self.accounts.head.set((held + identities) as u64);
-        self.accounts.cache.set(self.cache.used_bytes() as u64);
         self.metrics.head_series.set(series as f64);
         self.metrics.head_strips.set(strips.len() as f64);
         self.metrics.head_bytes.set(held as f64);

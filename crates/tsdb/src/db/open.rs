@@ -34,6 +34,8 @@ use std::{
 
 /// File whose lock marks the directory as in use.
 const LOCK: &str = "LOCK";
+/// Fraction of the memory that the block cache may take.
+const CACHE_SHARE: u64 = 8;
 
 /// A data directory owned by this process, before its WAL is replayed.
 ///
@@ -190,8 +192,7 @@ fn open_stored(
 ) -> Result<Stored, TsdbError> {
     let root = &options.path;
     let (manifest, damage) = read_manifest(&**io, root)?;
-    let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
-    let cache = Arc::new(BlockCache::new(cache_bytes));
+    let cache = Arc::new(cache(options));
     let found = Arc::new(DamageLog::new(Arc::clone(metrics)));
     let most = options.max_open_blocks;
     let pool = FilePool::new(Arc::clone(io), most, Arc::clone(metrics));
@@ -228,6 +229,14 @@ fn open_stored(
         cache,
         found,
     })
+}
+
+/// Returns the cache of the blocks' parts, which counts as a share of the memory.
+fn cache(options: &DbOptions) -> BlockCache {
+    let share = options.memory.share("block cache", u64::MAX, u64::MAX);
+    let most_bytes = options.memory.limit_bytes() / CACHE_SHARE;
+    let most_bytes = usize::try_from(options.cache_bytes.min(most_bytes));
+    BlockCache::new(most_bytes.unwrap_or(usize::MAX)).counted_by(share.account())
 }
 
 /// Reads the manifest; treats a damaged one as missing and reports the damage.

@@ -407,6 +407,33 @@ fn blocks_count_while_they_are_flushed_and_merged() {
     assert!(blocks(&disk) < before, "{before} blocks before");
 }
 
+/// The cache had 64 MiB whatever there was, and counted them every ten seconds.
+#[test]
+fn the_cache_takes_an_eighth_of_the_memory_and_counts_at_once() {
+    const LIMIT_BYTES: u64 = 1 << 20;
+    let disk = FaultyIo::new();
+    let db = open(&disk, &options());
+    let schema = schema("a", 300);
+    let mut binding = db.bind(&schema).unwrap();
+    for round in 0..400 {
+        noise(&mut *binding, &schema, NOW_MS - 400_000 + round * 1000);
+    }
+    db.flush().unwrap();
+    drop((binding, db));
+    disk.kill();
+    let memory = Memory::new(LIMIT_BYTES);
+    let db = open(&disk, &memory.options());
+    assert_eq!(used(&memory, "block cache"), 0);
+    dump(&db);
+    let bytes = used(&memory, "block cache");
+    assert!(
+        (LIMIT_BYTES / 32..=LIMIT_BYTES / 8).contains(&bytes),
+        "{bytes}"
+    );
+    drop(db);
+    assert_eq!(used(&memory, "block cache"), 0);
+}
+
 /// Merging can wait: it takes nothing that somebody else needs.
 #[test]
 fn nothing_is_merged_that_there_is_no_memory_for() {

@@ -367,6 +367,36 @@ fn budgets_and_stops_are_respected() {
     assert_eq!(roomy.budget.used_bytes(), 0);
 }
 
+/// Sections too long for the cache were read for every query and counted by nobody.
+#[test]
+fn sections_that_the_cache_does_not_keep_are_leased() {
+    let io = disk();
+    let meta = write(&io, 1, &strips(4)).unwrap();
+    let path = Path::new(DIR).join(meta.file_name());
+    let ctx = || Context {
+        budget: Budget::new("query", 1 << 20),
+        ..Context::unlimited()
+    };
+    let leased = |cache_bytes: usize| {
+        let cache = Arc::new(BlockCache::new(cache_bytes));
+        let block = Arc::new(Block::open(&*io, &path, &cache).unwrap());
+        let (selecting, naming) = (ctx(), ctx());
+        let selection = block.select(&[], TimeRange::ALL, &selecting).unwrap();
+        let sections = selection.index();
+        let sections = [&sections.dictionary, &sections.sets, &sections.strips];
+        let mut names = Collector::new(None, &naming).unwrap();
+        block
+            .label_names(&SeriesQuery::all(TimeRange::ALL), &naming, &mut names)
+            .unwrap();
+        let used = [selecting.budget.used_bytes(), naming.budget.peak_bytes()];
+        (used, sections.map(|section| section.bytes().len() as u64))
+    };
+    let (kept, _) = leased(1 << 20);
+    let (not_kept, [dictionary, sets, strips]) = leased(100);
+    assert_eq!(not_kept[0] - kept[0], dictionary + sets + strips);
+    assert_eq!(not_kept[1] - kept[1], dictionary, "names need only that");
+}
+
 #[test]
 fn empty_blocks_and_sets_are_fine() {
     let io = disk();
