@@ -39,6 +39,8 @@ const LEFT_SHARE: usize = 4;
 const LEFT_LEAST: usize = 10_000;
 /// Most flushes per flush age, to bound the number of blocks.
 const FLUSHES_PER_AGE: i64 = 12;
+/// Files end early, after a flush, at this fraction of their size.
+const CUTS_PER_FILE: u64 = 8;
 /// Due encoded bytes that start a block at once.
 const DUE_BYTES: usize = 64 << 20;
 /// Work per call; a backlog gets more.
@@ -216,6 +218,7 @@ impl Inner {
         let index = self.head.index();
         let (series, sets, strips) = (index.series(), index.sets().len(), index.strips());
         drop(index);
+        self.wal.note_live(series);
         let mut due = Vec::new();
         let mut left_series = 0;
         upkeep.due_bytes = 0;
@@ -459,7 +462,8 @@ impl Inner {
     }
 
     fn truncate_log(&self) -> Result<(), TsdbError> {
-        if self.wal.current_bytes() >= self.context.options.wal_file_bytes / 8 {
+        let file_bytes = self.context.options.wal_file_bytes;
+        if self.wal.is_worth_cutting(file_bytes / CUTS_PER_FILE) {
             self.wal.cut(&self.head)?;
         }
         let marks = self.marks.lock().guarded().clone();

@@ -11,7 +11,7 @@ use super::{
     path_of,
     pieces::{Addition, Batches},
     record::RecordWriter,
-    symbols::SymbolWriter,
+    symbols::{Identity, SymbolWriter},
 };
 use crate::sync::Guarded as _;
 use crate::{
@@ -25,7 +25,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -62,6 +65,8 @@ struct Shared {
     metrics: Arc<Metrics>,
     /// Number of the file being written. Writers hold it for reading from their ticket to their write's end.
     file_number: RwLock<u32>,
+    /// Columns in the head, as far as known.
+    live_columns: AtomicU64,
     state: Mutex<State>,
     written: Condvar,
     synced: Condvar,
@@ -162,6 +167,9 @@ impl Drop for PoisonOnPanic<'_> {
 const RETRY: Duration = Duration::from_millis(500);
 /// A file may grow to this many times its size while no other can be created.
 const OVERDUE: u64 = 8;
+/// A file is as long as this many times what the next one will say again: a head of a million series with labels of
+/// their own takes tens of megabytes to name, and some for each round.
+const IDENTITY_SHARE: u64 = 4;
 /// Free bytes below which a full disk is still full.
 const FULL_RESERVE_BYTES: u64 = 1 << 20;
 
@@ -187,6 +195,7 @@ impl Wal {
             options,
             metrics,
             file_number: RwLock::new(number),
+            live_columns: AtomicU64::new(u64::MAX),
             state: Mutex::new(State::new(older)),
             written: Condvar::new(),
             synced: Condvar::new(),
@@ -235,8 +244,7 @@ impl Wal {
                 None => true,
                 Some(file) => {
                     let stuck = state.stuck_since.is_some_and(|at| at.elapsed() < RETRY);
-                    file.len_bytes >= self.shared.options.file_bytes
-                        && !(stuck && self.may_go_on(file))
+                    self.is_long(file) && !(stuck && self.may_go_on(file))
                 }
             };
             drop(state);
@@ -246,6 +254,30 @@ impl Wal {
             drop(file);
             self.rotate(content)?;
         }
+    }
+
+    /// Reports whether another file should follow this one: as soon as it has its size, unless most of that is what
+    /// the next one will say again.
+    fn is_long(&self, file: &Current) -> bool {
+        let size = self.shared.options.file_bytes;
+        let most = size.saturating_mul(OVERDUE / 2);
+        file.len_bytes >= size.max(self.worth_bytes(file)).min(most)
+    }
+
+    /// Returns the length below which another file would mostly repeat what this one says about series that are alive.
+    fn worth_bytes(&self, file: &Current) -> u64 {
+        let Identity { columns, bytes } = file.symbols.identity();
+        let live = self.shared.live_columns.load(Ordering::Relaxed);
+        let again = u128::from(bytes) * u128::from(live.min(columns)) / u128::from(columns.max(1));
+        u64::try_from(again)
+            .unwrap_or(u64::MAX)
+            .saturating_mul(IDENTITY_SHARE)
+    }
+
+    /// Records how many columns the next file will name.
+    pub(crate) fn note_live(&self, columns: usize) {
+        let live = &self.shared.live_columns;
+        live.store(columns as u64, Ordering::Relaxed);
     }
 
     /// Reports whether a full file may be continued, because another cannot be created.

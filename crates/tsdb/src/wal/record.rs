@@ -130,21 +130,25 @@ pub(crate) struct RecordWriter<'a> {
 impl RecordWriter<'_> {
     pub(crate) fn family(&mut self, family: &Family) {
         let out = self.out.begin_record(self.symbols);
+        let start = out.len();
         out.push(tag::FAMILY);
         out.push(type_code(family.metric_type));
         for text in [&family.name, &family.unit, &family.help] {
             put_bytes(out, text.as_bytes());
         }
+        self.symbols.count_identity(0, out.len() - start);
     }
 
     pub(crate) fn strip(&mut self, head: StripHead, common: &LabelSet) {
         let out = self.out.begin_record(self.symbols);
+        let start = out.len();
         let set = self.symbols.set(common, out);
         out.push(tag::STRIP);
         put_varint(out, u64::from(head.strip));
         put_varint(out, head.rows);
         put_varint(out, head.out_of_order);
         put_varint(out, u64::from(set));
+        self.symbols.count_identity(0, out.len() - start);
     }
 
     pub(crate) fn grow<'s>(
@@ -155,18 +159,21 @@ impl RecordWriter<'_> {
     ) {
         loop {
             let out = self.out.begin_record(self.symbols);
+            let start = out.len();
             let some = sets.by_ref().take(MOST_SETS);
             let ids: Vec<u32> = some.map(|set| self.symbols.set(set, out)).collect();
             out.push(tag::GROW);
             put_varint(out, u64::from(strip));
             put_varint(out, from);
-            put_varint(out, ids.len() as u64);
-            from += ids.len() as u64;
+            let columns = ids.len();
+            put_varint(out, columns as u64);
+            from += columns as u64;
             let mut expected = 0;
             for id in ids {
                 put_signed(out, i64::from(id) - expected);
                 expected = i64::from(id) + 1;
             }
+            self.symbols.count_identity(columns, out.len() - start);
             if sets.len() == 0 {
                 return;
             }

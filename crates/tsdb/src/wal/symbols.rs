@@ -23,6 +23,15 @@ pub(crate) struct SymbolWriter {
     sets: Numbers,
     /// Whether the batch under construction has stated the counts.
     counted: bool,
+    /// Columns named in the file, and the bytes of families, strips, columns and their labels.
+    identity: Identity,
+}
+
+/// What a file says about series rather than samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Identity {
+    pub(super) columns: u64,
+    pub(super) bytes: u64,
 }
 
 /// Hashes numbered in order of arrival.
@@ -71,6 +80,7 @@ pub(super) struct SymbolMark {
     labels: usize,
     sets: usize,
     counted: bool,
+    identity: Identity,
 }
 
 impl SymbolWriter {
@@ -80,7 +90,18 @@ impl SymbolWriter {
             labels: self.labels.len(),
             sets: self.sets.len(),
             counted: self.counted,
+            identity: self.identity,
         }
+    }
+
+    /// Counts a record that names `columns` series.
+    pub(super) fn count_identity(&mut self, columns: usize, bytes: usize) {
+        self.identity.columns += columns as u64;
+        self.identity.bytes += bytes as u64;
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// Drops the definitions made since `mark` was taken.
@@ -89,6 +110,7 @@ impl SymbolWriter {
         self.labels.truncate(mark.labels);
         self.sets.truncate(mark.sets);
         self.counted = mark.counted;
+        self.identity = mark.identity;
     }
 
     /// Returns the heap bytes of the definitions; names are few.

@@ -7,7 +7,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
 };
-use narthex_tsdb::{AppendFile, Clock, Db, FaultyIo, Io, Lock, ManualClock, ReadFile};
+use narthex_tsdb::{AppendFile, Clock, Db, FaultyIo, Io, Lock, ManualClock, ReadFile, Tuning};
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -271,5 +271,22 @@ fn a_panic_while_blocks_come_to_count_stops_all_writing() {
     fixture.wanted.rename.store(true, Ordering::Relaxed);
     panics(|| fixture.db.flush());
     refused(fixture.round(), "making blocks count");
+    fixture.check();
+}
+
+/// Blocks that the manifest on disk may or may not list any longer are still served until the next start.
+#[test]
+fn a_panic_while_blocks_are_removed_stops_all_writing() {
+    let mut fixture = Fixture::new();
+    fixture.rounds(300);
+    fixture.db.flush().expect("flushed");
+    fixture.db.tune(&Tuning {
+        retention_bytes: Some(1),
+        ..options().tuning
+    });
+    fixture.wanted.rename.store(true, Ordering::Relaxed);
+    let now_ms = fixture.clock.now_ms();
+    panics(|| fixture.db.maintain(now_ms));
+    refused(fixture.round(), "removing blocks");
     fixture.check();
 }

@@ -1,14 +1,18 @@
 //! Work of `maintain` over time: flushing, releasing memory, truncating the WAL, retention, churn.
 
-use crate::support::{ROOT, options};
+use crate::support::{NOW_MS, ROOT, open, options};
+use narthex_client::Registry;
 use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
     conformance::{BASE_MS, dump},
     metadata::Family,
     storage::{Binding, SeriesSample, Sink, Store, TimeRange},
 };
-use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock, Tuning};
-use std::{path::PathBuf, sync::Arc};
+use narthex_tsdb::{Db, DbOptions, FaultyIo, Io as _, ManualClock, Tuning};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 const STEP_MS: i64 = 15_000;
 const MINUTE_MS: i64 = 60_000;
@@ -52,7 +56,7 @@ impl Fixture {
             .collect()
     }
 
-    fn metric(&self, registry: &narthex_client::Registry, name: &str) -> f64 {
+    fn metric(&self, registry: &Registry, name: &str) -> f64 {
         let mut text = Vec::new();
         registry.encode_text(&mut text);
         let text = String::from_utf8(text).expect("text");
@@ -105,7 +109,7 @@ fn strips_flush_by_rows_memory_comes_back_and_the_log_is_cut() {
         ..options()
     };
     let mut fixture = Fixture::new(options.clone());
-    let registry = narthex_client::Registry::new();
+    let registry = Registry::new();
     fixture.db.register_metrics(&registry).expect("registered");
     let schemas: Vec<Schema> = (0..5).map(|at| schema(&format!("i{at}"), 20)).collect();
     let mut bindings: Vec<_> = schemas
@@ -199,7 +203,7 @@ fn churn_costs_disk_not_memory() {
         flush_rows: 40,
         ..options()
     });
-    let registry = narthex_client::Registry::new();
+    let registry = Registry::new();
     fixture.db.register_metrics(&registry).expect("registered");
     for generation in 0..12 {
         let schema = schema(&format!("pod-{generation}"), 50);
@@ -236,7 +240,7 @@ fn churn_costs_disk_not_memory() {
 #[test]
 fn series_of_replaced_origins_leave_the_head_within_two_minutes() {
     let mut fixture = Fixture::new(options());
-    let registry = narthex_client::Registry::new();
+    let registry = Registry::new();
     fixture.db.register_metrics(&registry).expect("registered");
     let of = |generation: i64| -> Vec<Schema> {
         (0..20)
@@ -284,7 +288,7 @@ fn origins_that_stay_are_flushed_while_others_are_replaced() {
         wal_file_bytes: 100_000,
         ..options()
     });
-    let registry = narthex_client::Registry::new();
+    let registry = Registry::new();
     fixture.db.register_metrics(&registry).expect("registered");
     let stays = schema("stays", 50);
     let mut staying = fixture.db.bind(&stays).expect("a binding");
@@ -559,7 +563,7 @@ fn an_out_of_order_window_is_kept() {
 #[test]
 fn a_page_whose_lines_have_one_time_is_a_row() {
     let mut fixture = Fixture::new(options());
-    let registry = narthex_client::Registry::new();
+    let registry = Registry::new();
     fixture.db.register_metrics(&registry).expect("registered");
     let schema = schema("a", 20);
     let mut binding = fixture.db.bind(&schema).expect("a binding");
@@ -594,4 +598,93 @@ fn a_page_whose_lines_have_one_time_is_a_row() {
     }
     binding.append(&frame).expect("appended");
     assert_eq!(out_of_order(&fixture), 10.0 + 19.0);
+}
+
+/// Every file of the log names all series again. Where that takes most of a file's size, each held little else: half a
+/// million series with labels of their own wrote thirty megabytes of names for five of samples.
+#[test]
+fn the_log_does_not_name_series_over_and_over() {
+    const COLUMNS: usize = 600;
+    const ROUNDS: i64 = 900;
+    let logged = |file_bytes: u64, flushes: bool| {
+        let disk = FaultyIo::new();
+        let options = DbOptions {
+            wal_file_bytes: file_bytes,
+            ..options()
+        };
+        let db = open(&disk, &options);
+        let registry = Registry::new();
+        db.register_metrics(&registry).expect("registered");
+        let mut edit = Schema::new(LabelSet::empty()).edit();
+        let family = edit.family(Family::default());
+        for at in 0..COLUMNS {
+            let pod = format!("a-pod-with-quite-a-long-name-{at}");
+            edit.push(&LabelSet::new([(METRIC_NAME, "m"), ("pod", &*pod)]), family);
+        }
+        let schema = edit.finish();
+        let mut binding = db.bind(&schema).expect("bound");
+        for round in 0..ROUNDS {
+            let time_ms = NOW_MS + round * 1000;
+            let mut frame = Frame::new(schema.clone(), time_ms);
+            let value = |column: u32| f64::from(column) * (round % 7) as f64;
+            (0..COLUMNS as u32).for_each(|column| frame.set(ColumnId(column), value(column)));
+            binding.append(&frame).expect("appended");
+            if flushes && round % 20 == 0 {
+                db.flush().expect("flushed");
+            }
+        }
+        let mut page = Vec::new();
+        registry.encode_text(&mut page);
+        let page = String::from_utf8(page).expect("text");
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix("narthex_tsdb_wal_written_bytes_total "));
+        disk.kill();
+        line.and_then(|value| value.parse::<f64>().ok())
+            .expect("a metric")
+    };
+    let once = logged(128 << 20, false);
+    for flushes in [false, true] {
+        let again = logged(20_000, flushes);
+        assert!(again < 1.7 * once, "{again} bytes, {once} in one file");
+    }
+}
+
+/// Files that hold as many dead names as live ones must end, because memory has the names of the one being written.
+#[test]
+fn dead_series_do_not_make_files_of_the_log_longer() {
+    const COLUMNS: usize = 100;
+    const FILE_BYTES: u64 = 20_000;
+    let disk = FaultyIo::new();
+    let options = DbOptions {
+        wal_file_bytes: FILE_BYTES,
+        ..options()
+    };
+    let db = open(&disk, &options);
+    let wal = Path::new(ROOT).join("wal");
+    let mut most_bytes = 0;
+    for life in 0..60 {
+        let mut edit = Schema::new(LabelSet::new([("job", "churn")])).edit();
+        let family = edit.family(Family::default());
+        for at in 0..COLUMNS {
+            let pod = format!("a-pod-with-quite-a-long-name-{life}-{at}");
+            edit.push(&LabelSet::new([(METRIC_NAME, "m"), ("pod", &*pod)]), family);
+        }
+        let schema = edit.finish();
+        let mut binding = db.bind(&schema).expect("bound");
+        for round in 0..6 {
+            let time_ms = NOW_MS + (life * 6 + round) * STEP_MS;
+            let mut frame = Frame::new(schema.clone(), time_ms);
+            (0..COLUMNS as u32).for_each(|column| frame.set(ColumnId(column), round as f64));
+            binding.append(&frame).expect("appended");
+            db.maintain(time_ms).expect("maintained");
+        }
+        for path in disk.paths().iter().filter(|path| path.starts_with(&wal)) {
+            let file = disk.open(path).expect("a file");
+            most_bytes = most_bytes.max(file.len_bytes().expect("its length"));
+        }
+    }
+    disk.kill();
+    // What is live takes a quarter, and what a round adds may be beyond.
+    assert!(most_bytes < 2 * FILE_BYTES, "{most_bytes} bytes");
 }

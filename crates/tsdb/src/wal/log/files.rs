@@ -51,13 +51,12 @@ impl Wal {
             .map_or(0, |file| file.symbols.heap_bytes())
     }
 
-    /// Returns the bytes of the file being written.
-    pub(crate) fn current_bytes(&self) -> u64 {
-        self.shared
-            .lock()
-            .file
-            .as_ref()
-            .map_or(0, |file| file.len_bytes)
+    /// Reports whether to move on from the file being written at `least_bytes`, so that it can be removed once blocks
+    /// hold what it has.
+    pub(crate) fn is_worth_cutting(&self, least_bytes: u64) -> bool {
+        let state = self.shared.lock();
+        let file = state.file.as_ref();
+        file.is_some_and(|file| file.len_bytes >= least_bytes.max(self.worth_bytes(file)))
     }
 
     /// Removes closed files, oldest first, as long as `is_flushed` holds for each strip in them.
@@ -109,10 +108,7 @@ impl Wal {
 
     /// Moves on to the next file if that is due; while none can be created, the current one is continued.
     pub(super) fn rotate(&self, content: &dyn Content) -> Result<(), TsdbError> {
-        let limit = self.shared.options.file_bytes;
-        let moved = self.move_on(content, |file| {
-            file.is_none_or(|file| file.len_bytes >= limit)
-        });
+        let moved = self.move_on(content, |file| file.is_none_or(|file| self.is_long(file)));
         moved.or_else(|error| {
             let state = self.shared.lock();
             let good = matches!(state.health, Health::Good);
