@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -43,6 +44,10 @@ type chainCase struct {
 	stranger bool // the root is not configured, another of the same name is
 	trusted  int  // the certificate that is configured, counted from the top
 	withhold bool // the intermediates are not shown
+
+	signer change                                 // what the leaf's issuer says of itself when it signs, of its name or its key's identifier
+	old    string                                 // the certificate without a version, as before 1996: "root", "middle" or "leaf"
+	shows  func(line []*issued, v *verdict) error // what is shown or configured beside
 }
 
 // chains prints every case, made now, with Go's verdict.
@@ -77,18 +82,29 @@ func (c chainCase) make() (*verdict, error) {
 			}
 		}
 	}
-	root, err := signed(nil, authority("root", c.root))
+	made := func(which string, by *issued, more change) (*issued, error) {
+		if c.old == which {
+			return versionOne(which, by)
+		}
+		return signed(by, more)
+	}
+	root, err := made("root", nil, authority("root", c.root))
 	if err != nil {
 		return nil, err
 	}
 	line, last := []*issued{root}, root
 	for i, more := range c.middle {
-		if last, err = signed(last, authority("middle "+string(rune('a'+i)), more)); err != nil {
+		if last, err = made("middle", last, authority("middle "+string(rune('a'+i)), more)); err != nil {
 			return nil, err
 		}
 		line = append(line, last)
 	}
-	leaf, err := signed(last, func(t *x509.Certificate) {
+	if c.signer != nil {
+		as := *last.cert
+		c.signer(&as)
+		last = &issued{&as, last.key}
+	}
+	leaf, err := made("leaf", last, func(t *x509.Certificate) {
 		t.Subject = pkix.Name{CommonName: "leaf"}
 		t.DNSNames = []string{"web.a.example", "*.b.example"}
 		t.IPAddresses = []net.IP{net.IPv4(10, 1, 2, 3).To4()}
@@ -114,7 +130,142 @@ func (c chainCase) make() (*verdict, error) {
 		}
 	}
 	v.Roots = [][]byte{trusted.cert.Raw}
-	return v, nil
+	if c.shows != nil {
+		err = c.shows(line, v)
+	}
+	return v, err
+}
+
+// versionOne makes a certificate of version 1, which has no extensions; x509 reads them and makes none.
+func versionOne(name string, by *issued) (*issued, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	subject, err := asn1.Marshal(pkix.Name{CommonName: name}.ToRDNSequence())
+	if err != nil {
+		return nil, err
+	}
+	issuer, signer := subject, key
+	if by != nil {
+		issuer, signer = by.cert.RawSubject, by.key
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}} // ecdsa-with-SHA256
+	type validity struct{ NotBefore, NotAfter time.Time }
+	content, err := asn1.Marshal(struct {
+		Serial    *big.Int
+		Algorithm pkix.AlgorithmIdentifier
+		Issuer    asn1.RawValue
+		Validity  validity
+		Subject   asn1.RawValue
+		Key       asn1.RawValue
+	}{
+		big.NewInt(1), algorithm, asn1.RawValue{FullBytes: issuer},
+		validity{time.Now().Add(-time.Hour).UTC(), time.Now().Add(24 * time.Hour).UTC()},
+		asn1.RawValue{FullBytes: subject}, asn1.RawValue{FullBytes: public},
+	})
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(content)
+	signature, err := ecdsa.SignASN1(rand.Reader, signer, digest[:])
+	if err != nil {
+		return nil, err
+	}
+	der, err := asn1.Marshal(struct {
+		Content   asn1.RawValue
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}{asn1.RawValue{FullBytes: content}, algorithm, asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}})
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &issued{cert, key}, nil
+}
+
+// again shows the whole chain this many times more, with the root.
+func again(times int) func([]*issued, *verdict) error {
+	return func(line []*issued, v *verdict) error {
+		for range times {
+			for i := len(line) - 1; i >= 0; i-- {
+				v.Chain = append(v.Chain, line[i].cert.Raw)
+			}
+		}
+		return nil
+	}
+}
+
+// namesakes shows others of the same name before the leaf's issuer, or configures them where the root signs. They may
+// claim the identifier of its key, too; the identifier is what a verifier tries first.
+func namesakes(count int, claim bool) func([]*issued, *verdict) error {
+	return func(line []*issued, v *verdict) error {
+		issuer := line[len(line)-2]
+		var others [][]byte
+		for range count {
+			other, err := signed(line[0], func(t *x509.Certificate) {
+				t.Subject = issuer.cert.Subject
+				t.IsCA, t.BasicConstraintsValid = true, true
+				t.KeyUsage = x509.KeyUsageCertSign
+				if claim {
+					t.SubjectKeyId = issuer.cert.SubjectKeyId
+				}
+			})
+			if err != nil {
+				return err
+			}
+			others = append(others, other.cert.Raw)
+		}
+		if len(line) == 2 {
+			v.Roots = append(others, v.Roots...)
+			return nil
+		}
+		shown := append([][]byte{v.Chain[0]}, others...)
+		v.Chain = append(shown, v.Chain[1:]...)
+		return nil
+	}
+}
+
+// repeated shows one certificate that leads nowhere many times before the others.
+func repeated(times int) func([]*issued, *verdict) error {
+	return func(line []*issued, v *verdict) error {
+		one := &verdict{Chain: [][]byte{nil}}
+		if err := namesakes(1, true)(line, one); err != nil {
+			return err
+		}
+		shown := [][]byte{v.Chain[0]}
+		for range times {
+			shown = append(shown, one.Chain[1])
+		}
+		v.Chain = append(shown, v.Chain[1:]...)
+		return nil
+	}
+}
+
+// named makes an issuer sign under another name.
+func named(name string) change {
+	return func(t *x509.Certificate) {
+		t.RawSubject, t.Subject = nil, pkix.Name{CommonName: name}
+	}
+}
+
+// inUTF8 makes an issuer sign under its own name, in another type of string.
+func inUTF8(t *x509.Certificate) {
+	value := asn1.RawValue{Tag: asn1.TagUTF8String, Bytes: []byte(t.Subject.CommonName)}
+	name := pkix.RDNSequence{{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: value}}}
+	t.RawSubject, _ = asn1.Marshal(name)
+}
+
+// keyID makes an issuer sign as if its key had this identifier.
+func keyID(id ...byte) change {
+	return func(t *x509.Certificate) { t.SubjectKeyId = id }
 }
 
 // signed makes a certificate; without an issuer it signs itself.
@@ -281,6 +432,33 @@ func chainCases() []chainCase {
 		{name: "a leaf that is configured", middle: none, trusted: 2},
 		{name: "a configured leaf for clients", leaf: usage(client), trusted: 1},
 		{name: "a configured leaf that is over", leaf: past, trusted: 1},
+
+		{name: "everything shown twice", middle: []change{nil, nil}, shows: again(1)},
+		{name: "everything shown two hundred times", middle: none, shows: again(200)},
+		{name: "one that leads nowhere, shown two hundred times", middle: none, shows: repeated(200)},
+		{name: "two hundred namesakes of the issuer", middle: none, shows: namesakes(200, false)},
+		{name: "two hundred namesakes of the root", shows: namesakes(200, false)},
+		{name: "as many namesakes as are tried", middle: none, shows: namesakes(98, true)},
+		{name: "one namesake more than is tried", middle: none, shows: namesakes(99, true)},
+		{name: "as many namesakes of the root as are tried", shows: namesakes(99, true)},
+		{name: "one namesake of the root more than is tried", shows: namesakes(100, true)},
+		{name: "an issuer without an identifier among namesakes", middle: none, signer: keyID(), shows: namesakes(99, false)},
+		{name: "an issuer with another identifier", middle: none, signer: keyID(1, 2, 3)},
+		{name: "an issuer with another identifier among namesakes", middle: none, signer: keyID(1, 2, 3),
+			shows: namesakes(99, false)},
+
+		{name: "root of version 1", old: "root"},
+		{name: "root of version 1 above an intermediate", old: "root", middle: none},
+		{name: "intermediate of version 1", old: "middle", middle: none},
+		{name: "leaf of version 1", old: "leaf", host: "leaf"},
+		{name: "client, leaf of version 1", old: "leaf", client: true},
+		{name: "client, root of version 1", old: "root", client: true},
+
+		{name: "the root under another name", signer: named("another")},
+		{name: "the issuer under another name", middle: none, signer: named("another")},
+		{name: "the issuer under the root's name", middle: none, signer: named("root")},
+		{name: "the root's name in another type of string", signer: inUTF8},
+		{name: "the issuer's name in another type of string", middle: none, signer: inUTF8},
 
 		{name: "leaf over", leaf: past},
 		{name: "leaf not yet", leaf: future},

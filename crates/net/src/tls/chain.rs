@@ -10,6 +10,8 @@
 //! next one, which may sign certificates at this depth, and allows the usage; every name satisfies the constraints
 //! above it. The number of signature checks bounds the work.
 
+use std::collections::HashSet;
+
 use rustls::pki_types::CertificateDer;
 
 use super::crypto::provider;
@@ -48,15 +50,19 @@ struct Root {
 }
 
 impl Roots {
-    /// Keeps the certificates that parse.
+    /// Keeps the certificates that parse, each once.
     pub(crate) fn new(all: Vec<CertificateDer<'static>>) -> Self {
-        let root = |der: CertificateDer<'static>| {
-            let subject = Certificate::parse(&der)?.subject.to_vec();
-            Some(Root { subject, der })
-        };
-        Self {
-            all: all.into_iter().filter_map(root).collect(),
+        let mut roots: Vec<Root> = Vec::new();
+        let mut seen = HashSet::new();
+        for der in all {
+            if let Some(certificate) = Certificate::parse(&der)
+                && seen.insert(der.clone())
+            {
+                let subject = certificate.subject.to_vec();
+                roots.push(Root { subject, der });
+            }
         }
+        Self { all: roots }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -80,12 +86,12 @@ impl Roots {
         usage: &[u8],
     ) -> Result<(), Distrust> {
         check_alone(certificate, now)?;
+        // A certificate that is sent again is not tried again.
+        let mut seen = HashSet::new();
+        let fresh = sent.iter().filter(|der| seen.insert(&***der));
         let mut search = Search {
             roots: self,
-            sent: sent
-                .iter()
-                .filter_map(|der| Certificate::parse(der))
-                .collect(),
+            sent: fresh.filter_map(|der| Certificate::parse(der)).collect(),
             now,
             usage,
             candidates: 0,
@@ -133,23 +139,16 @@ impl Search<'_> {
             return false;
         };
         let roots = self.roots;
-        for root in &roots.all {
-            if root.subject == last.issuer
-                && let Some(parent) = Certificate::parse(&root.der)
-                && self.accepts(chain, &parent, true)
-                && self.ends(&with(chain, &parent))
-            {
+        let named = roots.all.iter().filter(|root| root.subject == last.issuer);
+        let parents = named.filter_map(|root| Certificate::parse(&root.der));
+        for parent in by_plausibility(last, parents.collect()) {
+            if self.accepts(chain, &parent, true) && self.ends(&with(chain, &parent)) {
                 return true;
             }
         }
-        for at in 0..self.sent.len() {
-            let Some(parent) = self.sent.get(at).cloned() else {
-                continue;
-            };
-            if parent.subject == last.issuer
-                && self.accepts(chain, &parent, false)
-                && self.extend(&with(chain, &parent))
-            {
+        let named = self.sent.iter().filter(|one| one.subject == last.issuer);
+        for parent in by_plausibility(last, named.cloned().collect()) {
+            if self.accepts(chain, &parent, false) && self.extend(&with(chain, &parent)) {
                 return true;
             }
         }
@@ -214,6 +213,21 @@ fn with<'a, 'b>(
     let mut longer = chain.to_vec();
     longer.push(parent);
     longer
+}
+
+/// Sorts possible issuers as Go does, so that the right one is among the candidates that are tried: those whose key the
+/// certificate names, those of which that is not known, then others.
+fn by_plausibility<'a>(
+    certificate: &Certificate<'_>,
+    mut parents: Vec<Certificate<'a>>,
+) -> Vec<Certificate<'a>> {
+    let wanted = certificate.issuer_key_id;
+    parents.sort_by_key(|parent| {
+        let matches = parent.key_id == wanted;
+        let unknown = parent.key_id.is_empty() != wanted.is_empty();
+        (!matches, !unknown)
+    });
+    parents
 }
 
 /// Authorities that sign each other's keys must not make an endless chain.

@@ -33,6 +33,8 @@ pub(crate) const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 pub(crate) const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
 const ANY_USAGE: &[u8] = &[0x55, 0x1d, 0x25, 0];
 
+const EXT_SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 14];
+const EXT_AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 35];
 const EXT_KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
 const EXT_SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
 const EXT_BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
@@ -61,6 +63,9 @@ pub(crate) struct Certificate<'a> {
     /// The contents of the key's `AlgorithmIdentifier`.
     pub(crate) key_algorithm: &'a [u8],
     pub(crate) key: &'a [u8],
+    /// Identifiers of its own key and of its issuer's, empty without the extension: hints which issuer to try first.
+    pub(crate) key_id: &'a [u8],
+    pub(crate) issuer_key_id: &'a [u8],
     pub(crate) common_name: Option<String>,
     /// Subject alternative names; `None` without the extension.
     pub(crate) names: Option<Names>,
@@ -158,6 +163,8 @@ impl<'a> Certificate<'a> {
             not_after,
             key_algorithm,
             key,
+            key_id: &[],
+            issuer_key_id: &[],
             common_name: common_name(subject),
             names: None,
             names_value: None,
@@ -197,6 +204,14 @@ impl<'a> Certificate<'a> {
         let value = extension.expect(OCTET_STRING)?;
         let mut handled = true;
         match id {
+            EXT_SUBJECT_KEY_ID | EXT_AUTHORITY_KEY_ID if critical => return None,
+            EXT_SUBJECT_KEY_ID => self.key_id = Reader(value).expect(OCTET_STRING)?,
+            EXT_AUTHORITY_KEY_ID => {
+                let mut identifier = Reader(Reader(value).expect(SEQUENCE)?);
+                if identifier.0.first() == Some(&0x80) {
+                    self.issuer_key_id = identifier.expect(0x80)?;
+                }
+            }
             EXT_KEY_USAGE => self.key_usage = key_usage(Reader(value).expect(BIT_STRING)?)?,
             EXT_SUBJECT_ALT_NAME => {
                 let names = alternative_names(Reader(value).expect(SEQUENCE)?)?;

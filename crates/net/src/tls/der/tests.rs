@@ -87,3 +87,46 @@ fn times_follow_the_calendar() {
         assert_eq!(Reader(&element).time(), want, "{text}");
     }
 }
+
+/// Go refuses a certificate whose key identifiers are marked critical, or are none.
+#[test]
+fn key_identifiers_are_read_and_never_critical() {
+    let of = |id: u64, value: &[u8], critical: bool| {
+        let extension = |params: &mut CertificateParams| {
+            let mut own = rcgen::CustomExtension::from_oid_content(&[2, 5, 29, id], value.to_vec());
+            own.set_criticality(critical);
+            params.custom_extensions = vec![own];
+        };
+        der(extension)
+    };
+    let own = of(14, &[4, 2, 7, 8], false);
+    let certificate = Certificate::parse(&own).expect("well formed");
+    assert_eq!(
+        (certificate.key_id, certificate.issuer_key_id),
+        (&[7, 8][..], &[][..])
+    );
+    let issuers = of(35, &[0x30, 4, 0x80, 2, 7, 8], false);
+    let certificate = Certificate::parse(&issuers).expect("well formed");
+    assert_eq!(
+        (certificate.key_id, certificate.issuer_key_id),
+        (&[][..], &[7, 8][..])
+    );
+    // An issuer may be named by its issuer and serial number instead.
+    let named = of(35, &[0x30, 3, 0x82, 1, 5], false);
+    let certificate = Certificate::parse(&named).expect("well formed");
+    assert!(certificate.issuer_key_id.is_empty());
+    for (id, value, critical) in [
+        (14, &[4, 2, 7, 8][..], true),
+        (35, &[0x30, 4, 0x80, 2, 7, 8], true),
+        (14, &[4, 3, 7, 8], false),
+        (35, &[0x30, 4, 0x80, 3, 7, 8], false),
+        (35, &[4, 1, 7], false),
+    ] {
+        let bytes = of(id, value, critical);
+        assert_eq!(
+            Certificate::parse(&bytes),
+            None,
+            "{id} {value:?} {critical}"
+        );
+    }
+}
