@@ -89,3 +89,19 @@ impl Drop for Group {
         let _ = fs::remove_dir(&self.dir);
     }
 }
+
+/// What the attacks read of a group, in files as the kernel of either version has them.
+#[test]
+fn both_versions_of_groups_are_read() {
+    let killed = "low 0\nhigh 12\nmax 3\noom 1\noom_kill 2\noom_group_kill 9\n";
+    let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n";
+    for (files, events) in [(VERSION_1, control), (VERSION_2, killed)] {
+        let parent = narthex_testkit::TempDir::new("groups");
+        let group = Group::within(parent.path(), files, 4096).unwrap();
+        let limit = fs::read_to_string(group.dir.join(files[0])).unwrap();
+        assert_eq!(limit, "4096");
+        fs::write(group.dir.join(files[1]), events).unwrap();
+        fs::write(group.dir.join(files[2]), "123456\n").unwrap();
+        assert_eq!((group.killed(), group.most_bytes()), (2, 123_456));
+    }
+}
