@@ -1,9 +1,9 @@
 //! The handler over a real connection: headers, statuses, limits.
 
 use crate::support::NOW_MS;
-use narthex_model::MemStore;
+use narthex_model::{MemStore, storage::Budget};
 use narthex_net::{Server, ServerConfig, Stopper};
-use narthex_remote::{Message, Receiver, ReceiverConfig, disabled_routes, routes};
+use narthex_remote::{Message, Receiver, ReceiverConfig, ReceiverMemory, disabled_routes, routes};
 use narthex_testkit::{
     http::{self, Response},
     remote_write::{self, Request, Series, snappy},
@@ -12,7 +12,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A server whose tasks end when it is dropped.
@@ -31,6 +31,22 @@ impl Rig {
         config: Option<ReceiverConfig>,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     ) -> Self {
+        let receiver = Receiver::new(Arc::new(MemStore::new()), now_ms);
+        Self::of(config.map(|config| (receiver, config)))
+    }
+
+    /// Starts a receiver whose requests lease from `requests`.
+    fn within(requests: &Budget) -> Self {
+        let memory = ReceiverMemory {
+            requests: requests.clone(),
+            ..ReceiverMemory::default()
+        };
+        let store = Arc::new(MemStore::new());
+        let receiver = Receiver::within(store, Arc::new(|| NOW_MS), &memory);
+        Self::of(Some((receiver, ReceiverConfig::default())))
+    }
+
+    fn of(receiver: Option<(Receiver, ReceiverConfig)>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -41,11 +57,8 @@ impl Rig {
             .block_on(Server::bind(&["127.0.0.1:0"], ServerConfig::default()))
             .unwrap();
         let url = format!("http://{}", server.local_addrs()[0]);
-        let router = match config {
-            Some(config) => {
-                let store = Arc::new(MemStore::new());
-                routes(Receiver::new(store, now_ms), config)
-            }
+        let router = match receiver {
+            Some((receiver, config)) => routes(receiver, config),
             None => disabled_routes(),
         };
         runtime.spawn(server.serve(router, stop));
@@ -207,6 +220,52 @@ fn a_sender_that_finds_no_memory_is_told_to_come_back() {
     assert_eq!(answer.header("retry-after"), Some("5"));
     drop(holding);
     assert!(answers().any(|answer| answer.status == 204));
+}
+
+/// Waits until `accept` accepts the bytes leased from a budget.
+fn until_used(budget: &Budget, accept: impl Fn(u64) -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !accept(budget.used_bytes()) {
+        assert!(Instant::now() < end, "{budget:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_body_is_leased_as_it_arrives_and_until_it_is_dealt_with() {
+    const SENT: u64 = 900_000;
+    let requests = Budget::new("requests", 64 << 20);
+    let rig = Rig::within(&requests);
+    let body = vec![b'x'; usize::try_from(SENT).unwrap()];
+    let holding = rig.begin(20 << 20, &body);
+    until_used(&requests, |bytes| bytes >= SENT);
+    assert!(requests.used_bytes() <= 2 * SENT, "not what is announced");
+    drop(holding);
+    until_used(&requests, |bytes| bytes == 0);
+    assert!(requests.peak_bytes() <= 4 * SENT, "{requests:?}");
+    assert_eq!(request().send(&rig.url).unwrap().status, 204);
+    until_used(&requests, |bytes| bytes == 0);
+}
+
+#[test]
+fn a_body_there_is_no_memory_for_is_to_be_sent_again() {
+    // What a small request takes, and less than twice as much.
+    const LIMIT: usize = 700_000;
+    let requests = Budget::new("requests", LIMIT as u64);
+    let rig = Rig::within(&requests);
+    let plain = request().v1();
+    assert_eq!(rig.post(&[], &snappy(&plain)).status, 204);
+    // As sent; and sixteen times as long once it is decompressed. Neither is ever looked into.
+    let mut packed = vec![0x80, 0x80, 0x40];
+    packed.resize(60_000, 0);
+    for body in [vec![b'x'; 2 * LIMIT], packed] {
+        let answer = rig.post(&[], &body);
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        assert_eq!(answer.header("retry-after"), Some("5"));
+        assert!(answer.text().contains("requests"), "{}", answer.text());
+        until_used(&requests, |bytes| bytes == 0);
+    }
+    assert_eq!(rig.post(&[], &snappy(&plain)).status, 204);
 }
 
 /// A panic of ours used to be answered with 400, which makes a sender drop its data.
