@@ -4,6 +4,8 @@
 //! no other request.
 
 mod listing;
+#[cfg(test)]
+mod tests;
 
 use crate::{config::JobConfig, manager::Manager, selector, selector::Selector, why};
 use http::{HeaderMap, StatusCode};

@@ -7,13 +7,21 @@ use narthex_model::{
     MatchOp, Matcher, MemStore,
     cell::STALE,
     conformance::{Sampled, dump},
-    storage::TimeRange,
+    storage::{Budget, SyncToken, TimeRange},
 };
 use narthex_net::{Client, ClientConfig};
 use narthex_testkit::{mutate::scaled, rng::SplitMix64};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 fn origin() -> HttpOrigin {
+    origin_within(&ScrapeMemory::default())
+}
+
+fn origin_within(memory: &ScrapeMemory) -> HttpOrigin {
     let job = JobConfig::new("j");
     let own = LabelMap::from([("__address__".to_owned(), "i:1".to_owned())]);
     let Ok(Populated::Kept(target)) = Target::populate(&job, &own, &LabelMap::new()) else {
@@ -21,7 +29,7 @@ fn origin() -> HttpOrigin {
     };
     let client = Client::new(ClientConfig::default());
     let plan = Plan::new(&job, &target, &client, 0).unwrap();
-    HttpOrigin::new(Arc::new(plan), &ScrapeMemory::default())
+    HttpOrigin::new(Arc::new(plan), memory)
 }
 
 /// Names, labels and values of a page's lines.
@@ -138,6 +146,90 @@ impl Run {
         );
         assert_eq!(up.values().map(Vec::len).sum::<usize>(), rounds);
     }
+}
+
+/// A sink that looks, whenever it is given something, at how much of a budget is used.
+struct Looking {
+    store: MemStore,
+    budget: Budget,
+    most: Arc<AtomicU64>,
+}
+
+struct LookingBinding {
+    binding: Box<dyn Binding>,
+    budget: Budget,
+    most: Arc<AtomicU64>,
+}
+
+impl Sink for Looking {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        Ok(Box::new(LookingBinding {
+            binding: self.store.bind(schema)?,
+            budget: self.budget.clone(),
+            most: Arc::clone(&self.most),
+        }))
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        self.store.append_samples(samples)
+    }
+
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
+        self.store.sync(token)
+    }
+}
+
+impl Binding for LookingBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        self.binding.rebind(schema)
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        self.most
+            .fetch_max(self.budget.used_bytes(), Ordering::Relaxed);
+        self.binding.append(frame)
+    }
+}
+
+/// What the sink takes for a new series is counted by nobody until it has stored one round of it.
+#[test]
+fn new_series_are_leased_until_they_are_stored() {
+    const SERIES: u64 = 1000;
+    const SERIES_BYTES: u64 = 400;
+    let memory = ScrapeMemory {
+        series: Budget::new("series", 64 << 20),
+        ..ScrapeMemory::default()
+    };
+    let mut origin = origin_within(&memory);
+    let sink = Looking {
+        store: MemStore::new(),
+        budget: memory.series.clone(),
+        most: Arc::default(),
+    };
+    let series = 0..usize::try_from(SERIES).unwrap();
+    let lines = series.map(|at| (format!("m{at}{{id=\"{at}\"}}"), 1.0));
+    let body = text(&lines.collect());
+    let mut round = |time_ms: i64| {
+        let fetched = Fetched {
+            paid: None,
+            content_type: "text/plain; version=0.0.4".to_owned(),
+        };
+        sink.most.store(0, Ordering::Relaxed);
+        origin
+            .round(time_ms, Instant::now(), Ok(fetched), body.as_bytes(), &sink)
+            .unwrap();
+        let most = sink.most.load(Ordering::Relaxed);
+        (most, memory.series.used_bytes())
+    };
+    let (while_stored, afterwards) = round(1000);
+    assert!(while_stored >= SERIES * SERIES_BYTES, "{while_stored}");
+    assert!(
+        (1..while_stored - SERIES * SERIES_BYTES / 2).contains(&afterwards),
+        "{afterwards} bytes are left of {while_stored}"
+    );
+    assert_eq!(round(2000).0, afterwards, "none are new");
+    drop(origin);
+    assert_eq!(memory.series.used_bytes(), 0);
 }
 
 #[test]
