@@ -23,6 +23,11 @@ struct Served {
 
 /// Serves 200 series of 500 points, with one query and one other call at a time.
 fn served(budget_bytes: u64) -> Served {
+    served_by(budget_bytes, |_| Arc::new(process::NoStatus))
+}
+
+/// Serves the same; `status` makes what tells of the process, and sees the budget.
+fn served_by(budget_bytes: u64, status: impl Fn(&Budget) -> Arc<dyn ServerStatus>) -> Served {
     let store = MemStore::new();
     for n in 0..200 {
         let labels = LabelSet::new([("__name__", "x"), ("a", "v"), ("n", &*format!("{n:03}"))]);
@@ -42,6 +47,7 @@ fn served(budget_bytes: u64) -> Served {
     let engine = Arc::new(Engine::new(EngineOptions::default()));
     let now_ms = Arc::new(|| END_MS);
     let api = Api::new(Arc::new(store), engine, config, budget.clone(), now_ms);
+    let api = api.with_status(status(&budget));
     Served {
         router: routes(Arc::new(api)),
         budget,
@@ -232,5 +238,61 @@ fn trees_of_many_parts_are_leased() {
         let answer = served.post("/api/v1/parse_query", matchers).await;
         assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY);
         served.settled().await;
+    });
+}
+
+/// A process whose heap dump says how much is leased while it is made.
+struct Dumping(Budget);
+
+impl ServerStatus for Dumping {
+    fn config_yaml(&self) -> String {
+        String::new()
+    }
+
+    fn flags(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn runtime(&self) -> RuntimeInfo {
+        RuntimeInfo::default()
+    }
+
+    fn wal_replay(&self) -> WalReplay {
+        WalReplay::default()
+    }
+
+    fn heap_dump(&self) -> Result<String, String> {
+        Err(format!("leased {}", self.0.used_bytes()))
+    }
+}
+
+/// The names in a profile take as much as the program's file has of them, and nobody counted it.
+#[test]
+fn profiles_lease_what_their_names_take() {
+    const PROFILES: [&str; 4] = [
+        "/debug/pprof/profile?seconds=1",
+        "/debug/pprof/heap",
+        "/debug/pprof/allocs",
+        "/debug/flamegraph?heap",
+    ];
+    run(async {
+        let needed = narthex_profile::needed_bytes();
+        assert!(needed > 100_000, "{needed} bytes of names");
+        let short = served(needed - 1);
+        for path in PROFILES {
+            let refused = short.get(path).await;
+            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
+            assert!(text(refused).await.contains("all queries"), "{path}");
+            short.settled().await;
+        }
+        let roomy = served_by(4 * needed, |budget| Arc::new(Dumping(budget.clone())));
+        for path in &PROFILES[1..] {
+            let answer = roomy.get(path).await;
+            assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+            let leased = text(answer).await;
+            let leased = leased.trim().strip_prefix("leased ").map(str::parse);
+            assert_eq!(leased, Some(Ok(needed)), "{path}");
+            roomy.settled().await;
+        }
     });
 }
