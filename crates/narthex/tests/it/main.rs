@@ -27,6 +27,7 @@ mod generated;
 mod hostile;
 mod kill9;
 mod known;
+mod limits;
 mod memory;
 #[path = "../../../expfmt/tests/it/messages.rs"]
 mod messages;
