@@ -1,4 +1,5 @@
-//! Guides: every flag or metric they name exists, and every default they give is the flag's.
+//! Guides: every flag or metric they name exists, every default they give is the flag's, and the one on security has
+//! every limit.
 //!
 //! Invariant: the reference is not written by hand: the page of flags is generated from the flags' table.
 
@@ -6,13 +7,27 @@ use super::{Finding, Tree};
 
 const GUIDES: &str = "docs/guides/";
 const FLAGS: &str = "docs/cli.md";
+/// The guide that lists limits, and what names of flags that set one contain.
+const SECURITY: &str = "docs/guides/security.md";
+const LIMITS: [&str; 8] = [
+    ".max-",
+    ".min-",
+    "limit",
+    "timeout",
+    "retention",
+    "too-far-",
+    "-rate",
+    "-size",
+];
+/// Commands that serve others.
+const SERVERS: [&str; 2] = ["narthex server", "narthex pushgateway"];
 /// Prefixes of our metrics' names.
 const METRICS: [&str; 2] = ["narthex_", "prometheus_"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let flags = tree.text(FLAGS).unwrap_or_default();
     let flags: Vec<(&str, &str)> = flags.lines().filter_map(flag_and_default).collect();
-    let mut findings = Vec::new();
+    let mut findings = unlisted(tree);
     let guides = tree.with_suffix(".md");
     for (path, text) in guides.filter(|(path, _)| path.starts_with(GUIDES)) {
         for (i, line) in text.lines().enumerate() {
@@ -34,6 +49,37 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Finds limits that the guide on security does not list.
+fn unlisted(tree: &Tree) -> Vec<Finding> {
+    let Some(guide) = tree.text(SECURITY) else {
+        return Vec::new();
+    };
+    let sections = tree.text(FLAGS).unwrap_or_default().split("\n## `");
+    let servers = sections.filter(|section| {
+        let mut names = SERVERS.iter();
+        names.any(|name| {
+            section
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('`'))
+        })
+    });
+    let is_set = |line: &&str| {
+        let without = [
+            "| Accepted without effect",
+            "| Refused",
+            "| Deprecated name",
+        ];
+        !without.iter().any(|text| line.contains(text))
+    };
+    let rows = servers.flat_map(str::lines).filter(is_set);
+    let flags = rows.filter_map(flag_and_default).map(|(flag, _)| flag);
+    let limits = flags.filter(|flag| LIMITS.iter().any(|part| flag.contains(part)));
+    let missing = limits.filter(|flag| !guide.contains(&format!("| `{flag}` |")));
+    missing
+        .map(|flag| Finding::new(SECURITY, 0, format!("the limit {flag} is not listed")))
+        .collect()
 }
 
 /// Parses a row of the page of flags: its flag and its default.
@@ -101,5 +147,24 @@ mod tests {
             texts("| `--a.b` | `2MB` | x |"),
             ["--a.b has the default \"1MB\", not \"2MB\""]
         );
+    }
+    #[test]
+    fn the_guide_on_security_lists_every_limit_of_a_server() {
+        let texts = |guide: &str| {
+            let flags = "# Command line\n\n## `narthex server`\n\n| `--a.max-b` | size | `1MB` | X. |\n\
+                | `--a.max-c` | size |  | Accepted without effect: Y. |\n| `--d` | text |  | Z. |\n\n\
+                ## `narthex server-like`\n\n| `--e.timeout` | text |  | Z. |\n";
+            let files = [(SECURITY, guide), (FLAGS, flags)];
+            let files = files
+                .iter()
+                .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
+            let tree = Tree {
+                files: files.collect(),
+            };
+            check(&tree).into_iter().map(|f| f.text).collect::<Vec<_>>()
+        };
+        assert_eq!(texts("| `--a.max-b` | `1MB` | x |\n"), Vec::<String>::new());
+        let missing = ["the limit --a.max-b is not listed"];
+        assert_eq!(texts("`--a.max-b` bounds something"), missing);
     }
 }
