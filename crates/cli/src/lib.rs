@@ -14,6 +14,8 @@
 //!
 //! **Invariant:** environment and files are accessed only through [`Surroundings`].
 
+#![forbid(unsafe_code)]
+
 mod bytes;
 mod call;
 mod complete;
