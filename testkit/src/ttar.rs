@@ -30,6 +30,25 @@ pub fn unpack(archive: &Path, into: &Path) {
     }
 }
 
+/// Makes `into` a directory with the entries of a fixture's procfs. Its `self`, a file that names the process where the
+/// corpus could not keep the symbolic link, becomes that link.
+///
+/// # Panics
+///
+/// Panics if the tree can't be read, or a link can't be made.
+pub fn link_procfs(procfs: &Path, into: &Path) {
+    fs::create_dir_all(into).expect("writable");
+    for entry in fs::read_dir(procfs).expect("the tree is a directory") {
+        let entry = entry.expect("readable");
+        let (name, path) = (entry.file_name(), entry.path());
+        let target = match fs::read_to_string(&path) {
+            Ok(process) if name == "self" => PathBuf::from(process.trim()),
+            _ => path,
+        };
+        std::os::unix::fs::symlink(target, into.join(name)).expect("writable");
+    }
+}
+
 /// Replaces `NULLBYTE` by a zero byte and `EOF` by no newline, unless a backslash precedes it.
 fn unescape(line: &str) -> String {
     let line = line

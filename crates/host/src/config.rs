@@ -57,8 +57,17 @@ pub struct HostConfig {
     pub netdev: NetdevConfig,
     /// Which fields of `net/netstat`, `net/snmp` and `net/snmp6` are reported (`--collector.netstat.fields`).
     pub netstat_fields: String,
+    /// File with names of PCI devices (`--collector.pcidevice.idsfile`); empty for the distribution's.
+    pub pci_ids: PathBuf,
+    /// Whether PCI devices are named (`--collector.pcidevice.names`, off).
+    pub pci_names: bool,
     /// Supplies to leave out (`--collector.powersupply.ignored-supplies`, `^$`).
     pub powersupply_ignored: String,
+    /// `--collector.qdisc.device-include` and `-exclude`.
+    pub qdisc: FilterConfig,
+    /// Directory of node_exporter's fixtures to read instead of asking the kernel (`--collector.qdisc.fixtures`); empty
+    /// for none.
+    pub qdisc_fixtures: PathBuf,
     /// Whether energy is one family with a label for the zone (`--collector.rapl.enable-zone-label`, off).
     pub rapl_zone_label: bool,
     /// `--collector.slabinfo.slabs-include` and `-exclude`, both of which count.
@@ -110,7 +119,11 @@ impl Default for HostConfig {
             netclass: NetclassConfig::default(),
             netdev: NetdevConfig::default(),
             netstat_fields: NETSTAT_FIELDS.into(),
+            pci_ids: PathBuf::new(),
+            pci_names: false,
             powersupply_ignored: NOTHING.into(),
+            qdisc: FilterConfig::default(),
+            qdisc_fixtures: PathBuf::new(),
             rapl_zone_label: false,
             slabs: FilterConfig::default(),
             sysctl_numbers: Vec::new(),
@@ -274,6 +287,12 @@ pub(crate) const INFINIBAND_DEVICE: FilterFlags = FilterFlags {
 pub(crate) const INTERRUPTS_NAME: FilterFlags = FilterFlags {
     include: "collector.interrupts.name-include",
     exclude: "collector.interrupts.name-exclude",
+    default_exclude: "",
+};
+
+pub(crate) const QDISC_DEVICE: FilterFlags = FilterFlags {
+    include: "collector.qdisc.device-include",
+    exclude: "collector.qdisc.device-exclude",
     default_exclude: "",
 };
 

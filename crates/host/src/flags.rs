@@ -38,6 +38,14 @@ pub const DEPRECATED: &[(&str, &str)] = &[
         "collector.netdev.ignored-devices",
         "collector.netdev.device-exclude",
     ),
+    (
+        "collector.qdisk.device-exclude",
+        "collector.qdisc.device-exclude",
+    ),
+    (
+        "collector.qdisk.device-include",
+        "collector.qdisc.device-include",
+    ),
 ];
 
 /// Declares the flags: `(PLACE): TYPE = NAME, METHODS OF FLAG => CONVERSION;`. An empty place is left to the caller.
@@ -166,8 +174,22 @@ host_flags! {
     (netdev.source): bool = "collector.netdev.netlink", default("true") => netdev_source;
     /// Regexp of fields to return for netstat collector.
     (netstat_fields): String = "collector.netstat.fields", default(config::NETSTAT_FIELDS);
+    /// Path to pci.ids file to use for PCI device identification.
+    (pci_ids): PathBuf = "collector.pcidevice.idsfile";
+    /// Enable PCI device name resolution (requires pci.ids file).
+    (pci_names): bool = "collector.pcidevice.names";
     /// Regexp of power supplies to ignore for powersupplyclass collector.
     (powersupply_ignored): String = "collector.powersupply.ignored-supplies", default("^$");
+    /// Regexp of qdisc devices to exclude (mutually exclusive to device-include).
+    (qdisc.exclude): String = "collector.qdisc.device-exclude";
+    /// Regexp of qdisc devices to include (mutually exclusive to device-exclude).
+    (qdisc.include): String = "collector.qdisc.device-include";
+    /// Test fixtures to use for qdisc collector end-to-end testing.
+    (qdisc_fixtures): PathBuf = "collector.qdisc.fixtures", directory();
+    /// Former name of collector.qdisc.device-exclude.
+    (qdisc.exclude): String = "collector.qdisk.device-exclude", hidden();
+    /// Former name of collector.qdisc.device-include.
+    (qdisc.include): String = "collector.qdisk.device-include", hidden();
     /// One family with a label for the zone instead of one for each zone.
     (rapl_zone_label): bool = "collector.rapl.enable-zone-label";
     /// Regexp of slabs to exclude in slabinfo collector.

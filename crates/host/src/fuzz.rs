@@ -5,9 +5,10 @@
 
 use crate::collector::{
     arp, bcache, bcachefs, buddyinfo, cgroups, conntrack, cpu, cpuinfo, diskstats, drbd,
-    infiniband, interrupts, ipvs, lnstat, loadavg, mdadm, meminfo, meminfo_numa, netdev, netstat,
-    numbers, os, pressure, processes, schedstat, selinux, slabinfo, sockstat, softirqs, softnet,
-    swap, udp_queues, vmstat, zfs, zoneinfo,
+    infiniband, interrupts, ipvs, lnstat, loadavg, mdadm, meminfo, meminfo_numa, mountstats,
+    netdev, netstat, network_route, numbers, os, pci_ids, pressure, processes, qdisc, schedstat,
+    selinux, slabinfo, sockstat, softirqs, softnet, swap, tcpstat, udp_queues, vmstat, zfs,
+    zoneinfo,
 };
 use crate::config::HostConfig;
 use crate::procstat::{self, StatSnapshot};
@@ -174,7 +175,7 @@ pub fn fuzz_tables(data: &[u8]) {
     proc_table::fuzz(slabinfo::new(&config).expect("no filter"), data);
 }
 
-/// Files of NUMA nodes, `net/stat/*`, `stat` of a process.
+/// Files of NUMA nodes, `net/stat/*`, `stat` of a process, `mountstats`, `pci.ids`, fixtures.
 pub fn fuzz_nodes(data: &[u8]) {
     let mut out = Sink::new(LabelSet::empty());
     let mut rows = Rows::new();
@@ -182,10 +183,13 @@ pub fn fuzz_nodes(data: &[u8]) {
     rows.begin();
     let _ = meminfo_numa::parse_meminfo(data, &mut rows, &mut out);
     let _ = meminfo_numa::parse_numastat("0", data, &mut rows, &mut out);
+    let _ = mountstats::Families::new().parse(data, &[], &mut rows, &mut out);
     let _ = lnstat::parse("x", data, &mut Vec::new(), &mut rows, &mut out);
     rows.end(&mut out);
     out.finish(0);
     processes::parse(data);
+    pci_ids::PciIds::parse(&String::from_utf8_lossy(data));
+    qdisc::parse_fixture(data);
 }
 
 /// `/proc/net/dev`.
@@ -210,6 +214,9 @@ pub fn fuzz_netlink(data: &[u8]) {
         netlink::RTM_NEWSTATS,
         netlink::RTM_NEWADDR,
         netlink::RTM_NEWNEIGH,
+        netlink::RTM_NEWROUTE,
+        netlink::RTM_NEWQDISC,
+        netlink::SOCK_DIAG_BY_FAMILY,
     ] {
         let _ = netlink::parse_part(data, SEQUENCE, wanted, &mut |body| {
             match wanted {
@@ -218,6 +225,9 @@ pub fn fuzz_netlink(data: &[u8]) {
                     linkprops::parse(body)?;
                 }
                 netlink::RTM_NEWNEIGH => drop(links::parse_neighbour(body)?),
+                netlink::RTM_NEWROUTE => network_route::parse(body, &mut Vec::new())?,
+                netlink::RTM_NEWQDISC => drop(qdisc::parse(body)?),
+                netlink::SOCK_DIAG_BY_FAMILY => tcpstat::Counts::default().add(body)?,
                 netlink::RTM_NEWSTATS => drop(links::parse_stats(body)?),
                 _ => drop(links::parse_address(body)?.map(|address| address.scope())),
             }

@@ -74,6 +74,8 @@ collectors! {
     Dmmultipath = "dmmultipath";
     /// Replicated block devices.
     Drbd = "drbd", off;
+    /// Graphics cards of AMD.
+    Drm = "drm", off;
     /// Memory errors, corrected and uncorrected.
     Edac = "edac";
     /// The kernel's entropy pool.
@@ -106,26 +108,36 @@ collectors! {
     Meminfo = "meminfo";
     /// Memory of each NUMA node.
     MeminfoNuma = "meminfo_numa", off;
+    /// NFS mounts.
+    Mountstats = "mountstats", off;
     /// Properties of network devices.
     Netclass = "netclass";
     /// Network device counters.
     Netdev = "netdev";
     /// Selected fields of `/proc/net/netstat`, `snmp` and `snmp6`.
     Netstat = "netstat";
+    /// Routes by device.
+    NetworkRoute = "network_route", off;
     /// Calls of the NFS client.
     Nfs = "nfs";
     /// Calls of the NFS server.
     Nfsd = "nfsd";
     /// NVMe devices and their namespaces.
     Nvme = "nvme";
+    /// NVMe subsystems and their paths.
+    Nvmesubsystem = "nvmesubsystem", off;
     /// The distribution's identification.
     Os = "os";
+    /// PCI devices.
+    Pcidevice = "pcidevice", off;
     /// Batteries and mains.
     Powersupplyclass = "powersupplyclass";
     /// Time lost waiting for resources.
     Pressure = "pressure";
     /// Processes and threads by state.
     Processes = "processes", off;
+    /// Queueing disciplines of network devices.
+    Qdisc = "qdisc", off;
     /// Energy counters.
     Rapl = "rapl";
     /// Running and waiting time per CPU.
@@ -148,6 +160,8 @@ collectors! {
     Sysctl = "sysctl", off;
     /// Counters of tape drives.
     Tapestats = "tapestats";
+    /// TCP sockets by state.
+    Tcpstat = "tcpstat", off;
     /// Metrics from files that other programs write.
     Textfile = "textfile";
     /// Temperatures of zones, and states of cooling devices.
@@ -191,17 +205,24 @@ impl CollectorKind {
                 | Self::Cpufreq
                 | Self::Dmi
                 | Self::Dmmultipath
+                | Self::Drm
                 | Self::Edac
                 | Self::Fibrechannel
                 | Self::Hwmon
                 | Self::Infiniband
                 | Self::Mdadm
+                | Self::Mountstats
+                | Self::NetworkRoute
                 | Self::Nvme
+                | Self::Nvmesubsystem
+                | Self::Pcidevice
                 | Self::Powersupplyclass
                 | Self::Processes
+                | Self::Qdisc
                 | Self::Rapl
                 | Self::Slabinfo
                 | Self::Tapestats
+                | Self::Tcpstat
                 | Self::Textfile
                 | Self::ThermalZone
                 | Self::Watchdog

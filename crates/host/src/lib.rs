@@ -33,6 +33,7 @@ mod flags;
 #[doc(hidden)]
 pub mod fuzz;
 mod kind;
+mod link_names;
 mod linkprops;
 mod links;
 mod local;

@@ -279,7 +279,7 @@ pub(crate) fn parse_address(message: &[u8]) -> Result<Option<Address>, HostError
     }))
 }
 
-fn ip_of(bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn ip_of(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(four).into());
     }

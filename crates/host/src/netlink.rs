@@ -1,13 +1,15 @@
-//! The kernel's routing socket: dumps of links, their counters and addresses, and notifications of changed links.
+//! The kernel's netlink sockets: dumps of links, routes, queueing disciplines and sockets, and notifications of changed
+//! links.
 //!
 //! Invariant: kernel messages are parsed as bytes with every length checked; a short message is an error.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send,
+    socket_with,
 };
 
 use crate::error::HostError;
@@ -17,10 +19,16 @@ pub(crate) const RTM_NEWLINK: u16 = 16;
 pub(crate) const RTM_GETLINK: u16 = 18;
 pub(crate) const RTM_NEWADDR: u16 = 20;
 pub(crate) const RTM_GETADDR: u16 = 22;
+pub(crate) const RTM_NEWROUTE: u16 = 24;
+pub(crate) const RTM_GETROUTE: u16 = 26;
 pub(crate) const RTM_NEWNEIGH: u16 = 28;
 pub(crate) const RTM_GETNEIGH: u16 = 30;
+pub(crate) const RTM_NEWQDISC: u16 = 36;
+pub(crate) const RTM_GETQDISC: u16 = 38;
 pub(crate) const RTM_NEWSTATS: u16 = 92;
 pub(crate) const RTM_GETSTATS: u16 = 94;
+/// Request and answer of linux/sock_diag.h.
+pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -41,14 +49,24 @@ pub(crate) struct Dumper {
 
 impl Dumper {
     pub(crate) fn open() -> Result<Self, HostError> {
+        Ok(Self::new(open_route("open a routing socket", 0)?))
+    }
+
+    /// Opens a socket for questions about sockets.
+    pub(crate) fn open_sock_diag() -> Result<Self, HostError> {
+        let action = "open a socket for questions about sockets";
+        let fd = open_socket(action, Some(netlink::SOCK_DIAG), 0)?;
+        Ok(Self::new(fd))
+    }
+
+    fn new(fd: OwnedFd) -> Self {
         /// The kernel never sends a larger part of a dump.
         const PART_BYTES: usize = 64 << 10;
-        let fd = open_route("open a routing socket", 0)?;
-        Ok(Self {
+        Self {
             fd,
             sequence: 0,
             buf: vec![0; PART_BYTES],
-        })
+        }
     }
 
     /// Requests all objects of a kind and calls `each` with the payload of each message of type `wanted`.
@@ -85,7 +103,7 @@ impl Dumper {
     }
 
     fn ask(&mut self, request: u16, body: &[u8]) -> Result<(), HostError> {
-        const MAX_BODY: usize = 48;
+        const MAX_BODY: usize = 64;
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let mut message = [0_u8; HEADER_BYTES + MAX_BODY];
         let len = HEADER_BYTES + body.len();
@@ -238,18 +256,34 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
         .map(u32::from_ne_bytes)
 }
 
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes
+        .get(at..at + 8)?
+        .try_into()
+        .ok()
+        .map(u64::from_ne_bytes)
+}
+
 fn align(len: usize) -> usize {
     len.next_multiple_of(4)
 }
 
 fn open_route(action: &'static str, groups: u32) -> Result<OwnedFd, HostError> {
-    let error = |source| HostError::Netlink { action, source };
     // NETLINK_ROUTE is protocol 0, which is the default.
+    open_socket(action, None, groups)
+}
+
+fn open_socket(
+    action: &'static str,
+    protocol: Option<Protocol>,
+    groups: u32,
+) -> Result<OwnedFd, HostError> {
+    let error = |source| HostError::Netlink { action, source };
     let fd = socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
         SocketFlags::CLOEXEC,
-        None,
+        protocol,
     )
     .map_err(error)?;
     bind(&fd, &SocketAddrNetlink::new(0, groups)).map_err(error)?;

@@ -13,6 +13,12 @@ pub(crate) struct Rows {
 /// Separates the parts of a key; no kernel file contains it.
 const SEPARATOR: u8 = 0;
 
+impl Default for Rows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Rows {
     pub(crate) fn new() -> Self {
         Self {

@@ -122,6 +122,21 @@ impl Plan<'_> {
             .file(path, decode, (desc, labels), self.buf, self.out);
     }
 
+    /// As `file`; a missing file has this value.
+    pub(crate) fn file_or(
+        &mut self,
+        desc: &Desc<'_>,
+        labels: &[(&str, &str)],
+        path: &Path,
+        decode: Decode,
+        missing: f64,
+    ) {
+        match path.exists() {
+            true => self.file(desc, labels, path, decode),
+            false => self.fixed(desc, labels, missing),
+        }
+    }
+
     /// Returns a file's text as a label value, and compares it in every round. `None` if it can't be read.
     pub(crate) fn label(&mut self, path: &Path) -> Option<String> {
         self.files.label(path, self.buf)

@@ -18,6 +18,7 @@ pub(crate) mod diskstats;
 pub(crate) mod dmi;
 pub(crate) mod dmmultipath;
 pub(crate) mod drbd;
+pub(crate) mod drm;
 pub(crate) mod edac;
 pub(crate) mod entropy;
 pub(crate) mod fibrechannel;
@@ -34,18 +35,24 @@ pub(crate) mod loadavg;
 pub(crate) mod mdadm;
 pub(crate) mod meminfo;
 pub(crate) mod meminfo_numa;
+pub(crate) mod mountstats;
 pub(crate) mod netclass;
 pub(crate) mod netdev;
 pub(crate) mod netstat;
+pub(crate) mod network_route;
 pub(crate) mod nfs;
 pub(crate) mod nfsd;
 pub(crate) mod numbers;
 pub(crate) mod nvme;
+pub(crate) mod nvmesubsystem;
 pub(crate) mod os;
+pub(crate) mod pci_ids;
+pub(crate) mod pcidevice;
 pub(crate) mod percpu;
 pub(crate) mod powersupplyclass;
 pub(crate) mod pressure;
 pub(crate) mod processes;
+pub(crate) mod qdisc;
 pub(crate) mod rapl;
 pub(crate) mod schedstat;
 pub(crate) mod selinux;
@@ -57,6 +64,7 @@ pub(crate) mod stat;
 pub(crate) mod swap;
 pub(crate) mod sysctl;
 pub(crate) mod tapestats;
+pub(crate) mod tcpstat;
 pub(crate) mod textfile;
 pub(crate) mod thermal_zone;
 pub(crate) mod time;
@@ -199,6 +207,10 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         }
         CollectorKind::Xfrm => Box::new(xfrm::Xfrm::new(config)),
         CollectorKind::Zoneinfo => Box::new(zoneinfo::new(procfs)),
+        CollectorKind::Mountstats => Box::new(mountstats::Mountstats::new(config)),
+        CollectorKind::NetworkRoute => Box::new(network_route::NetworkRoute::default()),
+        CollectorKind::Qdisc => Box::new(qdisc::Qdisc::new(config)?),
+        CollectorKind::Tcpstat => Box::new(tcpstat::Tcpstat::new(procfs)),
         kind => start_device(kind, config)?,
     })
 }
@@ -230,6 +242,9 @@ fn start_device(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Coll
         CollectorKind::Watchdog => Box::new(watchdog::Watchdog::new(config)),
         CollectorKind::Xfs => Box::new(xfs::Xfs::new(config)),
         CollectorKind::Zfs => Box::new(zfs::Zfs::new(config)),
+        CollectorKind::Drm => Box::new(drm::Drm::new(config)),
+        CollectorKind::Nvmesubsystem => Box::new(nvmesubsystem::NvmeSubsystem::new(config)),
+        CollectorKind::Pcidevice => Box::new(pcidevice::Pcidevice::new(config)),
         kind => unreachable!("{} is started by the caller", kind.name()),
     })
 }

@@ -126,9 +126,14 @@ fn procfs_tables() {
     let numa = b"Node 0 MemFree:  5 kB\nNode 0 Active(anon): 7 kB\n".to_vec();
     let mut nodes = vec![numa, b"numa_hit 5\nnuma_miss 7\n".to_vec()];
     nodes.extend(
-        ["1/stat", "net/stat/arp_cache"]
-            .iter()
-            .flat_map(|name| texts(name)),
+        [
+            "1/stat",
+            "net/stat/arp_cache",
+            "self/mountstats",
+            "10/mountstats",
+        ]
+        .iter()
+        .flat_map(|name| texts(name)),
     );
     run(51, &nodes, fuzz::fuzz_nodes);
 }
@@ -200,6 +205,20 @@ fn netlink_datagrams() {
         &attribute(1, &[10, 0, 0, 1]),
     ]
     .concat();
+    let way = [
+        &16_u16.to_ne_bytes()[..],
+        &[0, 1, 2, 0, 0, 0],
+        &attribute(5, &[10, 0, 0, 1]),
+    ]
+    .concat();
+    let route = [
+        &[2, 24, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0][..],
+        &attribute(1, &[10, 0, 0, 0]),
+        &attribute(9, &way),
+    ]
+    .concat();
+    let stats2 = [attribute(1, &[1; 12]), attribute(3, &[1; 20])].concat();
+    let qdisc = [vec![0; 20], attribute(1, b"fq\0"), attribute(7, &stats2)].concat();
     let done = message(3, &[0; 4]);
     let corpus = [
         [message(16, &link), message(16, &link), done.clone()].concat(),
@@ -210,7 +229,8 @@ fn netlink_datagrams() {
             done.clone(),
         ]
         .concat(),
-        [message(20, &address), done].concat(),
+        [message(20, &address), done.clone()].concat(),
+        [message(24, &route), message(36, &qdisc), done].concat(),
         message(2, &(-1_i32).to_ne_bytes()),
     ];
     run(20, &corpus, fuzz::fuzz_netlink);

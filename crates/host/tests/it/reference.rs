@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
-use narthex_testkit::{TempDir, corpora};
+use narthex_testkit::{TempDir, corpora, ttar};
 
 use crate::support::{
     Families, PATIENT_MS, Samples, assert_own_labels, families, parse_text, samples, unpack_ttar,
@@ -18,18 +18,10 @@ const NOT_IN_THE_PAGE: [CollectorKind; 4] = [
 ];
 
 /// Prefixes of families whose collectors we lack, and of the exporter's own.
-const OTHERS: [&str; 7] = [
-    "go_",
-    "node_mountstats_",
-    "node_pcidevice_",
-    "node_qdisc_",
-    "node_wifi_",
-    "process_",
-    "promhttp_",
-];
+const OTHERS: [&str; 4] = ["go_", "node_wifi_", "process_", "promhttp_"];
 
 /// Off by default, and on where the page was generated.
-const ON: [CollectorKind; 14] = [
+const ON: [CollectorKind; 17] = [
     CollectorKind::Buddyinfo,
     CollectorKind::Cgroups,
     CollectorKind::CpuVulnerabilities,
@@ -38,7 +30,10 @@ const ON: [CollectorKind; 14] = [
     CollectorKind::Ksmd,
     CollectorKind::Lnstat,
     CollectorKind::MeminfoNuma,
+    CollectorKind::Mountstats,
+    CollectorKind::Pcidevice,
     CollectorKind::Processes,
+    CollectorKind::Qdisc,
     CollectorKind::Slabinfo,
     CollectorKind::Softirqs,
     CollectorKind::Sysctl,
@@ -47,7 +42,7 @@ const ON: [CollectorKind; 14] = [
 ];
 
 /// Prefixes of families whose helps are our own words.
-const OWN_HELP: [&str; 15] = [
+const OWN_HELP: [&str; 18] = [
     "node_bcachefs_",
     "node_buddyinfo_",
     "node_cgroups_",
@@ -57,7 +52,10 @@ const OWN_HELP: [&str; 15] = [
     "node_ksmd_",
     "node_lnstat_",
     "node_memory_numa_",
+    "node_mountstats_",
+    "node_pcidevice_",
     "node_processes_",
+    "node_qdisc_",
     "node_slabinfo_",
     "node_softirqs_functions_",
     "node_sysctl_",
@@ -87,9 +85,9 @@ fn family_of(series: &str) -> &str {
 }
 
 /// Returns the flags of FLAGS.md, as far as they apply here.
-fn config(proc: &Path, unpacked: &Path) -> HostConfig {
+fn config(dir: &Path, unpacked: &Path) -> HostConfig {
     let mut config = HostConfig {
-        procfs: proc.to_path_buf(),
+        procfs: unpacked.join("proc"),
         sysfs: unpacked.join("sys"),
         rootfs: unpacked.to_path_buf(),
         udev_data: unpacked.join("udev/data"),
@@ -100,7 +98,8 @@ fn config(proc: &Path, unpacked: &Path) -> HostConfig {
     for kind in NOT_IN_THE_PAGE {
         config.collectors = config.collectors.without(kind);
     }
-    let textfiles = proc.with_file_name("textfile/two_metric_files");
+    let textfiles = dir.join("textfile/two_metric_files");
+    let qdisc = dir.join("qdisc").display().to_string();
     for (flag, value) in [
         ("collector.cpu.info", "true"),
         (
@@ -122,6 +121,8 @@ fn config(proc: &Path, unpacked: &Path) -> HostConfig {
         ("collector.netclass.ignored-devices", "(dmz|int)"),
         ("collector.netdev.device-include", "lo"),
         ("collector.netdev.netlink", "true"),
+        ("collector.qdisc.device-include", "(wlan0|eth0)"),
+        ("collector.qdisc.fixtures", &qdisc),
         ("collector.stat.softirq", "true"),
         ("collector.sysctl.include", "fs.file-nr"),
         ("collector.sysctl.include", "fs.file-nr:total,current,max"),
@@ -148,6 +149,7 @@ fn every_family_label_and_value_is_node_exporters() {
     let unpacked = TempDir::new("host-reference");
     unpack_ttar(&dir.join("sys.ttar"), unpacked.path());
     unpack_ttar(&dir.join("udev.ttar"), unpacked.path());
+    ttar::link_procfs(&dir.join("proc"), &unpacked.join("proc"));
     std::os::unix::fs::symlink(dir.join("usr"), unpacked.join("usr")).expect("writable");
     let page = std::fs::read_to_string(dir.join("e2e-output.txt")).expect("the page is text");
     let (mut expected, mut expected_families) = parse_text(&page);
@@ -160,7 +162,7 @@ fn every_family_label_and_value_is_node_exporters() {
     });
     expected_families.retain(|name, _| is_ours(name));
 
-    let mut host = HostSource::new(config(&dir.join("proc"), unpacked.path())).expect("valid");
+    let mut host = HostSource::new(config(&dir, unpacked.path())).expect("valid");
     // Twice: state from the first round must not change the second.
     for now_ms in [0, 1_000] {
         let frame = host.collect(now_ms);
@@ -208,7 +210,7 @@ fn every_family_label_and_value_is_node_exporters() {
         assert!(other.is_empty(), "{other:#?}");
         assert_eq!(ours.len(), expected_families.len());
     }
-    host_labels(config(&dir.join("proc"), unpacked.path()));
+    host_labels(config(&dir, unpacked.path()));
     let total = expected.len() + expected_families.len();
     corpora::report("node_exporter fixtures (series and families)", total, total);
 }
@@ -219,4 +221,30 @@ fn host_labels(mut config: HostConfig) {
     let mut host = HostSource::new(config).expect("valid");
     host.collect(0);
     assert_own_labels(&host);
+}
+
+#[test]
+fn pci_devices_are_named_as_node_exporter_names_them() {
+    let Some(dir) = corpora::dir("node-exporter") else {
+        return corpora::report("names of PCI devices", 0, 0);
+    };
+    let unpacked = TempDir::new("host-pci-names");
+    unpack_ttar(&dir.join("sys.ttar"), unpacked.path());
+    let mut config = HostConfig {
+        sysfs: unpacked.join("sys"),
+        wait_ms: PATIENT_MS,
+        collectors: CollectorSet::none().with(CollectorKind::Pcidevice),
+        pci_names: true,
+        pci_ids: dir.join("pci.ids"),
+        ..HostConfig::default()
+    };
+    config.procfs = unpacked.path().to_path_buf();
+    let mut host = HostSource::new(config).expect("valid");
+    let is_info = |series: &&String| series.starts_with("node_pcidevice_info");
+    let page = std::fs::read_to_string(dir.join("pcidevice-names-output.txt"));
+    let (expected, _) = parse_text(&page.expect("the page is text"));
+    let expected: Vec<_> = expected.keys().filter(is_info).collect();
+    let found = samples(host.collect(0));
+    assert_eq!(found.keys().filter(is_info).collect::<Vec<_>>(), expected);
+    corpora::report("names of PCI devices", expected.len(), expected.len());
 }

@@ -36,14 +36,11 @@ flags! {
             "collector.ethtool.metrics-include": String, "collector.ntp.ip-ttl": usize, "collector.ntp.local-offset-tolerance": String,
             "collector.ntp.max-distance": String, "collector.ntp.protocol-version": usize,
             "collector.ntp.server": String, "collector.ntp.server-is-local": bool, "collector.ntp.server-port": usize,
-            "collector.pcidevice.idsfile": PathBuf, "collector.pcidevice.names": bool,
             "collector.perf.cache-profilers": Vec<String>, "collector.perf.cpus": String,
             "collector.perf.disable-cache-profilers": bool, "collector.perf.disable-hardware-profilers": bool,
             "collector.perf.disable-software-profilers": bool, "collector.perf.hardware-profilers": Vec<String>,
             "collector.perf.software-profilers": Vec<String>, "collector.perf.tracepoint": Vec<String>,
-            "collector.qdisc.device-exclude": String, "collector.qdisc.device-include": String,
-            "collector.qdisc.fixtures": PathBuf, "collector.qdisk.device-exclude": String,
-            "collector.qdisk.device-include": String, "collector.runit.servicedir": PathBuf,
+            "collector.runit.servicedir": PathBuf,
             "collector.supervisord.url": String, "collector.systemd.enable-restarts-metrics": bool,
             "collector.systemd.enable-start-time-metrics": bool, "collector.systemd.enable-task-metrics": bool,
             "collector.systemd.private": bool, "collector.systemd.unit-blacklist": String,
@@ -51,12 +48,9 @@ flags! {
             "collector.systemd.unit-whitelist": String, "collector.wifi.fixtures": PathBuf;
     }
     refused {
-        NO_COLLECTOR => "collector.drm": bool,
-            "collector.ethtool": bool, "collector.logind": bool, "collector.mountstats": bool,
-            "collector.network_route": bool, "collector.ntp": bool, "collector.nvmesubsystem": bool,
-            "collector.pcidevice": bool, "collector.perf": bool, "collector.qdisc": bool,
-            "collector.runit": bool, "collector.supervisord": bool, "collector.systemd": bool,
-            "collector.tcpstat": bool, "collector.wifi": bool;
+        NO_COLLECTOR =>
+            "collector.ethtool": bool, "collector.logind": bool, "collector.ntp": bool, "collector.perf": bool, "collector.runit": bool, "collector.supervisord": bool, "collector.systemd": bool,
+            "collector.wifi": bool;
         "this version does not have it" => "web.systemd-socket": bool;
     }
 }

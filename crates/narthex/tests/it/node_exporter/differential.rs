@@ -51,10 +51,14 @@ const NOT_THE_HOSTS: [&str; 2] = [
 ];
 
 /// A state without processes has no series.
-const TRANSIENT: [&str; 2] = ["node_processes_state", "node_processes_threads_state"];
+const TRANSIENT: [&str; 3] = [
+    "node_processes_state",
+    "node_processes_threads_state",
+    "node_tcp_connection_states",
+];
 
 /// Gauges that change between two reads.
-const MOVING: [&str; 21] = [
+const MOVING: [&str; 24] = [
     "node_arp_entries",
     "node_buddyinfo_",
     "node_cpu_scaling_frequency_hertz",
@@ -71,8 +75,11 @@ const MOVING: [&str; 21] = [
     "node_processes_",
     "node_procs_",
     "node_scrape_collector_duration_seconds",
+    "node_qdisc_backlog",
+    "node_qdisc_current_queue_length",
     "node_slabinfo_",
     "node_sockstat_",
+    "node_tcp_connection_states",
     "node_timex_",
     "node_udp_queues",
     "node_zoneinfo_nr_",
@@ -236,7 +243,7 @@ fn node_exporter_says_the_same() {
 }
 
 /// Off by default. What depends on devices that machines for tests lack is compared by fixtures.
-const OFF: [&str; 13] = [
+const OFF: [&str; 16] = [
     "buddyinfo",
     "cgroups",
     "cpu_vulnerabilities",
@@ -244,10 +251,13 @@ const OFF: [&str; 13] = [
     "ksmd",
     "lnstat",
     "meminfo_numa",
+    "network_route",
     "processes",
+    "qdisc",
     "slabinfo",
     "softirqs",
     "swap",
+    "tcpstat",
     "xfrm",
     "zoneinfo",
 ];
