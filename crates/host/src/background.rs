@@ -81,6 +81,17 @@ pub(crate) struct BackgroundHandle {
 pub(crate) struct Outcome {
     pub(crate) error: Option<HostError>,
     pub(crate) took: Duration,
+    /// Age of the values, unless they are this round's.
+    pub(crate) age: Option<Duration>,
+}
+
+/// How long a run may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// After this, the collector has failed.
+    pub(crate) deadline: Duration,
+    /// Age at which the last good values are no longer served.
+    pub(crate) max_age: Duration,
 }
 
 impl BackgroundHandle {
@@ -136,34 +147,40 @@ impl BackgroundHandle {
         &self.task
     }
 
-    /// Copies the values of the last complete run. While a run hangs, its last good values are used if younger than
-    /// `max_age`. Returns `None` if nothing was run and nothing changed.
-    pub(crate) fn end(&mut self, max_age: Duration, out: &mut Sink) -> Option<Outcome> {
-        let waiting = self.task.waiting();
-        if waiting.is_none() && !self.was_asked && self.is_empty {
-            return None;
-        }
-        let outcome = match waiting {
-            None => self.copy_run(out),
-            Some(took) => Outcome { error: None, took },
-        };
-        if outcome.error.is_some() {
+    /// Reports whether it ever had values to serve.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.good_since.is_some() || self.is_empty
+    }
+
+    /// Copies the values of the last complete run. While a run is in progress, the last good ones are served, with
+    /// their age; past the deadline that is a failure. Returns `None` if nothing was run and nothing changed.
+    pub(crate) fn end(&mut self, limits: Limits, out: &mut Sink) -> Option<Outcome> {
+        let Some(took) = self.task.waiting() else {
+            if !self.was_asked && self.is_empty {
+                return None;
+            }
+            let outcome = self.copy_run(out);
+            if outcome.error.is_none() {
+                self.serve(out);
+            }
             return Some(outcome);
+        };
+        let age = self.good_since.map(|since| since.elapsed());
+        let age = age.filter(|age| *age < limits.max_age);
+        if age.is_some() {
+            self.serve(out);
         }
-        let is_fresh = self
-            .good_since
-            .is_some_and(|since| waiting.is_none() || since.elapsed() < max_age);
-        if !is_fresh {
-            let waited_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
-            return Some(Outcome {
-                error: Some(HostError::Late { waited_ms }),
-                ..outcome
-            });
-        }
+        let is_late = age.is_none() || took >= limits.deadline;
+        let error = is_late.then_some(HostError::Late {
+            deadline_ms: limits.deadline.as_millis(),
+        });
+        Some(Outcome { error, took, age })
+    }
+
+    fn serve(&self, out: &mut Sink) {
         for (slot, value) in &self.values {
             out.set(*slot, *value);
         }
-        Some(outcome)
     }
 
     fn copy_run(&mut self, out: &mut Sink) -> Outcome {
@@ -188,7 +205,11 @@ impl BackgroundHandle {
             Some(error) => error.is_no_data(),
             None => self.values.is_empty(),
         };
-        Outcome { error, took }
+        Outcome {
+            error,
+            took,
+            age: None,
+        }
     }
 
     /// Assigns a series of the host to every column of the collector's frame, and retires those that are gone.

@@ -87,10 +87,15 @@ pub struct HostConfig {
     /// Age at which slowly changing facts (udev properties, clock sources, mount options, the host's name) are read
     /// again, in milliseconds. Devices, mounts and CPUs that are added or removed are always seen at once.
     pub refresh_ms: i64,
-    /// How long one collection waits for collectors whose devices may hang. A collector that misses it is served from
-    /// its last good round and not waited for again until it has ended.
+    /// How long a collection waits for collectors whose devices may hang and that have not answered yet.
+    pub first_wait_ms: u32,
+    /// How long a collection waits for collectors whose devices may hang. A collector that misses it is served from its
+    /// last good round and not waited for again until it has ended.
     pub wait_ms: u32,
-    /// Age at which a hanging collector's last good round is no longer served, and the collector counts as failed.
+    /// How long a collector whose devices may hang may run before it counts as failed. It runs on, and its last good
+    /// round is still served.
+    pub deadline_ms: u32,
+    /// Age at which a hanging collector's last good round is no longer served.
     pub max_age_ms: u32,
 }
 
@@ -133,8 +138,10 @@ impl Default for HostConfig {
             stat_softirq: false,
             vmstat_fields: VMSTAT_FIELDS.into(),
             refresh_ms: 60_000,
-            wait_ms: 500,
-            max_age_ms: 30_000,
+            first_wait_ms: 500,
+            wait_ms: 50,
+            deadline_ms: 5_000,
+            max_age_ms: 300_000,
         }
     }
 }

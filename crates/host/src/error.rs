@@ -68,10 +68,10 @@ pub enum HostError {
         /// The missing file or directory.
         path: PathBuf,
     },
-    /// A collector has been running for so long that its last round is no longer served.
+    /// A collector has been running past its deadline, or has not had an answer yet.
     Late {
-        /// How long it has run.
-        waited_ms: u64,
+        /// The deadline.
+        deadline_ms: u128,
     },
     /// A flag's value is invalid.
     Flag {
@@ -138,7 +138,7 @@ impl fmt::Display for HostError {
             Self::NetlinkMessage { what } => write!(f, "netlink: malformed message: {what}"),
             Self::Worker { .. } => write!(f, "can't start a thread for what may hang"),
             Self::NoData { path } => write!(f, "nothing to report: no {}", path.display()),
-            Self::Late { waited_ms } => write!(f, "no answer for {waited_ms} ms"),
+            Self::Late { deadline_ms } => write!(f, "no answer within {deadline_ms} ms"),
             Self::Flag { flag, problem } => write!(f, "--{flag}: {problem}"),
             Self::CommonLabel { name } => {
                 write!(
@@ -211,7 +211,9 @@ mod tests {
                 source: std::io::Error::other("no threads"),
             },
             HostError::NoData { path: path() },
-            HostError::Late { waited_ms: 30_000 },
+            HostError::Late {
+                deadline_ms: 30_000,
+            },
             HostError::Flag {
                 flag: "a".into(),
                 problem: "not a number".into(),
@@ -234,7 +236,7 @@ mod tests {
             "netlink: malformed message: short",
             "can't start a thread for what may hang: no threads",
             "nothing to report: no /proc/x",
-            "no answer for 30000 ms",
+            "no answer within 30000 ms",
             "--a: not a number",
             "the label \"device\" can't be given to all host metrics: some have it already",
         ];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use narthex_model::{Frame, Schema};
 
-use crate::background::{Background, BackgroundHandle};
+use crate::background::{Background, BackgroundHandle, Limits};
 use crate::collector::{self, Collector, Ctx};
 use crate::config::{BuildInfo, HostConfig};
 use crate::error::HostError;
@@ -29,8 +29,9 @@ pub struct HostSource {
     round: u64,
     refresh_ms: i64,
     refreshed_ms: Option<i64>,
+    first_wait: Duration,
     wait: Duration,
-    max_age: Duration,
+    limits: Limits,
 }
 
 /// A collector that runs within the round.
@@ -47,6 +48,7 @@ struct Running {
 struct InBackground {
     handle: BackgroundHandle,
     own: OwnSeries,
+    age: Option<Slot>,
     error: Option<HostError>,
 }
 
@@ -92,6 +94,7 @@ impl HostSource {
                 in_background.push(InBackground {
                     handle: BackgroundHandle::new(collector),
                     own,
+                    age: None,
                     error: None,
                 });
             } else {
@@ -116,8 +119,12 @@ impl HostSource {
             round: 0,
             refresh_ms: config.refresh_ms,
             refreshed_ms: None,
-            wait: Duration::from_millis(u64::from(config.wait_ms)),
-            max_age: Duration::from_millis(u64::from(config.max_age_ms)),
+            first_wait: milliseconds(config.first_wait_ms.max(config.wait_ms)),
+            wait: milliseconds(config.wait_ms),
+            limits: Limits {
+                deadline: milliseconds(config.deadline_ms),
+                max_age: milliseconds(config.max_age_ms),
+            },
         })
     }
 
@@ -125,7 +132,7 @@ impl HostSource {
     ///
     /// Never fails as a whole: a collector that fails omits its series, reports `node_scrape_collector_success` 0 and
     /// returns the cause from [`error`](Self::error). File systems and devices that don't answer cost at most the
-    /// configured waits, once.
+    /// configured waits, once; they are served from their last good round, with its age, until they answer.
     pub fn collect(&mut self, now_ms: i64) -> &Frame {
         self.collect_only(now_ms, CollectorSet::all())
     }
@@ -142,7 +149,7 @@ impl HostSource {
         self.sink.begin();
         // Each collector's end is the next one's start: one clock read instead of two.
         let mut clock = Instant::now();
-        let deadline = clock + self.wait;
+        let until = clock + self.patience(only);
         let pool_error = self.ask_background(only).err();
         let mut ctx = Ctx {
             buf: &mut self.buf,
@@ -156,7 +163,7 @@ impl HostSource {
         for running in self.collectors.iter_mut().filter(wanted) {
             clock = running.collect(clock, &mut ctx, &mut self.sink);
         }
-        self.end_background(only, deadline, pool_error);
+        self.end_background(only, until, pool_error);
         let build_info = *self
             .build_info
             .get_or_insert_with(|| build_info(&self.build, &mut self.sink));
@@ -198,6 +205,17 @@ impl HostSource {
             .filter_map(|(kind, error)| Some((kind, error.as_ref()?)))
     }
 
+    /// Returns how long this round waits for the collectors on the pool's thread: long only if one of them has nothing
+    /// to serve yet.
+    fn patience(&self, only: CollectorSet) -> Duration {
+        let wanted = |running: &&InBackground| only.contains(running.own.kind);
+        let mut wanted = self.in_background.iter().filter(wanted);
+        match wanted.all(|running| running.handle.has_answered()) {
+            true => self.wait,
+            false => self.first_wait,
+        }
+    }
+
     /// Starts the collectors on the pool's thread.
     fn ask_background(&mut self, only: CollectorSet) -> Result<(), HostError> {
         let Self {
@@ -221,13 +239,13 @@ impl HostSource {
     fn end_background(
         &mut self,
         only: CollectorSet,
-        deadline: Instant,
+        until: Instant,
         mut pool_error: Option<HostError>,
     ) {
         let wanted = |running: &InBackground| only.contains(running.own.kind);
         let tasks = self.in_background.iter().filter(|running| wanted(running));
         let tasks = tasks.map(|running| running.handle.task());
-        let waited = self.pool.wait(tasks, Until(deadline));
+        let waited = self.pool.wait(tasks, Until(until));
         pool_error = pool_error.or(waited.err());
         for running in self
             .in_background
@@ -237,8 +255,9 @@ impl HostSource {
             let kind = running.own.kind;
             self.sink.set_owner(kind as u8);
             let mut took = Duration::ZERO;
-            if let Some(outcome) = running.handle.end(self.max_age, &mut self.sink) {
+            if let Some(outcome) = running.handle.end(self.limits, &mut self.sink) {
                 took = outcome.took;
+                running.set_age(outcome.age, &mut self.sink);
                 // Without a thread nothing runs: the first collector reports the cause.
                 running.error = match outcome.error {
                     Some(HostError::Late { .. }) => pool_error.take().or(outcome.error),
@@ -298,6 +317,17 @@ impl Running {
     }
 }
 
+impl InBackground {
+    /// Reports the age of values of an earlier round; a fresh round has none.
+    fn set_age(&mut self, age: Option<Duration>, out: &mut Sink) {
+        let Some(age) = age else { return };
+        out.set_owner(u8::MAX);
+        let labels = [("collector", self.own.kind.name())];
+        let slot = *self.age.get_or_insert_with(|| out.add(&AGE, &labels));
+        out.set(slot, age.as_secs_f64());
+    }
+}
+
 impl OwnSeries {
     fn set(&mut self, took: Duration, success: bool, out: &mut Sink) {
         // A failing collector must not discard these.
@@ -321,6 +351,15 @@ const SUCCESS: Desc<'static> = Desc::gauge(
     "node_scrape_collector_success",
     "node_exporter: Whether a collector succeeded.",
 );
+
+const AGE: Desc<'static> = Desc::gauge(
+    "narthex_host_collector_age_seconds",
+    "Age of the values of a collector that did not finish in time for this round, and is served from an earlier one.",
+);
+
+fn milliseconds(count: u32) -> Duration {
+    Duration::from_millis(u64::from(count))
+}
 
 fn build_info(build: &BuildInfo, out: &mut Sink) -> Slot {
     out.set_owner(u8::MAX);

@@ -75,6 +75,22 @@ impl Rig {
 
     /// Runs a round that waits for the collector until it answers, or does not wait at all.
     fn round(&mut self, waits: bool, refresh: bool, max_age: Duration) -> Result<Vec<f64>, String> {
+        let deadline = LONG;
+        let (outcome, values) = self.served(waits, refresh, Limits { deadline, max_age });
+        match outcome {
+            None => Err("not asked".into()),
+            Some(Outcome { error: None, .. }) => Ok(values),
+            Some(Outcome { error, .. }) => Err(error.map(|e| e.to_string()).unwrap_or_default()),
+        }
+    }
+
+    /// As `round`; returns the values that are served, whatever the outcome.
+    fn served(
+        &mut self,
+        waits: bool,
+        refresh: bool,
+        limits: Limits,
+    ) -> (Option<Outcome>, Vec<f64>) {
         self.round += 1;
         self.out.begin();
         if refresh {
@@ -86,14 +102,10 @@ impl Rig {
         let tasks = [self.handle.task().clone()];
         let until = Until(Instant::now() + patience);
         self.pool.wait(tasks.iter(), until).expect("threads start");
-        let outcome = self.handle.end(max_age, &mut self.out);
+        let outcome = self.handle.end(limits, &mut self.out);
         let frame = self.out.finish(0);
         let values = frame.present().iter().map(|at| frame.values()[at]);
-        match outcome {
-            None => Err("not asked".into()),
-            Some(Outcome { error: None, .. }) => Ok(values.collect()),
-            Some(Outcome { error, .. }) => Err(error.map(|e| e.to_string()).unwrap_or_default()),
-        }
+        (outcome, values.collect())
     }
 
     /// Waits until the current run has ended.
@@ -113,7 +125,7 @@ fn a_collector_that_hangs_serves_its_last_good_round_for_a_while() {
     assert_eq!(rig.round(false, false, LONG), Ok(vec![1.0, 2.0]));
     assert_eq!(rig.round(false, false, LONG), Ok(vec![1.0, 2.0]));
     let late = rig.round(false, false, Duration::ZERO);
-    assert!(late.is_err_and(|text| text.starts_with("no answer for")));
+    assert!(late.is_err_and(|text| text.starts_with("no answer within")));
 
     rig.order(&[("a", 3.0), ("b", 4.0)]);
     rig.ended();
@@ -124,10 +136,32 @@ fn a_collector_that_hangs_serves_its_last_good_round_for_a_while() {
 }
 
 #[test]
+fn past_its_deadline_a_collector_has_failed_and_its_last_values_have_an_age() {
+    let mut rig = Rig::new();
+    let limits = |deadline| Limits {
+        deadline,
+        max_age: LONG,
+    };
+    rig.order(&[("a", 1.0)]);
+    let (outcome, _) = rig.served(true, true, limits(LONG));
+    assert_eq!(outcome.expect("it answers").age, None);
+    let (outcome, values) = rig.served(false, false, limits(LONG));
+    let outcome = outcome.expect("it hangs");
+    assert_eq!((values, outcome.error.is_some()), (vec![1.0], false));
+    let first = outcome.age.expect("of an earlier round");
+    let (outcome, values) = rig.served(false, false, limits(Duration::ZERO));
+    let outcome = outcome.expect("it hangs");
+    assert_eq!((values, outcome.error.is_some()), (vec![1.0], true));
+    assert!(outcome.age.expect("of an earlier round") >= first);
+    rig.order(&[("a", 2.0)]);
+    rig.ended();
+}
+
+#[test]
 fn a_collector_that_never_answered_has_failed() {
     let mut rig = Rig::new();
     let late = rig.round(false, true, LONG);
-    assert!(late.is_err_and(|text| text.starts_with("no answer for")));
+    assert!(late.is_err_and(|text| text.starts_with("no answer within")));
     rig.order(&[("a", 1.0)]);
     rig.ended();
 }

@@ -47,13 +47,14 @@ struct Exporter {
     renderer: Mutex<Renderer>,
 }
 
-/// Returns the routes of an exporter of this host.
+/// Returns the routes of an exporter of this host, after collecting once.
 ///
 /// # Errors
 ///
 /// As [`HostSource::new`].
 pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostError> {
-    let renderer = Renderer::new(host, config.own, config.now_ms)?;
+    let mut renderer = Renderer::new(host, config.own, config.now_ms)?;
+    renderer.warm_up();
     let exporter = Exporter {
         telemetry_path: config.telemetry_path,
         collectors: renderer.collectors(),

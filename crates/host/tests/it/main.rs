@@ -6,6 +6,7 @@ mod filesystem;
 mod filters;
 mod fuzz;
 mod garbage;
+mod hanging;
 mod host;
 mod netns;
 mod network;
