@@ -76,6 +76,11 @@ pub struct HostConfig {
     pub sysctl_numbers: Vec<String>,
     /// Kernel parameters that are texts (`--collector.sysctl.include-info`, none).
     pub sysctl_infos: Vec<String>,
+    /// Socket of the message bus that the logind and systemd collectors ask (`DBUS_SYSTEM_BUS_ADDRESS`,
+    /// `/run/dbus/system_bus_socket`).
+    pub system_bus: PathBuf,
+    /// The systemd collector's flags.
+    pub systemd: SystemdConfig,
     /// Tape drives to leave out (`--collector.tapestats.ignored-devices`, `^$`).
     pub tapestats_ignored: String,
     /// Directories of `*.prom` files, globs allowed (`--collector.textfile.directory`, none).
@@ -133,6 +138,8 @@ impl Default for HostConfig {
             slabs: FilterConfig::default(),
             sysctl_numbers: Vec::new(),
             sysctl_infos: Vec::new(),
+            system_bus: "/run/dbus/system_bus_socket".into(),
+            systemd: SystemdConfig::default(),
             tapestats_ignored: NOTHING.into(),
             textfile_directories: Vec::new(),
             stat_softirq: false,
@@ -368,6 +375,39 @@ impl Default for FilesystemConfig {
             mount_timeout_ms: 5_000,
             stat_workers: 4,
             wait_ms: 50,
+        }
+    }
+}
+
+/// Flags of the systemd collector. Patterns match whole names.
+#[derive(Debug, Clone)]
+pub struct SystemdConfig {
+    /// Units to report (`--collector.systemd.unit-include`).
+    pub unit_include: String,
+    /// Units to leave out (`--collector.systemd.unit-exclude`).
+    pub unit_exclude: String,
+    /// Whether to ask systemd itself, without the bus (`--collector.systemd.private`, off).
+    pub private: bool,
+    /// Whether restarts of services are reported (`--collector.systemd.enable-restarts-metrics`, off).
+    pub restarts: bool,
+    /// Whether the time when units became active is reported (`--collector.systemd.enable-start-time-metrics`, off).
+    pub start_time: bool,
+    /// Whether tasks of services are reported (`--collector.systemd.enable-task-metrics`, off).
+    pub tasks: bool,
+}
+
+pub(crate) const SYSTEMD_INCLUDE: &str = ".+";
+pub(crate) const SYSTEMD_EXCLUDE: &str = r".+\.(automount|device|mount|scope|slice)";
+
+impl Default for SystemdConfig {
+    fn default() -> Self {
+        Self {
+            unit_include: SYSTEMD_INCLUDE.into(),
+            unit_exclude: SYSTEMD_EXCLUDE.into(),
+            private: false,
+            restarts: false,
+            start_time: false,
+            tasks: false,
         }
     }
 }

@@ -73,6 +73,13 @@ pub enum HostError {
         /// The deadline.
         deadline_ms: u128,
     },
+    /// A program that a collector asks does not answer as it should.
+    Service {
+        /// The program.
+        name: &'static str,
+        /// The cause.
+        problem: String,
+    },
     /// A flag's value is invalid.
     Flag {
         /// The flag, without dashes.
@@ -138,6 +145,7 @@ impl fmt::Display for HostError {
             Self::NetlinkMessage { what } => write!(f, "netlink: malformed message: {what}"),
             Self::Worker { .. } => write!(f, "can't start a thread for what may hang"),
             Self::NoData { path } => write!(f, "nothing to report: no {}", path.display()),
+            Self::Service { name, problem } => write!(f, "{name}: {problem}"),
             Self::Late { deadline_ms } => write!(f, "no answer within {deadline_ms} ms"),
             Self::Flag { flag, problem } => write!(f, "--{flag}: {problem}"),
             Self::CommonLabel { name } => {
@@ -162,6 +170,7 @@ impl std::error::Error for HostError {
             | Self::NetlinkMessage { .. }
             | Self::NoData { .. }
             | Self::Late { .. }
+            | Self::Service { .. }
             | Self::Flag { .. }
             | Self::CommonLabel { .. } => None,
         }
@@ -214,6 +223,10 @@ mod tests {
             HostError::Late {
                 deadline_ms: 30_000,
             },
+            HostError::Service {
+                name: "the bus",
+                problem: "gone".into(),
+            },
             HostError::Flag {
                 flag: "a".into(),
                 problem: "not a number".into(),
@@ -237,6 +250,7 @@ mod tests {
             "can't start a thread for what may hang: no threads",
             "nothing to report: no /proc/x",
             "no answer within 30000 ms",
+            "the bus: gone",
             "--a: not a number",
             "the label \"device\" can't be given to all host metrics: some have it already",
         ];

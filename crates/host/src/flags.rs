@@ -46,6 +46,14 @@ pub const DEPRECATED: &[(&str, &str)] = &[
         "collector.qdisk.device-include",
         "collector.qdisc.device-include",
     ),
+    (
+        "collector.systemd.unit-blacklist",
+        "collector.systemd.unit-exclude",
+    ),
+    (
+        "collector.systemd.unit-whitelist",
+        "collector.systemd.unit-include",
+    ),
 ];
 
 /// Declares the flags: `(PLACE): TYPE = NAME, METHODS OF FLAG => CONVERSION;`. An empty place is left to the caller.
@@ -202,6 +210,22 @@ host_flags! {
     (): Vec<String> = "collector.sysctl.include";
     /// Kernel parameter to report as text (repeatable).
     (): Vec<String> = "collector.sysctl.include-info";
+    /// Enables service unit metric service_restart_total.
+    (systemd.restarts): bool = "collector.systemd.enable-restarts-metrics";
+    /// Enables service unit metric unit_start_time_seconds.
+    (systemd.start_time): bool = "collector.systemd.enable-start-time-metrics";
+    /// Enables service unit tasks metrics unit_tasks_current and unit_tasks_max.
+    (systemd.tasks): bool = "collector.systemd.enable-task-metrics";
+    /// Connect to systemd directly, which only root may.
+    (systemd.private): bool = "collector.systemd.private", hidden();
+    /// Former name of collector.systemd.unit-exclude.
+    (systemd.unit_exclude): String = "collector.systemd.unit-blacklist", hidden();
+    /// Regexp of systemd units to exclude. Units must both match include and not match exclude to be included.
+    (systemd.unit_exclude): String = "collector.systemd.unit-exclude", default(config::SYSTEMD_EXCLUDE);
+    /// Regexp of systemd units to include. Units must both match include and not match exclude to be included.
+    (systemd.unit_include): String = "collector.systemd.unit-include", default(config::SYSTEMD_INCLUDE);
+    /// Former name of collector.systemd.unit-include.
+    (systemd.unit_include): String = "collector.systemd.unit-whitelist", hidden();
     /// Regexp of devices to ignore for tapestats.
     (tapestats_ignored): String = "collector.tapestats.ignored-devices", default("^$");
     /// Directory to read text files with metrics from, supports glob matching (repeatable).

@@ -102,6 +102,8 @@ collectors! {
     Lnstat = "lnstat", off;
     /// Load averages.
     Loadavg = "loadavg";
+    /// Sessions of logind.
+    Logind = "logind", off;
     /// Software RAID.
     Mdadm = "mdadm";
     /// `/proc/meminfo`.
@@ -158,6 +160,8 @@ collectors! {
     Swap = "swap", off;
     /// Kernel parameters.
     Sysctl = "sysctl", off;
+    /// Units of systemd.
+    Systemd = "systemd", off;
     /// Counters of tape drives.
     Tapestats = "tapestats";
     /// TCP sockets by state.
@@ -210,6 +214,7 @@ impl CollectorKind {
                 | Self::Fibrechannel
                 | Self::Hwmon
                 | Self::Infiniband
+                | Self::Logind
                 | Self::Mdadm
                 | Self::Mountstats
                 | Self::NetworkRoute
@@ -221,6 +226,7 @@ impl CollectorKind {
                 | Self::Qdisc
                 | Self::Rapl
                 | Self::Slabinfo
+                | Self::Systemd
                 | Self::Tapestats
                 | Self::Tcpstat
                 | Self::Textfile

@@ -26,6 +26,7 @@
 mod background;
 mod collector;
 mod config;
+mod dbus;
 mod error;
 mod exporter;
 mod filter;
@@ -58,7 +59,7 @@ mod udev;
 
 pub use config::{
     ArpConfig, BuildInfo, CpuConfig, FilesystemConfig, FilterConfig, HostConfig, NetclassConfig,
-    NetdevConfig, NetdevSource,
+    NetdevConfig, NetdevSource, SystemdConfig,
 };
 pub use error::{HostError, ParseError};
 pub use exporter::{ExporterConfig, OwnMetrics, register_metrics, routes};

@@ -32,6 +32,7 @@ pub(crate) mod kernel_hung;
 pub(crate) mod ksmd;
 pub(crate) mod lnstat;
 pub(crate) mod loadavg;
+pub(crate) mod logind;
 pub(crate) mod mdadm;
 pub(crate) mod meminfo;
 pub(crate) mod meminfo_numa;
@@ -63,6 +64,7 @@ pub(crate) mod softnet;
 pub(crate) mod stat;
 pub(crate) mod swap;
 pub(crate) mod sysctl;
+pub(crate) mod systemd;
 pub(crate) mod tapestats;
 pub(crate) mod tcpstat;
 pub(crate) mod textfile;
@@ -211,6 +213,8 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::NetworkRoute => Box::new(network_route::NetworkRoute::default()),
         CollectorKind::Qdisc => Box::new(qdisc::Qdisc::new(config)?),
         CollectorKind::Tcpstat => Box::new(tcpstat::Tcpstat::new(procfs)),
+        CollectorKind::Logind => Box::new(logind::Logind::new(config)),
+        CollectorKind::Systemd => Box::new(systemd::Systemd::new(config)?),
         kind => start_device(kind, config)?,
     })
 }
@@ -248,3 +252,6 @@ fn start_device(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Coll
         kind => unreachable!("{} is started by the caller", kind.name()),
     })
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,6 +1,6 @@
 //! One source over a tree whose files are truncated, garbled, emptied and restored at random.
 
-use narthex_host::CollectorKind::{self, NetworkRoute, Qdisc, Tcpstat};
+use narthex_host::CollectorKind::{self, Logind, NetworkRoute, Qdisc, Systemd, Tcpstat};
 use narthex_host::HostSource;
 use narthex_testkit::mutate::scaled;
 use narthex_testkit::rng::SplitMix64;
@@ -93,12 +93,10 @@ fn damaged_files_cost_their_collector_and_nothing_else() {
     for (name, text) in &files {
         tree.dir.write(name, text);
     }
-    // These ask the kernel, not the tree: what they report may change meanwhile.
-    let asks_the_kernel = [NetworkRoute, Qdisc, Tcpstat];
+    // These ask the kernel or a program, not the tree: what they report may change meanwhile.
+    let asks_others = [Logind, NetworkRoute, Qdisc, Systemd, Tcpstat];
     let kinds = CollectorKind::ALL.into_iter();
-    let kinds: Vec<_> = kinds
-        .filter(|kind| !asks_the_kernel.contains(kind))
-        .collect();
+    let kinds: Vec<_> = kinds.filter(|kind| !asks_others.contains(kind)).collect();
     let mut config = tree.config(&kinds);
     config.cpu.info = true;
     config.cpu.info_flags_include = Some("^a".into());

@@ -41,15 +41,15 @@ flags! {
             "collector.perf.disable-software-profilers": bool, "collector.perf.hardware-profilers": Vec<String>,
             "collector.perf.software-profilers": Vec<String>, "collector.perf.tracepoint": Vec<String>,
             "collector.runit.servicedir": PathBuf,
-            "collector.supervisord.url": String, "collector.systemd.enable-restarts-metrics": bool,
-            "collector.systemd.enable-start-time-metrics": bool, "collector.systemd.enable-task-metrics": bool,
-            "collector.systemd.private": bool, "collector.systemd.unit-blacklist": String,
-            "collector.systemd.unit-exclude": String, "collector.systemd.unit-include": String,
-            "collector.systemd.unit-whitelist": String, "collector.wifi.fixtures": PathBuf;
+            "collector.supervisord.url": String,
+
+
+
+            "collector.wifi.fixtures": PathBuf;
     }
     refused {
         NO_COLLECTOR =>
-            "collector.ethtool": bool, "collector.logind": bool, "collector.ntp": bool, "collector.perf": bool, "collector.runit": bool, "collector.supervisord": bool, "collector.systemd": bool,
+            "collector.ethtool": bool, "collector.ntp": bool, "collector.perf": bool, "collector.runit": bool, "collector.supervisord": bool,
             "collector.wifi": bool;
         "this version does not have it" => "web.systemd-socket": bool;
     }
@@ -127,8 +127,8 @@ mod tests {
         let options = options(&[
             "--collector.disable-defaults",
             "--collector.cpu",
-            "--no-collector.systemd",
-            "--collector.systemd.unit-include=x",
+            "--no-collector.perf",
+            "--collector.perf.cpus=1",
             "--collector.netdev.ignored-devices=^veth",
             "--path.rootfs=/host",
             "--web.config.file=",
@@ -153,7 +153,7 @@ mod tests {
         let without_effect: Vec<_> = without_effect.map(|(flag, _)| *flag).collect();
         assert_eq!(
             without_effect,
-            ["collector.systemd.unit-include", "runtime.gomaxprocs"]
+            ["collector.perf.cpus", "runtime.gomaxprocs"]
         );
     }
 
@@ -161,8 +161,8 @@ mod tests {
     fn wrong_flags_are_named() {
         for (arguments, text) in [
             (
-                &["--collector.systemd"][..],
-                "flag '--collector.systemd' is not supported: this version does not have the collector",
+                &["--collector.perf"][..],
+                "flag '--collector.perf' is not supported: this version does not have the collector",
             ),
             (
                 &["--collector.cpu=maybe"],
