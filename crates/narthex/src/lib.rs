@@ -27,7 +27,11 @@ mod web;
 #[global_allocator]
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
-use std::{ffi::OsString, io::Write, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{IsTerminal as _, Write},
+    process::ExitCode,
+};
 
 /// Runs the program with its arguments, its own name first, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -46,6 +50,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string(), 1),
         },
+        Ok(cli::Invocation::Push(command)) => {
+            let (mut input, mut error) = (std::io::stdin().lock(), std::io::stderr().lock());
+            let is_terminal = error.is_terminal();
+            ended(role::push::run(
+                &command,
+                &mut input,
+                &mut error,
+                is_terminal,
+            ))
+        }
         Ok(cli::Invocation::CheckConfig(check)) => {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_config::run(&check, &mut out, &mut error))

@@ -117,6 +117,33 @@ impl Client {
             .await
     }
 
+    /// Puts `content`; otherwise like [`Client::post`].
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn put(
+        &self,
+        request: &Request,
+        content: &[u8],
+        body: &mut Vec<u8>,
+    ) -> Result<ResponseHead, NetError> {
+        self.run(Method::Put, request, content, body, &mut Unlimited)
+            .await
+    }
+
+    /// Deletes a URL; otherwise like [`Client::post`], without content.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn delete(
+        &self,
+        request: &Request,
+        body: &mut Vec<u8>,
+    ) -> Result<ResponseHead, NetError> {
+        self.run(Method::Delete, request, &[], body, &mut Unlimited)
+            .await
+    }
+
     /// Gets a URL and returns as soon as the response head has arrived.
     ///
     /// Redirects are not followed and no encoding is accepted. `request.timeout` covers the time up to the head;

@@ -151,7 +151,7 @@ impl Content {
         let mut labels = Vec::new();
         for (metric, range) in self.shape.metrics() {
             labels.clear();
-            write_labels(&mut labels, &metric.labels, grouping, escaping);
+            write_pairs(&mut labels, &metric.labels, grouping, escaping);
             writer.metric(self, &labels, range);
         }
         writer
@@ -233,24 +233,30 @@ impl LineWriter<'_> {
     ) {
         let out = &mut self.lines;
         let name = self.escaping.name(&self.shape.name);
+        let mut before = b'{';
         if is_legacy_metric_name(&name) {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(suffix.as_bytes());
-            out.extend_from_slice(labels);
         } else {
             out.push(b'{');
             write_quoted(out, &format!("{name}{suffix}"));
-            out.push(b',');
-            // Never empty: `job` is always there.
-            out.extend_from_slice(&labels[1..]);
+            before = b',';
+        }
+        if !labels.is_empty() {
+            out.push(before);
+            out.extend_from_slice(labels);
+            before = b',';
         }
         if let Some((label, bound)) = bound {
-            out.pop();
-            out.extend_from_slice(b",");
+            out.push(before);
             out.extend_from_slice(label.as_bytes());
             out.extend_from_slice(b"=\"");
             write_number(out, bound);
-            out.extend_from_slice(b"\"}");
+            out.push(b'"');
+            before = b',';
+        }
+        if before == b',' {
+            out.push(b'}');
         }
         out.push(b' ');
         let start = out.len();
@@ -283,10 +289,18 @@ pub(crate) fn write_labels(
     grouping: &Grouping,
     escaping: Escaping,
 ) {
-    let mut before = b'{';
+    out.push(b'{');
+    write_pairs(out, local, grouping, escaping);
+    out.push(b'}');
+}
+
+/// Writes all labels of a metric as [`write_labels`] does, without the braces.
+fn write_pairs(out: &mut Vec<u8>, local: &LabelSet, grouping: &Grouping, escaping: Escaping) {
+    let start = out.len();
     each_label(local, grouping, |name, value| {
-        out.push(before);
-        before = b',';
+        if out.len() > start {
+            out.push(b',');
+        }
         let name = escaping.name(name);
         if is_legacy_name(&name) {
             out.extend_from_slice(name.as_bytes());
@@ -296,12 +310,14 @@ pub(crate) fn write_labels(
         out.push(b'=');
         write_quoted(out, value);
     });
-    out.push(b'}');
 }
 
-/// Calls `take` with all labels of a metric, the group's included, sorted by name; `instance` is always among them.
+/// Calls `take` with all labels of a metric, the group's included, sorted by name; `instance` is always among those of
+/// a group.
 pub(crate) fn each_label(local: &LabelSet, grouping: &Grouping, mut take: impl FnMut(&str, &str)) {
-    let has_instance = grouping.get("instance").is_some() || local.get("instance").is_some();
+    let has_instance = grouping.labels().is_empty()
+        || grouping.get("instance").is_some()
+        || local.get("instance").is_some();
     let own = local.iter().map(|label| (label.name(), label.value()));
     let group = grouping.labels().iter();
     let group = group.map(|(name, value)| (name.as_str(), value.as_str()));

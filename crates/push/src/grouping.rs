@@ -7,6 +7,7 @@
 //! **Invariant:** labels are sorted by name, each name occurs once, `job` is among them and not empty; two paths with
 //! the same labels name the same group, whatever their order.
 
+use narthex_expfmt::Escaping;
 use narthex_model::{
     LabelSet,
     labels::{is_legacy_name, write_quoted},
@@ -71,6 +72,40 @@ impl Grouping {
         pairs.dedup_by(|next, kept| next.0 == kept.0);
         pairs.reverse();
         Self(pairs)
+    }
+
+    /// Returns the path of the group below a gateway's address, without a slash before it. Values that are more than
+    /// letters, digits and `-._~` are in base64, which every gateway reads in the same way.
+    ///
+    /// `utf8` says that the gateway takes label names of any text. Such a gateway unescapes names, so that those that
+    /// look escaped must be; any other one reads them as they are.
+    #[must_use]
+    pub fn path(&self, utf8: bool) -> String {
+        let mut path = "metrics".to_owned();
+        let job = self.0.iter().filter(|(name, _)| name == "job");
+        let others = self.0.iter().filter(|(name, _)| name != "job");
+        for (name, value) in job.chain(others) {
+            path.push('/');
+            let escaped = Escaping::Values.name(name);
+            let is_ambiguous = name.starts_with("U__") || name.starts_with("__");
+            if utf8 && is_ambiguous && escaped == *name {
+                path.push_str("U__");
+                path.push_str(&name.replace('_', "__"));
+            } else {
+                path.push_str(&escaped);
+            }
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            let is_dots = matches!(value.as_str(), "." | "..");
+            if !value.is_empty() && value.bytes().all(is_plain) && !is_dots {
+                path.push('/');
+                path.push_str(value);
+            } else {
+                path.push_str(BASE64);
+                path.push('/');
+                path.push_str(&to_base64(value));
+            }
+        }
+        path
     }
 
     /// Returns the labels, sorted by name.
@@ -147,6 +182,26 @@ fn decode(is_base64: bool, text: &str) -> Result<String, (String, String)> {
             Err((text, "not UTF-8".to_owned()))
         }
     }
+}
+
+/// Encodes text in URL-safe base64 without padding; an empty one is `=`, because a path has no empty elements.
+fn to_base64(text: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    if text.is_empty() {
+        return "=".to_owned();
+    }
+    let mut out = String::new();
+    for bytes in text.as_bytes().chunks(3) {
+        let mut bits = 0u32;
+        for at in 0..3 {
+            bits = bits << 8 | u32::from(bytes.get(at).copied().unwrap_or_default());
+        }
+        for at in 0..=bytes.len() {
+            let six = bits >> (18 - 6 * at) & 63;
+            out.push(char::from(ALPHABET[six as usize]));
+        }
+    }
+    out
 }
 
 /// Decodes URL-safe base64 without padding like Go; returns the position of the first error as well.
@@ -276,6 +331,44 @@ mod tests {
             ("job", "none"),
         ] {
             assert_eq!(shown(path, false), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_that_are_made_name_the_same_group() {
+        for (pairs, expected) in [
+            (&[("job", "a")][..], "metrics/job/a"),
+            (
+                &[("job", "a/b"), ("zone", ""), ("a", "x y")],
+                "metrics/job@base64/YS9i/a@base64/eCB5/zone@base64/=",
+            ),
+            (
+                &[("job", ".."), ("b", "über")],
+                "metrics/job@base64/Li4/b@base64/w7xiZXI",
+            ),
+            (&[("job", "a"), ("b.c", "1")], "metrics/job/a/U__b_2e_c/1"),
+        ] {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let grouping = Grouping::new(pairs.iter().map(owned).collect());
+            assert_eq!(grouping.path(true), expected);
+            let path = expected.strip_prefix("metrics/").unwrap();
+            assert_eq!(Grouping::from_path(path, true), Some(Ok(grouping)));
+        }
+    }
+
+    #[test]
+    fn names_that_look_escaped_depend_on_the_gateway() {
+        let owned =
+            |name: &str| [(name, "1"), ("job", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        for (name, utf8, expected) in [
+            ("U__b_2e_c", false, "job/a/U__b_2e_c/1"),
+            ("U__b_2e_c", true, "job/a/U__U____b__2e__c/1"),
+            ("U__b_zz_", true, "job/a/U__U____b__zz__/1"),
+            ("__b", true, "job/a/U______b/1"),
+        ] {
+            let grouping = Grouping::new(owned(name).to_vec());
+            assert_eq!(grouping.path(utf8), format!("metrics/{expected}"));
+            assert_eq!(Grouping::from_path(expected, utf8), Some(Ok(grouping)));
         }
     }
 

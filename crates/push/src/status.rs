@@ -25,6 +25,7 @@ code{white-space:pre-wrap}</style><script src=\"static/push.js\" defer></script>
 pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Response {
     let now_ns = store.now_ns();
     let groups = store.groups();
+    let utf8 = store.config().utf8_names;
     let mut out = HEAD.to_owned();
     let noun = if groups.len() == 1 { "group" } else { "groups" };
     out.push_str(&format!("<p>{} {noun}.</p>\n", groups.len()));
@@ -65,7 +66,7 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
             state.body_bytes,
             kept.as_deref().unwrap_or("ever"),
             expected.as_deref().unwrap_or_default(),
-            path_of(&group.grouping),
+            html(&group.grouping.path(utf8)),
         ));
     }
     out.push_str("</table>\n<h2>Flags</h2><table>\n");
@@ -111,37 +112,6 @@ fn shown(grouping: &Grouping) -> String {
         .chain(&others)
         .map(|(name, value)| format!("{name}={}", quoted(value)));
     pairs.collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the path of a group relative to the page, its values in base64, which can represent any text.
-fn path_of(grouping: &Grouping) -> String {
-    let mut path = format!(
-        "metrics/job@base64/{}",
-        base64(grouping.get("job").unwrap_or_default())
-    );
-    for (name, value) in grouping.labels().iter().filter(|(name, _)| name != "job") {
-        path.push_str(&format!("/{}@base64/{}", html(name), base64(value)));
-    }
-    path
-}
-
-fn base64(text: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    if text.is_empty() {
-        return "=".to_owned();
-    }
-    let mut out = String::new();
-    for bytes in text.as_bytes().chunks(3) {
-        let mut bits = 0u32;
-        for at in 0..3 {
-            bits = bits << 8 | u32::from(bytes.get(at).copied().unwrap_or_default());
-        }
-        for at in 0..=bytes.len() {
-            let six = bits >> (18 - 6 * at) & 63;
-            out.push(char::from(ALPHABET[six as usize]));
-        }
-    }
-    out
 }
 
 fn html(text: &str) -> String {

@@ -5,11 +5,13 @@
 use super::{
     check::{self, ConfigFlags, DiscoveryFlags, MetricsFlags, ServerFlags, WebConfigFlags},
     node_exporter::{NodeExporterOptions, WebFlags},
+    push::PushFlags,
     pushgateway::PushOptions,
     server::ServerOptions,
 };
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
+    push::PushCommand,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
 use narthex_host::CollectorKind;
@@ -21,6 +23,7 @@ pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
     Pushgateway(Box<PushOptions>),
     NodeExporter(Box<NodeExporterOptions>),
+    Push(PushCommand),
     CheckConfig(CheckConfig),
     CheckDiscovery(CheckDiscovery),
     CheckServer(CheckServer),
@@ -64,6 +67,13 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
                     NodeExporterOptions::read(values)?,
                 )))
             },
+        },
+        Command {
+            name: "push",
+            called_as: &[],
+            about: "Pushes files of metrics to a push gateway: merged, compressed, in one request.",
+            flags: &[PushFlags::FLAGS],
+            read: |values| PushFlags::read(values).map(Invocation::Push),
         },
         Command {
             name: "check config",

@@ -3,6 +3,7 @@
 mod check;
 mod command;
 mod node_exporter;
+mod push;
 mod pushgateway;
 mod server;
 #[cfg(test)]

@@ -5,5 +5,6 @@ pub(crate) mod check_discovery;
 pub(crate) mod check_metrics;
 pub(crate) mod check_server;
 pub(crate) mod node_exporter;
+pub(crate) mod push;
 pub(crate) mod pushgateway;
 pub(crate) mod server;

@@ -38,6 +38,7 @@ mod peers;
 mod promqltest;
 mod proxy;
 mod push;
+mod push_command;
 mod query_text;
 mod reload;
 mod remote_write;

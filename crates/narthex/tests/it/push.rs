@@ -357,6 +357,38 @@ fn the_go_library_pushes() {
     assert!(mine.len() > 100, "{mine:#?}");
 }
 
+/// Our command pushes to both; both serve the same afterwards.
+#[test]
+fn the_command_pushes() {
+    let (ours, real) = (ours(&[]), real(&[]));
+    let dir = TempDir::new("push");
+    let files = [
+        dir.write("a", "# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n"),
+        dir.write("b", "# HELP c Counted\\\\ \\n.\n# TYPE c counter\nc_total{k=\"\\\"\\n\"} 1e9\n# EOF\n"),
+        dir.write("c", "# TYPE s summary\ns{quantile=\"0.5\"} NaN\ns_sum 1\ns_count 2\nu{instance=\"x\"} -1\n"),
+    ];
+    for base in [&ours.url, &real.url] {
+        for labels in [&[][..], &["--label=path=/var/tmp", "--label=empty="]] {
+            let finished = narthex()
+                .args(["push", "--job=a b/c"])
+                .arg(format!("--gateway={base}"))
+                .args(labels)
+                .args(&files)
+                .run(PATIENCE);
+            assert_eq!(
+                (finished.exit.code, finished.stderr.as_str()),
+                (Some(0), ""),
+                "{base}"
+            );
+        }
+    }
+    let (mine, theirs) = (pushed(&ours.url), pushed(&real.url));
+    let differing: Vec<&String> = mine.symmetric_difference(&theirs).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+    assert!(mine.len() > 20, "{mine:#?}");
+    ours.stop();
+}
+
 /// Client libraries push protobuf; the Go library does so by default, with its own process metrics.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a test tells its story in one piece")]

@@ -138,7 +138,7 @@ impl Inner {
                 url,
                 request,
                 trusted: trust.holds,
-                content: if method == Method::Get { &[] } else { content },
+                content: if method.has_body() { content } else { &[] },
             };
             self.render(&hop, &mut scratch.request)
                 .await
@@ -159,7 +159,7 @@ impl Inner {
                     method = Method::Get;
                 }
                 trust.follow(&next);
-                if method == Method::Post && !trust.is_for_body(&next) {
+                if method.has_body() && !trust.is_for_body(&next) {
                     let to = next.origin().to_owned();
                     return Err(hop.failed(NetError::RedirectedBody { to }));
                 }
@@ -300,7 +300,7 @@ impl Inner {
         if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization()) {
             push_header(out, "proxy-authorization", authorization.as_bytes());
         }
-        if hop.method == Method::Post {
+        if hop.method.has_body() {
             let length = hop.content.len().to_string();
             push_header(out, "content-length", length.as_bytes());
         }

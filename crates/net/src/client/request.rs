@@ -122,13 +122,22 @@ impl ResponseHead {
 pub(super) enum Method {
     Get,
     Post,
+    Put,
+    Delete,
 }
 
 impl Method {
+    /// Returns whether its requests have a body.
+    pub(super) fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
+    }
+
     pub(super) fn token(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
         }
     }
 
@@ -137,6 +146,8 @@ impl Method {
         match self {
             Self::Get => "Get",
             Self::Post => "Post",
+            Self::Put => "Put",
+            Self::Delete => "Delete",
         }
     }
 }

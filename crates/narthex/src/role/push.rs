@@ -1,0 +1,109 @@
+//! `narthex push`: merges files and pushes them to a gateway in one request.
+//!
+//! **Invariant:** a file that cannot be used costs itself. Exit codes: 0 when everything was pushed, 3 when something was
+//! left out, 1 when nothing was pushed.
+
+mod console;
+mod files;
+mod send;
+
+use console::Console;
+use narthex_push::{Grouping, Merge, Timestamps};
+use std::{
+    io::{self, Read, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+/// What to push, where and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PushCommand {
+    /// Address of the gateway, with its prefix.
+    pub(crate) gateway: String,
+    pub(crate) target: Target,
+    pub(crate) action: Action,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
+    /// How the gateway combines gauges, if it is to add the push to others.
+    pub(crate) aggregate: Option<String>,
+    pub(crate) timestamps: Timestamps,
+    pub(crate) compression: Compression,
+    /// File of HTTP client settings.
+    pub(crate) http_config: Option<PathBuf>,
+    /// Longest time for one request.
+    pub(crate) timeout: Duration,
+    /// Time after which no further request begins.
+    pub(crate) max_time: Duration,
+    /// Files, patterns, and `-` for standard input.
+    pub(crate) inputs: Vec<String>,
+}
+
+/// The groups that are pushed to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Target {
+    Group(Grouping),
+    /// Those that these labels of the series name.
+    Groups(Vec<String>),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Action {
+    Replace,
+    Add,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// Exit code when something was pushed and something left out.
+const PARTLY: u8 = 3;
+
+/// Pushes, and returns the exit code. Reports go to `error`, with progress if that is a terminal.
+///
+/// # Errors
+/// Fails when the report cannot be written, or no runtime can be started.
+pub(crate) fn run(
+    command: &PushCommand,
+    input: &mut dyn Read,
+    error: &mut dyn Write,
+    is_terminal: bool,
+) -> io::Result<u8> {
+    let mut console = Console::new(error, is_terminal);
+    if command.action == Action::Delete {
+        let sent = send::delete(command, &mut console)?;
+        return console.end(u8::from(sent.is_err()), sent);
+    }
+    let grouping = match &command.target {
+        Target::Group(grouping) => grouping.clone(),
+        Target::Groups(_) => Grouping::new(Vec::new()),
+    };
+    let mut merge = Merge::new(grouping, command.timestamps);
+    let read = files::merge(&command.inputs, input, &mut merge, &mut console)?;
+    if merge.series() == 0 {
+        return console.end(1, Err("there is nothing to push".to_owned()));
+    }
+    match send::push(command, &merge, &mut console)? {
+        Ok(outcome) => {
+            let is_whole = read.left_out == 0 && outcome.refused == 0;
+            let code = match outcome.stored {
+                0 => 1,
+                _ if is_whole => 0,
+                _ => PARTLY,
+            };
+            let series = merge.series();
+            let summary = format!(
+                "{series} series of {} pushed in {:.1} s, {} bytes",
+                read.sources(),
+                outcome.took.as_secs_f64(),
+                outcome.bytes
+            );
+            console.end(code, Ok(summary))
+        }
+        Err(reason) => console.end(1, Err(reason)),
+    }
+}

@@ -1,0 +1,274 @@
+//! Sends a push, again and again while the gateway is busy or does not answer.
+//!
+//! **Invariant:** what the gateway refuses for good is not sent again; a push that is added to others has a name, so
+//! that sending it again does not count twice.
+
+use super::{Action, Compression, PushCommand, Target, console::Console};
+use crate::{config, reload};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use narthex_model::duration;
+use narthex_net::{Client, HttpClientConfig, NetError, Request, ResponseHead, Url};
+use narthex_push::{Merge, Timestamps};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    io,
+    time::{Duration, Instant},
+};
+
+/// Pause before the second attempt; each further one is twice as long, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What became of a push.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Groups that were stored and refused.
+    pub(super) stored: u64,
+    pub(super) refused: u64,
+    pub(super) took: Duration,
+    /// Length of the request's body.
+    pub(super) bytes: usize,
+}
+
+/// What is sent.
+struct Sending<'a> {
+    command: &'a PushCommand,
+    client: Client,
+    request: Request,
+    content: Vec<u8>,
+}
+
+/// A response that is not success.
+struct Refusal {
+    reason: String,
+    /// Whether another attempt may succeed.
+    is_passing: bool,
+    retry_after: Option<Duration>,
+}
+
+/// Pushes what was merged; the inner error says why nothing was stored.
+pub(super) fn push(
+    command: &PushCommand,
+    merge: &Merge,
+    console: &mut Console<'_>,
+) -> io::Result<Result<Outcome, String>> {
+    let start = Instant::now();
+    let sending = match Sending::new(command, &merge.render()) {
+        Ok(sending) => sending,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let bytes = sending.content.len();
+    console.progress(&format!("pushing {} series, {bytes} bytes", merge.series()))?;
+    let sent = block_on(sending.send(console))??;
+    Ok(match sent {
+        Ok((status, body)) => match &command.target {
+            Target::Groups(_) => batch(&body, console)?.map(|(stored, refused)| Outcome {
+                stored,
+                refused,
+                took: start.elapsed(),
+                bytes,
+            }),
+            Target::Group(_) if (200..300).contains(&status) => Ok(Outcome {
+                stored: 1,
+                refused: 0,
+                took: start.elapsed(),
+                bytes,
+            }),
+            Target::Group(_) => Err(told(status, &body)),
+        },
+        Err(reason) => Err(reason),
+    })
+}
+
+/// Deletes the group; the inner error says why it is still there.
+pub(super) fn delete(
+    command: &PushCommand,
+    console: &mut Console<'_>,
+) -> io::Result<Result<String, String>> {
+    let sending = match Sending::new(command, &[]) {
+        Ok(sending) => sending,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let sent = block_on(sending.send(console))??;
+    Ok(match sent {
+        Ok((200..=299, _)) => Ok("the group is deleted".to_owned()),
+        Ok((status, body)) => Err(told(status, &body)),
+        Err(reason) => Err(reason),
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let done = runtime.block_on(work);
+    // Does not wait for a pending name lookup.
+    runtime.shutdown_background();
+    Ok(done)
+}
+
+impl<'a> Sending<'a> {
+    fn new(command: &'a PushCommand, page: &[u8]) -> Result<Self, String> {
+        let http = match &command.http_config {
+            Some(path) => config::load_http(path)
+                .map_err(|error| format!("failed to load HTTP config file: {error}"))?,
+            None => HttpClientConfig::default(),
+        };
+        let base = match command.gateway.contains("://") {
+            true => command.gateway.clone(),
+            false => format!("http://{}", command.gateway),
+        };
+        let base = base.trim_end_matches('/');
+        let url = match &command.target {
+            Target::Group(grouping) => format!("{base}/{}", grouping.path(false)),
+            Target::Groups(_) => format!("{base}/api/v1/push"),
+        };
+        let mut request = Request::new(Url::parse(&url).map_err(|error| error.to_string())?);
+        request.timeout = command.timeout;
+        let content = content(command, page, &mut request.headers);
+        headers(command, &mut request.headers)?;
+        let client = Client::with_http(reload::client_config(), http);
+        Ok(Self {
+            command,
+            client: client.map_err(|error| error.to_string())?,
+            request,
+            content,
+        })
+    }
+
+    /// Sends until there is an answer that another attempt would not change; returns its status and body.
+    async fn send(&self, console: &mut Console<'_>) -> io::Result<Result<(u16, Vec<u8>), String>> {
+        let end = Instant::now() + self.command.max_time;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mut body = Vec::new();
+            let refusal = match self.once(&mut body).await {
+                Ok(head) => match Refusal::of_answer(&head, &body) {
+                    Some(refusal) => refusal,
+                    None => return Ok(Ok((head.status, body))),
+                },
+                Err(error) => Refusal {
+                    is_passing: !matches!(error, NetError::Config { .. }),
+                    reason: error.to_string(),
+                    retry_after: None,
+                },
+            };
+            let wait = refusal.retry_after.unwrap_or_else(|| jittered(pause));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            if !refusal.is_passing || Instant::now() + wait >= end {
+                return Ok(Err(refusal.reason));
+            }
+            let seconds = wait.as_secs_f64();
+            let reason = &refusal.reason;
+            console.progress(&format!("{reason}; trying again in {seconds:.1} s"))?;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn once(&self, body: &mut Vec<u8>) -> Result<ResponseHead, NetError> {
+        let (request, content) = (&self.request, &self.content);
+        match self.command.action {
+            Action::Replace => self.client.put(request, content, body).await,
+            Action::Add => self.client.post(request, content, body).await,
+            Action::Delete => self.client.delete(request, body).await,
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns why a response has to be asked for again, `None` if it is the last word.
+    fn of_answer(head: &ResponseHead, body: &[u8]) -> Option<Self> {
+        let is_passing = matches!(head.status, 408 | 429 | 500 | 502..=504);
+        let retry_after = head.retry_after.as_deref();
+        let retry_after = retry_after.and_then(|text| text.trim().parse().ok());
+        is_passing.then(|| Self {
+            reason: told(head.status, body),
+            is_passing,
+            retry_after: retry_after.map(Duration::from_secs),
+        })
+    }
+}
+
+/// Returns the body to send, compressed, and sets the headers that describe it.
+fn content(command: &PushCommand, page: &[u8], headers: &mut HeaderMap) -> Vec<u8> {
+    if command.action == Action::Delete {
+        return Vec::new();
+    }
+    let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, text);
+    let (name, compressed) = match command.compression {
+        Compression::None => ("", None),
+        Compression::Gzip => ("gzip", narthex_net::gzip(page)),
+        Compression::Zstd => ("zstd", narthex_net::zstd(page)),
+    };
+    match compressed {
+        Some(compressed) => {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
+            compressed
+        }
+        None => page.to_vec(),
+    }
+}
+
+/// Sets the headers of what is asked for.
+fn headers(command: &PushCommand, headers: &mut HeaderMap) -> Result<(), String> {
+    let period =
+        |period: &Duration| duration::format(i64::try_from(period.as_millis()).unwrap_or(i64::MAX));
+    let keeps = command.timestamps == Timestamps::Keep;
+    let by = match &command.target {
+        Target::Group(_) => None,
+        Target::Groups(by) => Some(by.join(",")),
+    };
+    let random = || RandomState::new().hash_one(Instant::now());
+    let id = command.aggregate.as_ref();
+    let id = id.map(|_| format!("{:016x}{:016x}", random(), random()));
+    for (name, value) in [
+        ("narthex-push-ttl", command.ttl.as_ref().map(period)),
+        (
+            "narthex-push-interval",
+            command.interval.as_ref().map(period),
+        ),
+        ("narthex-push-timestamps", keeps.then(|| "keep".to_owned())),
+        ("narthex-push-aggregate", command.aggregate.clone()),
+        ("narthex-push-id", id),
+        ("narthex-push-group-by", by),
+    ] {
+        if let Some(value) = value {
+            let value = HeaderValue::try_from(&value).map_err(|_| format!("{name}: {value:?}"))?;
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    Ok(())
+}
+
+/// Reports the groups of a batch that were refused; returns how many were stored and refused.
+fn batch(body: &[u8], console: &mut Console<'_>) -> io::Result<Result<(u64, u64), String>> {
+    let Ok(report) = serde_json::from_slice::<serde_json::Value>(body) else {
+        // A gateway that does not have the endpoint, or refuses the whole request.
+        return Ok(Err(String::from_utf8_lossy(body).trim().to_owned()));
+    };
+    let data = &report["data"];
+    let strays = &data["strays"];
+    for error in strays["errors"].as_array().into_iter().flatten() {
+        console.warn(error.as_str().unwrap_or_default())?;
+    }
+    for group in data["groups"].as_array().into_iter().flatten() {
+        if let Some(error) = group["error"].as_str() {
+            console.warn(&format!("{}: {error}", group["labels"]))?;
+        }
+    }
+    let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
+    let refused = number(&data["refused"]) + number(&strays["total"]);
+    Ok(Ok((number(&data["stored"]), refused)))
+}
+
+fn told(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    format!("{status}: {}", text.trim())
+}
+
+/// Returns a pause that is up to a fifth shorter or longer, so that many senders do not come back at once.
+fn jittered(pause: Duration) -> Duration {
+    let random = RandomState::new().hash_one(Instant::now()) % 401;
+    pause.mul_f64(0.8 + random as f64 / 1000.0)
+}
