@@ -46,6 +46,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "narthex-files",
+        &["narthex-model", "narthex-expfmt", "narthex-net"],
+    ),
+    (
         "narthex-push",
         &["narthex-model", "narthex-expfmt", "narthex-net"],
     ),
@@ -65,6 +69,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-net",
             "narthex-discovery",
             "narthex-host",
+            "narthex-files",
             "narthex-scrape",
             "narthex-api",
             "narthex-push",
@@ -142,6 +147,7 @@ pub(crate) const ONLY: &[Only] = &[
             "narthex-api",
             "narthex-discovery",
             "narthex-scrape",
+            "narthex-files",
             "narthex-push",
             "narthex-remote",
             "narthex",

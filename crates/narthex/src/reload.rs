@@ -5,12 +5,14 @@
 
 use crate::{
     config::{Config, Job},
+    sources,
     status::{Loaded, ProcessStatus},
     storage::{self, StorageFlags},
 };
 use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
-use narthex_model::sync::Whole as _;
+use narthex_files::FilesManager;
+use narthex_model::{storage::Budget, sync::Whole as _};
 use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
 use narthex_scrape::{JobConfig, Manager};
 use narthex_tsdb::Db;
@@ -64,6 +66,7 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 pub(crate) struct Reloader {
     path: PathBuf,
     applied: Arc<Applied>,
+    files: Files,
     status: Arc<ProcessStatus>,
     storage_flags: StorageFlags,
     /// The storage, once it is open.
@@ -76,10 +79,33 @@ pub(crate) struct Reloader {
 /// Components a reloader works with.
 pub(crate) struct Parts {
     pub(crate) manager: Arc<Manager>,
+    pub(crate) files: Files,
     pub(crate) status: Arc<ProcessStatus>,
     pub(crate) storage_flags: StorageFlags,
     /// The wall clock, in milliseconds since the epoch.
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+}
+
+/// What looks at files of metrics, and the share of memory that what it keeps of them is leased from.
+#[derive(Clone)]
+pub(crate) struct Files {
+    pub(crate) manager: Arc<FilesManager>,
+    pub(crate) series: Budget,
+}
+
+impl Files {
+    fn apply(&self, config: &Config) {
+        let entries = config.metric_files.iter().filter_map(|config| {
+            let entry = sources::file_entry(config, &self.series);
+            entry
+                .inspect_err(|error| {
+                    let job = &config.job_name;
+                    tracing::error!(job, %error, "Files cannot be read.");
+                })
+                .ok()
+        });
+        self.manager.apply(entries.collect());
+    }
 }
 
 /// The components a configuration applies to, and the one in effect.
@@ -130,6 +156,7 @@ impl Reloader {
     ) -> Result<Arc<Self>, String> {
         let Parts {
             manager,
+            files,
             status,
             storage_flags,
             now_ms,
@@ -148,6 +175,7 @@ impl Reloader {
         let reloader = Arc::new(Self {
             path: path.to_owned(),
             applied: Arc::clone(&applied),
+            files,
             status,
             storage_flags,
             storage: OnceLock::new(),
@@ -231,6 +259,7 @@ impl Reloader {
             .manager
             .set_offset_seed(&crate::status::hostname(), &config.external_labels);
         self.tune(&config);
+        self.files.apply(&config);
         *self.applied.config.lock().whole() = config;
         // The next publication carries the jobs' settings too, even if no target changed.
         self.applied.discovery.apply(mechanisms);

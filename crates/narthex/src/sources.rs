@@ -1,9 +1,14 @@
-//! Sources inside this process: its own metrics and the host's.
+//! Sources inside this process: its own metrics, the host's, and files.
 
 use narthex_client::Registry;
 use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Round, Writer};
-use narthex_host::{HostConfig, HostError, HostSource};
-use narthex_model::{Frame, LabelSet, sync::Renew as _};
+use narthex_files::{Entry, FileKind, FileSource, FilesConfig, RoundSource};
+use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostError, HostSource};
+use narthex_model::{
+    ColumnId, Frame, LabelSet, Schema,
+    storage::{Binding, Budget, Sink, StorageError},
+    sync::Renew as _,
+};
 use narthex_scrape::LocalSource;
 use std::sync::Mutex;
 
@@ -141,4 +146,76 @@ impl LocalSource for HostMetrics {
         self.source = source.map_err(|error| error.to_string())?;
         Ok(())
     }
+}
+
+/// Returns an entry of files with its source; what it keeps is leased from `budget`.
+///
+/// # Errors
+/// Fails when the entry's labels cannot be used.
+pub(crate) fn file_entry(config: &FilesConfig, budget: &Budget) -> Result<Entry, HostError> {
+    let source: Box<dyn RoundSource> = match config.kind {
+        FileKind::Metrics | FileKind::PythonMultiprocess => {
+            Box::new(FileSource::new(config.clone(), budget.clone()))
+        }
+        FileKind::Textfile => Box::new(Textfiles::new(config)?),
+    };
+    let config = config.clone();
+    Ok(Entry { config, source })
+}
+
+/// Text files, as the host's collector reads them.
+pub(crate) struct Textfiles {
+    source: HostSource,
+    binding: Option<(Schema, Box<dyn Binding>)>,
+}
+
+impl Textfiles {
+    /// # Errors
+    /// Fails when the entry's labels cannot be used.
+    pub(crate) fn new(config: &FilesConfig) -> Result<Self, HostError> {
+        let collectors = CollectorSet::none().with(CollectorKind::Textfile);
+        let source = HostSource::new(HostConfig {
+            collectors,
+            common: config.common(),
+            textfile_directories: config.paths.clone(),
+            ..HostConfig::default()
+        })?;
+        Ok(Self {
+            source,
+            binding: None,
+        })
+    }
+}
+
+impl RoundSource for Textfiles {
+    fn round(&mut self, now_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
+        let frame = self.source.collect(now_ms);
+        append(&mut self.binding, frame, sink)
+    }
+
+    fn end(&mut self, now_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
+        let last = self.source.frame();
+        let mut frame = Frame::new(last.schema().clone(), now_ms);
+        for at in last.present().iter() {
+            let at = u32::try_from(at).expect("a schema has fewer than 2^32 slots");
+            frame.mark_stale(ColumnId(at));
+        }
+        append(&mut self.binding, &frame, sink)
+    }
+}
+
+fn append(
+    bound: &mut Option<(Schema, Box<dyn Binding>)>,
+    frame: &Frame,
+    sink: &dyn Sink,
+) -> Result<(), StorageError> {
+    let (schema, binding) = match bound {
+        Some(bound) => bound,
+        empty => empty.insert((frame.schema().clone(), sink.bind(frame.schema())?)),
+    };
+    if !schema.same(frame.schema()) {
+        binding.rebind(frame.schema())?;
+        *schema = frame.schema().clone();
+    }
+    binding.append(frame).map(drop)
 }

@@ -280,6 +280,11 @@ impl Pattern {
         &self.source
     }
 
+    /// Returns the names of the groups that have one.
+    pub fn group_names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|name| name.as_deref())
+    }
+
     /// Reports whether `text` matches.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {

@@ -11,6 +11,7 @@ mod check;
 mod discovery;
 mod error;
 mod expand;
+mod files;
 mod fill;
 mod http;
 mod job;
@@ -28,6 +29,7 @@ pub(crate) use reference::markdown;
 
 use check::Unsupported;
 use keys::{FILE_ROOT, HTTP_FILE, SCRAPE_FILE};
+use narthex_files::FilesConfig;
 use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
 use std::{
@@ -44,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) external_labels: LabelSet,
     /// Jobs to scrape, those from `scrape_config_files` included.
     pub(crate) jobs: Vec<Job>,
+    /// Files of metrics to read.
+    pub(crate) metric_files: Vec<FilesConfig>,
     /// How far a sample may be behind its series' newest one; `None` for no limit.
     pub(crate) out_of_order_window: Option<Duration>,
     /// Retention, if the file sets it.
@@ -141,6 +145,7 @@ impl Config {
         }
         let mut config = Self {
             warnings,
+            metric_files: files::read(&root, scheme)?,
             ..Self::default()
         };
         let patterns = root.texts("scrape_config_files");

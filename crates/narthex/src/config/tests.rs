@@ -440,3 +440,103 @@ fn what_is_in_effect_is_shown_as_prometheus_shows_it() {
     assert!(differences.is_empty(), "{differences:#?}");
     assert_eq!(ours.shown, theirs);
 }
+
+#[test]
+fn files_of_metrics_are_read_with_their_defaults() {
+    let config = parse(
+        "global: {scrape_interval: 15s}\nfiles:\n- {job_name: a, paths: [x/*.prom]}\n\
+- {job_name: b, paths: [/y], kind: python_multiprocess, interval: 2s, labels: {zone: z}, honor_timestamps: false}\n\
+- {job_name: c, paths: [/z], stale_after: 1m, path_labels: '/(?P<name>.*)', format: openmetrics, file_size_limit: 1MB, sample_limit: 7}\n",
+    )
+    .unwrap();
+    let [a, b, c] = config.metric_files.as_slice() else {
+        panic!("{config:?}")
+    };
+    let default = FilesConfig::new("a");
+    let expected = FilesConfig {
+        paths: vec!["/etc/x/*.prom".to_owned()],
+        interval: Duration::from_secs(15),
+        ..default
+    };
+    assert_eq!(*a, expected);
+    assert_eq!(
+        (b.kind, b.interval, b.honor_timestamps),
+        (
+            narthex_files::FileKind::PythonMultiprocess,
+            Duration::from_secs(2),
+            false
+        )
+    );
+    assert_eq!(b.labels, [("zone".to_owned(), "z".to_owned())]);
+    assert_eq!(
+        (c.stale_after, c.file_size_limit, c.sample_limit),
+        (Duration::from_mins(1), 1 << 20, 7)
+    );
+    assert_eq!(
+        c.labels_of("/q").unwrap().to_string(),
+        r#"{job="c", name="q"}"#
+    );
+    assert!(
+        config.shown.contains("file_size_limit: 1MiB"),
+        "{}",
+        config.shown
+    );
+}
+
+#[test]
+fn faults_of_files_are_named_with_their_place() {
+    for (entry, reason) in [
+        ("{}", "line 1, column 9: job_name is empty in files config"),
+        (
+            "{job_name: a}",
+            "line 1, column 9: no paths in files config \"a\"",
+        ),
+        (
+            "{job_name: a, paths: [x], interval: 1}",
+            "line 1, column 45: ",
+        ),
+        (
+            "{job_name: a, paths: ['[']}",
+            "line 1, column 31: \"/etc/[\": ",
+        ),
+        (
+            "{job_name: a, paths: [x], kind: y}",
+            "unknown kind of files \"y\"",
+        ),
+        (
+            "{job_name: a, paths: [x], format: y}",
+            "unknown format \"y\"",
+        ),
+        (
+            "{job_name: a, paths: [x], path_labels: '('}",
+            "line 1, column 48: ",
+        ),
+        (
+            "{job_name: a, paths: [x], path_labels: '(?P<file>.)'}",
+            "set by the entry itself",
+        ),
+        (
+            "{job_name: a, paths: [x], labels: {__b: c}}",
+            "\"__b\" is not a valid label name",
+        ),
+        (
+            "{job_name: a, paths: [x], labels: {job: c}}",
+            "set by the entry itself",
+        ),
+        (
+            "{job_name: a, paths: [x], kind: textfile, sample_limit: 1}",
+            "for files of kind metrics",
+        ),
+        (
+            "{job_name: a, paths: [x], kind: textfile, labels: {device: c}}",
+            "device",
+        ),
+        (
+            "{job_name: a, paths: [x]}, {job_name: a, paths: [y]}",
+            "found multiple files configs",
+        ),
+    ] {
+        let said = refused(&format!("files: [{entry}]"));
+        assert!(said.contains(reason), "{entry}: {said}");
+    }
+}

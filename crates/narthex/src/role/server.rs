@@ -19,6 +19,7 @@ use crate::{
 };
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
+use narthex_files::FilesManager;
 use narthex_host::{HostConfig, HostError};
 use narthex_model::sync::Whole as _;
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
@@ -177,6 +178,19 @@ fn scraping(
     }
 }
 
+/// Returns what reads files of metrics beside scraping; there are none yet.
+fn reading(scraping: &ManagerConfig, memory: &Memory, stop: StopToken) -> reload::Files {
+    let config = narthex_files::ManagerConfig {
+        sink: Arc::clone(&scraping.sink),
+        now_ms: Arc::clone(&scraping.now_ms),
+        runtime: scraping.runtime.clone(),
+    };
+    reload::Files {
+        manager: Arc::new(FilesManager::new(config, stop)),
+        series: memory.targets.clone(),
+    }
+}
+
 async fn serve(
     options: ServerOptions,
     resources: Resources,
@@ -209,9 +223,11 @@ async fn serve(
     let now_ms: NowMs = Arc::new(|| SystemClock.now_ms());
     let (scrape_stopper, scrape_stop) = stop.child();
     let scraping = scraping(&sink, &now_ms, &memory, scrape_runtime);
+    let files = reading(&scraping, &memory, scrape_stop.clone());
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
+        files: files.clone(),
         status: Arc::clone(&status),
         storage_flags: StorageFlags::from_options(&options),
         now_ms: Arc::clone(&now_ms),
@@ -228,15 +244,11 @@ async fn serve(
     let few = (threads / 2).max(1);
     let api = api(&options, &db, &memory, now_ms).with_overflow_threads(few, query_runtime);
     let api = api.with_status(status);
-    let listings = RouteLimits {
-        memory: memory.listings.clone(),
-        wait: options.query_timeout,
-    };
     gate.open(web::inner(web::Parts {
         api: memory
             .guard_reads(narthex_api::routes(Arc::new(api)))
             .merge(memory.guard_writes(remote)),
-        targets: narthex_scrape::routes(Arc::clone(&manager), listings),
+        targets: narthex_scrape::routes(Arc::clone(&manager), listings(&options, &memory)),
         own,
         stopper: stopper.clone(),
         enable_lifecycle: options.enable_lifecycle,
@@ -252,11 +264,20 @@ async fn serve(
         web,
         scrape_stopper,
         manager,
+        files: files.manager,
         maintenance,
         watch,
         db,
     };
     running.end().await
+}
+
+/// Returns the limits of listings of targets.
+fn listings(options: &ServerOptions, memory: &Memory) -> RouteLimits {
+    RouteLimits {
+        memory: memory.listings.clone(),
+        wait: options.query_timeout,
+    }
 }
 
 /// Divides the memory and starts watching it.
@@ -333,6 +354,7 @@ struct Running {
     db: Db,
     watch: memory::Watch,
     maintenance: Maintenance,
+    files: Arc<FilesManager>,
     manager: Arc<Manager>,
     scrape_stopper: Stopper,
 }
@@ -351,6 +373,7 @@ impl Running {
         now_waiting_for("scrape loops");
         self.scrape_stopper.stop();
         self.manager.join().await;
+        self.files.join().await;
         now_waiting_for("storage maintenance");
         self.maintenance.join();
         self.watch.join();
@@ -369,6 +392,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_client::process::register(registry)?;
     narthex_net::register_metrics(registry)?;
     narthex_scrape::register_metrics(registry)?;
+    narthex_files::register_metrics(registry)?;
     narthex_api::register_metrics(registry)?;
     narthex_remote::register_metrics(registry)?;
     narthex_discovery::register_metrics(registry)?;

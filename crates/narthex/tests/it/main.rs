@@ -22,6 +22,7 @@ mod disk;
 #[path = "../../../discovery/src/kubernetes/tests/fake.rs"]
 #[expect(dead_code, reason = "each of its two users needs a part of it")]
 mod fake_kubernetes;
+mod files;
 mod full_disk;
 mod generated;
 mod hostile;

@@ -1,8 +1,8 @@
 //! Keys at the top level of the file and of its small sections.
 
 use super::{
-    Key, KeyKind, NOT_HERE, RELABEL, SCRAPE, Section, THERE, THERE_UNLESS_NULL, discovery, http,
-    key, remote,
+    Key, KeyKind, NOT_HERE, RELABEL, SCRAPE, Section, THERE, THERE_UNLESS_NULL, discovery, files,
+    http, key, remote,
 };
 
 /// A whole file.
@@ -17,6 +17,7 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *.").refused(NOT_HERE),
         key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
         key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
+        key("files", KeyKind::Sections(&files::FILES), "", "Files of metrics to read; Prometheus does not have it."),
         key("storage", KeyKind::Section(&STORAGE), THERE, "Storage settings.").always(),
         key("tracing", KeyKind::Any, "", "Where spans are sent.").refused(NOT_HERE),
         key("remote_write", KeyKind::Any, "", "Where samples are sent.").refused(NOT_HERE),

@@ -5,6 +5,7 @@
 //! line: rustfmt would give each six.
 
 mod discovery;
+mod files;
 mod global;
 mod http;
 mod remote;

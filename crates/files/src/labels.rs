@@ -1,0 +1,53 @@
+//! How labels of an entry and labels in a file are put together.
+
+use narthex_expfmt::{KeepLabels, Resolver};
+use narthex_model::{Label, LabelSet};
+
+/// Labels of one file's series.
+#[derive(Debug)]
+pub(crate) struct FileLabels {
+    /// Labels of the file.
+    pub(crate) target: LabelSet,
+    /// Whether labels in the file win. Then no label is common to all series.
+    pub(crate) honors: bool,
+}
+
+impl FileLabels {
+    /// Returns the labels that all series surely have.
+    pub(crate) fn common(&self) -> LabelSet {
+        if self.honors {
+            LabelSet::empty()
+        } else {
+            self.target.clone()
+        }
+    }
+}
+
+impl Resolver for FileLabels {
+    fn resolve(
+        &mut self,
+        parsed: &LabelSet,
+        common: &LabelSet,
+    ) -> Result<Option<LabelSet>, String> {
+        self.resolve_beside(parsed, &[], common)
+    }
+
+    fn resolve_beside(
+        &mut self,
+        parsed: &LabelSet,
+        blank: &[Label],
+        common: &LabelSet,
+    ) -> Result<Option<LabelSet>, String> {
+        if !self.honors {
+            return KeepLabels.resolve(parsed, common);
+        }
+        let mut local = parsed.to_builder();
+        for label in &self.target {
+            let is_blank = blank.iter().any(|blank| blank.name() == label.name());
+            if parsed.label(label.name()).is_none() && !is_blank {
+                local.set(label.name(), label.value());
+            }
+        }
+        Ok(Some(local.finish()))
+    }
+}

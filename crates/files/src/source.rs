@@ -1,0 +1,159 @@
+//! The files of one entry: which there are, which of them has a series, and their rounds.
+//!
+//! **Invariant:** a series that several files show is stored for the first of them in the order of paths. A bad file
+//! costs its own series and nothing else.
+
+use crate::{
+    config::{FileKind, FilesConfig},
+    manager::RoundSource,
+    metrics,
+    origin::{Change, FileOrigin},
+};
+use narthex_model::{
+    LabelHash,
+    storage::{Budget, Sink, StorageError},
+};
+use narthex_net::glob::glob;
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+/// Time given to a writer that was found writing, once a round.
+const WRITING: Duration = Duration::from_millis(20);
+
+/// The files of one entry.
+pub struct FileSource {
+    config: FilesConfig,
+    budget: Budget,
+    files: BTreeMap<String, FileOrigin>,
+    /// Series that some file shows.
+    owned: HashSet<LabelHash>,
+    duplicates: usize,
+    /// Patterns that were reported as invalid.
+    is_reported: bool,
+}
+
+impl FileSource {
+    /// Returns a source that has not looked at anything yet; what it keeps is leased from `budget`.
+    #[must_use]
+    pub fn new(config: FilesConfig, budget: Budget) -> Self {
+        Self {
+            config,
+            budget,
+            files: BTreeMap::new(),
+            owned: HashSet::new(),
+            duplicates: 0,
+            is_reported: false,
+        }
+    }
+
+    /// Finds the entry's files; returns those that are gone.
+    fn list(&mut self) -> Vec<FileOrigin> {
+        let mut found: BTreeMap<String, FileOrigin> = BTreeMap::new();
+        for pattern in &self.config.paths {
+            let paths = glob(pattern).unwrap_or_else(|reason| {
+                if !self.is_reported {
+                    tracing::warn!(pattern, reason, "A pattern of files is invalid.");
+                    self.is_reported = true;
+                }
+                Vec::new()
+            });
+            for path in paths {
+                if found.contains_key(&path) || !is_meant(&path, self.config.kind) {
+                    continue;
+                }
+                let known = self.files.remove(&path);
+                let origin = known.or_else(|| {
+                    let labels = self.config.labels_of(&path)?;
+                    Some(FileOrigin::new(&path, labels, &self.config, &self.budget))
+                });
+                if let Some(origin) = origin {
+                    found.insert(path, origin);
+                }
+            }
+        }
+        let gone = std::mem::replace(&mut self.files, found);
+        gone.into_values().collect()
+    }
+
+    /// Looks at all files; returns those whose content is new, and whether series came or went.
+    fn look(&mut self, now_ms: i64) -> (HashSet<String>, bool) {
+        let (mut fresh, mut moved) = (HashSet::new(), false);
+        let mut unfinished: Vec<String> = Vec::new();
+        let mut note = |path: &String, change: Change, unfinished: &mut Vec<String>| match change {
+            Change::Nothing => {}
+            Change::Values => {
+                fresh.insert(path.clone());
+            }
+            Change::Series => {
+                fresh.insert(path.clone());
+                moved = true;
+            }
+            Change::Unfinished => unfinished.push(path.clone()),
+        };
+        for (path, file) in &mut self.files {
+            let change = file.look(&self.config, now_ms);
+            note(path, change, &mut unfinished);
+        }
+        if !unfinished.is_empty() {
+            thread::sleep(WRITING);
+        }
+        for path in std::mem::take(&mut unfinished) {
+            if let Some(file) = self.files.get_mut(&path) {
+                let change = file.look(&self.config, now_ms);
+                let change = match change {
+                    Change::Unfinished => file.still_unfinished(),
+                    change => change,
+                };
+                note(&path, change, &mut unfinished);
+            }
+        }
+        (fresh, moved)
+    }
+}
+
+/// Reports whether a path is what an entry of this kind reads.
+fn is_meant(path: &str, kind: FileKind) -> bool {
+    let is_directory = Path::new(path).is_dir();
+    is_directory == (kind == FileKind::PythonMultiprocess)
+}
+
+impl RoundSource for FileSource {
+    fn round(&mut self, now_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
+        let mut gone = self.list();
+        let (fresh, moved) = self.look(now_ms);
+        if moved || !gone.is_empty() {
+            self.owned.clear();
+            let files = self.files.values_mut();
+            self.duplicates = files.map(|file| file.claim(&mut self.owned)).sum();
+        }
+        let job = [self.config.job_name.as_str()];
+        metrics::FILES.with(&job).set(self.files.len() as f64);
+        metrics::DUPLICATES.with(&job).set(self.duplicates as f64);
+        // A file's failure to be stored must not keep the others from being stored.
+        let mut outcome = Ok(());
+        for file in &mut gone {
+            outcome = outcome.and(file.end(now_ms, &self.owned, sink));
+        }
+        for (path, file) in &mut self.files {
+            let is_fresh = fresh.contains(path);
+            outcome = outcome.and(file.append(now_ms, &self.owned, is_fresh, sink));
+        }
+        outcome
+    }
+
+    fn end(&mut self, now_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
+        let nobody = HashSet::new();
+        let mut outcome = Ok(());
+        for file in self.files.values_mut() {
+            outcome = outcome.and(file.end(now_ms, &nobody, sink));
+        }
+        let job = [self.config.job_name.as_str()];
+        metrics::FILES.with(&job).set(0.0);
+        metrics::DUPLICATES.with(&job).set(0.0);
+        outcome
+    }
+}

@@ -1,0 +1,126 @@
+//! Files of metrics: their checks, and their parsed form.
+
+use super::{ConfigError, yaml::Node};
+use crate::sources::Textfiles;
+use narthex_expfmt::Format;
+use narthex_files::{FileKind, FilesConfig, PathLabels};
+use narthex_model::NameScheme;
+
+/// Reads the entries of `files`, whose interval is the global one when they have none.
+///
+/// # Errors
+/// Fails on an unusable setting.
+pub(super) fn read(root: &Node, scheme: NameScheme) -> Result<Vec<FilesConfig>, ConfigError> {
+    let interval = root
+        .get("global")
+        .map(|global| global.period("scrape_interval"));
+    let mut entries: Vec<FilesConfig> = Vec::new();
+    for node in root.items("files") {
+        let mut entry = entry(node, scheme)?;
+        if entry.interval.is_zero() {
+            entry.interval = interval.unwrap_or_default();
+        }
+        if entries.iter().any(|other| other.job_name == entry.job_name) {
+            let name = &entry.job_name;
+            return Err(node.error(format!(
+                "found multiple files configs with job name {name:?}"
+            )));
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+fn entry(node: &Node, scheme: NameScheme) -> Result<FilesConfig, ConfigError> {
+    let name = node.text_of("job_name");
+    if node.is_null() || name.is_empty() {
+        return Err(node.error("job_name is empty in files config"));
+    }
+    let mut entry = FilesConfig::new(name);
+    entry.paths = node.texts("paths");
+    if entry.paths.is_empty() {
+        return Err(node.error(format!("no paths in files config {name:?}")));
+    }
+    for item in node.items("paths") {
+        narthex_net::glob::matches("", item.as_text())
+            .map_err(|reason| item.error(format!("{:?}: {reason}", item.as_text())))?;
+    }
+    entry.kind = match node.text_of("kind") {
+        "metrics" => FileKind::Metrics,
+        "textfile" => FileKind::Textfile,
+        "python_multiprocess" => FileKind::PythonMultiprocess,
+        other => return Err(of(node, "kind", format!("unknown kind of files {other:?}"))),
+    };
+    entry.format = match node.text_of("format") {
+        "" => None,
+        "text" => Some(Format::Text),
+        "openmetrics" => Some(Format::OpenMetrics),
+        "protobuf" => Some(Format::Protobuf),
+        other => return Err(of(node, "format", format!("unknown format {other:?}"))),
+    };
+    entry.interval = node.period("interval");
+    entry.labels = node.labels("labels");
+    let pattern = node.text_of("path_labels");
+    if !pattern.is_empty() {
+        let labels = PathLabels::new(pattern);
+        let labels = labels.map_err(|error| of(node, "path_labels", error.to_string()))?;
+        entry.path_labels = Some(labels);
+    }
+    check_labels(node, &entry, scheme)?;
+    entry.stale_after = node.period("stale_after");
+    entry.require_eof = node.flag("require_eof");
+    entry.honor_labels = node.flag("honor_labels");
+    entry.honor_timestamps = node.flag("honor_timestamps");
+    entry.file_size_limit = u64::try_from(node.size_of("file_size_limit")).unwrap_or_default();
+    entry.sample_limit = node.limit("sample_limit");
+    entry.check_processes = node.flag("check_processes");
+    if entry.kind != FileKind::Metrics {
+        refuse_page_settings(node)?;
+    }
+    if entry.kind == FileKind::Textfile {
+        Textfiles::new(&entry).map_err(|error| node.error(error.to_string()))?;
+    }
+    Ok(entry)
+}
+
+/// Refuses names that are no labels, and those that the entry sets itself.
+fn check_labels(node: &Node, entry: &FilesConfig, scheme: NameScheme) -> Result<(), ConfigError> {
+    let own = entry
+        .labels
+        .iter()
+        .map(|(name, _)| ("labels", name.as_str()));
+    let of_path = entry.path_labels.iter().flat_map(PathLabels::names);
+    for (key, name) in own.chain(of_path.map(|name| ("path_labels", name))) {
+        if !scheme.allows_label(name) || name.starts_with("__") {
+            return Err(of(node, key, format!("{name:?} is not a valid label name")));
+        }
+        if matches!(name, "job" | "file") {
+            return Err(of(
+                node,
+                key,
+                format!("the label {name:?} is set by the entry itself"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses settings of pages for what is not read as pages.
+fn refuse_page_settings(node: &Node) -> Result<(), ConfigError> {
+    for key in ["stale_after", "format", "require_eof", "sample_limit"] {
+        // A default has no position.
+        if node.get(key).is_some_and(|value| value.line > 0) {
+            let kind = node.text_of("kind");
+            return Err(of(
+                node,
+                key,
+                format!("{key} is for files of kind metrics, not {kind}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn of(node: &Node, key: &str, message: impl Into<String>) -> ConfigError {
+    node.get(key).unwrap_or(node).error(message)
+}
