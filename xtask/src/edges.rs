@@ -16,6 +16,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-chunks", &["narthex-model"]),
     ("narthex-promql", &["narthex-model"]),
     ("narthex-tsdb", &["narthex-model", "narthex-chunks"]),
+    ("narthex-segment", &["narthex-model"]),
     ("narthex-discovery", &["narthex-net"]),
     (
         "narthex-host",

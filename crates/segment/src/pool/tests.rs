@@ -1,0 +1,503 @@
+//! Pools over directories of segments: lives and deaths of writers, restarts of the reader, damage.
+
+use super::*;
+use crate::{
+    encode::{
+        Encoder,
+        tests::{example, family, header, parts, summary},
+    },
+    family::{GaugeMerge, Shape},
+    layout::{HEADER_BYTES, Header},
+    owner::start_of,
+};
+use narthex_model::ColumnId;
+use narthex_testkit::{TempDir, rng::SplitMix64, workspace_root};
+use std::{
+    os::unix::fs::{FileExt, MetadataExt},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+/// A writer in this process: it lives as long as it holds its file's lock.
+struct Writer {
+    file: File,
+    path: PathBuf,
+    header: Header,
+    encoder: Encoder,
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Writer {
+    fn new(dir: &Path, app: &str, worker: &str) -> Self {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let boot_id = u128::from_str_radix(&boot_id.trim().replace('-', ""), 16).unwrap();
+        let header = Header {
+            id,
+            app: app.to_owned(),
+            worker: worker.to_owned(),
+            pid: std::process::id(),
+            pid_start: start_of(std::process::id()).unwrap(),
+            pid_namespace: fs::metadata("/proc/self/ns/pid").unwrap().ino(),
+            boot_id: boot_id.to_be_bytes(),
+            cells_max: 512,
+            records_offset: HEADER_BYTES as u64 + 8 * 512,
+            records_max: 1 << 16,
+            ..header()
+        };
+        let path = dir.join(format!("{app}-{id}{SUFFIX}"));
+        let file = File::options()
+            .create_new(true)
+            .write(true)
+            .read(true)
+            .open(&path)
+            .unwrap();
+        file.lock().unwrap();
+        file.set_len(header.records_offset + header.records_max)
+            .unwrap();
+        let writer = Self {
+            file,
+            path,
+            header,
+            encoder: Encoder::default(),
+        };
+        writer.publish();
+        writer
+    }
+
+    /// Writes everything.
+    fn publish(&self) {
+        let (cells, records, marks) = parts(&self.encoder);
+        let cells: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
+        self.file.write_all_at(&cells, HEADER_BYTES as u64).unwrap();
+        self.file
+            .write_all_at(records, self.header.records_offset)
+            .unwrap();
+        self.file
+            .write_all_at(&self.header.encode(&marks), 0)
+            .unwrap();
+    }
+
+    fn add(&mut self, name: &str, shape: Shape, labels: &str, cells: &[u64]) {
+        let metric = self.encoder.metric(&family(name, shape));
+        self.encoder.series(metric, labels, cells);
+        self.publish();
+    }
+
+    fn set(&self, cell: u64, value: u64) {
+        let at = HEADER_BYTES as u64 + 8 * cell;
+        self.file.write_all_at(&value.to_le_bytes(), at).unwrap();
+    }
+}
+
+fn pool(dir: &Path) -> Pool {
+    Pool::new(PoolOptions {
+        dir: dir.to_owned(),
+        common: LabelSet::new([("job", "j")]),
+        ..PoolOptions::default()
+    })
+}
+
+fn by_worker(dir: &Path) -> Pool {
+    Pool::new(PoolOptions {
+        by_worker: true,
+        ..pool(dir).options
+    })
+}
+
+fn shown(frame: &Frame) -> Vec<String> {
+    let mut lines: Vec<String> = (frame.present().iter())
+        .map(|at| {
+            let id = ColumnId(u32::try_from(at).unwrap());
+            let set = frame.schema().column(id).set.to_string();
+            format!("{} {}", set.replace(", ", ","), frame.values()[at])
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn stale(frame: &Frame) -> Vec<String> {
+    let schema = frame.schema();
+    let lines = frame
+        .stale()
+        .iter()
+        .map(|id| schema.column(*id).set.to_string());
+    lines.collect()
+}
+
+fn round(pool: &mut Pool, now_ms: i64) -> Vec<String> {
+    shown(pool.collect(now_ms).unwrap())
+}
+
+fn fixture(name: &str) -> PathBuf {
+    workspace_root().join("testdata/formats/v1").join(name)
+}
+
+/// `NARTHEX_UPDATE_GOLDEN=1` rewrites them; only right while no release has written version 1.
+fn golden(name: &str, bytes: &[u8]) {
+    if std::env::var_os("NARTHEX_UPDATE_GOLDEN").is_some() {
+        fs::write(fixture(name), bytes).unwrap();
+    }
+    assert_eq!(fs::read(fixture(name)).unwrap(), bytes, "{name}");
+}
+
+#[test]
+fn committed_segments_are_read() {
+    golden("segment_small.segment", &example());
+    let dir = TempDir::new("segment");
+    fs::copy(fixture("segment_small.segment"), dir.join("shop.segment")).unwrap();
+    let mut pool = Pool::new(PoolOptions {
+        read_only: true,
+        ..pool(dir.path()).options
+    });
+    let text = round(&mut pool, 1).join("\n") + "\n";
+    golden("segment_small.txt", text.as_bytes());
+    assert_eq!(pool.problems(), []);
+}
+
+#[test]
+fn what_is_before_the_damage_is_read() {
+    let mut bytes = example();
+    let second_series = bytes.len() - 88;
+    bytes[second_series] ^= 1;
+    golden("segment_damaged.segment", &bytes);
+    let dir = TempDir::new("segment");
+    fs::copy(fixture("segment_damaged.segment"), dir.join("a.segment")).unwrap();
+    dir.write("empty.segment", "");
+    dir.write("short.segment", &bytes[..5000]);
+    dir.write("other.txt", "");
+    let mut alive = Writer::new(dir.path(), "shop", "2");
+    alive.add(
+        "requests_total",
+        Shape::WholeCounter,
+        "method=\"PUT\"",
+        &[5],
+    );
+    let mut pool = Pool::new(PoolOptions {
+        read_only: true,
+        ..pool(dir.path()).options
+    });
+    let lines = round(&mut pool, 1);
+    assert!(
+        lines.contains(&"requests_total{app=\"shop\",method=\"PUT\"} 8".to_owned()),
+        "{lines:?}"
+    );
+    let problems: Vec<String> = (pool.problems().iter())
+        .map(|problem| {
+            format!(
+                "{:?}: {}",
+                problem.path.file_name().unwrap(),
+                problem.reason
+            )
+        })
+        .collect();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+}
+
+#[test]
+fn workers_are_added_up_or_kept_apart() {
+    let dir = TempDir::new("segment");
+    let mut writers: Vec<Writer> = ["0", "1"]
+        .map(|w| Writer::new(dir.path(), "shop", w))
+        .into();
+    for (at, writer) in (1_u32..).zip(&mut writers) {
+        writer.add("a_total", Shape::WholeCounter, "x=\"y\"", &[u64::from(at)]);
+        let cells = [f64::from(at).to_bits(), 0];
+        writer.add("g", Shape::Gauge(GaugeMerge::Each), "", &cells);
+        writer.add(
+            "h",
+            Shape::Histogram(Box::new([1.0])),
+            "app=\"mine\"",
+            &[0, 1, 2],
+        );
+    }
+    let merged = round(&mut pool(dir.path()), 1);
+    assert_eq!(
+        merged,
+        [
+            "a_total{app=\"shop\",x=\"y\"} 3",
+            "g{app=\"shop\",worker=\"0\"} 1",
+            "g{app=\"shop\",worker=\"1\"} 2",
+            "h_bucket{app=\"shop\",exported_app=\"mine\",le=\"+Inf\"} 6",
+            "h_bucket{app=\"shop\",exported_app=\"mine\",le=\"1.0\"} 2",
+            "h_count{app=\"shop\",exported_app=\"mine\"} 6",
+            "h_sum{app=\"shop\",exported_app=\"mine\"} 0",
+        ]
+    );
+    let apart = round(&mut by_worker(dir.path()), 1);
+    assert_eq!(apart.len(), 12);
+    assert!(apart.contains(&"a_total{app=\"shop\",worker=\"1\",x=\"y\"} 2".to_owned()));
+}
+
+#[test]
+fn an_ended_writers_counts_stay_and_its_gauges_go() {
+    let dir = TempDir::new("segment");
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    writer.add("a_total", Shape::Counter, "", &[2.5_f64.to_bits()]);
+    writer.add(
+        "g",
+        Shape::Gauge(GaugeMerge::Sum),
+        "",
+        &[1.0_f64.to_bits(), 0],
+    );
+    let mut pool = pool(dir.path());
+    assert_eq!(
+        round(&mut pool, 1),
+        ["a_total{app=\"shop\"} 2.5", "g{app=\"shop\"} 1"]
+    );
+    writer.set(1, 4.5_f64.to_bits());
+    let path = writer.path.clone();
+    drop(writer);
+    assert_eq!(round(&mut pool, 2), ["a_total{app=\"shop\"} 4.5"]);
+    assert_eq!(stale(pool.frame()), ["g{app=\"shop\"}"]);
+    assert!(!path.exists());
+    assert_eq!(round(&mut pool, 3), ["a_total{app=\"shop\"} 4.5"]);
+    assert_eq!(stale(pool.frame()), [""; 0]);
+    // Long after the last writer, the application is forgotten.
+    assert_eq!(round(&mut pool, APP_AGE_MS + 2).len(), 1);
+    assert_eq!(round(&mut pool, APP_AGE_MS + 3), [""; 0]);
+    assert_eq!(stale(pool.frame()), ["a_total{app=\"shop\"}"]);
+    assert_eq!(
+        paths(dir.path(), retired::SUFFIX).unwrap(),
+        [""; 0].map(PathBuf::from)
+    );
+}
+
+#[test]
+fn a_worker_of_the_same_name_continues_while_both_live() {
+    let dir = TempDir::new("segment");
+    let mut pool = by_worker(dir.path());
+    let mut old = Writer::new(dir.path(), "shop", "0");
+    old.add("a_total", Shape::WholeCounter, "", &[10]);
+    let mut new = Writer::new(dir.path(), "shop", "0");
+    new.add("a_total", Shape::WholeCounter, "", &[1]);
+    let line = |value: u32| [format!("a_total{{app=\"shop\",worker=\"0\"}} {value}")];
+    assert_eq!(round(&mut pool, 1), line(11));
+    drop(old);
+    assert_eq!(round(&mut pool, 2), line(11));
+    new.set(1, 2);
+    assert_eq!(round(&mut pool, 3), line(12));
+    drop(new);
+    assert_eq!(round(&mut pool, 4), line(12));
+    assert_eq!(round(&mut pool, 5), [""; 0]);
+}
+
+#[test]
+fn a_switched_off_metric_is_not_shown() {
+    let dir = TempDir::new("segment");
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    writer.add("a_total", Shape::WholeCounter, "", &[1]);
+    let mut pool = pool(dir.path());
+    assert_eq!(round(&mut pool, 1).len(), 1);
+    assert_eq!(
+        crate::set_switch(dir.path(), "shop", "a_total", false).unwrap(),
+        1
+    );
+    assert_eq!(round(&mut pool, 2), [""; 0]);
+    assert_eq!(stale(pool.frame()).len(), 1);
+    let (listed, bad) = crate::list(dir.path()).unwrap();
+    assert!(listed[0].is_live && !listed[0].metrics[0].is_on && bad.is_empty());
+    assert_eq!(
+        crate::set_switch(dir.path(), "shop", "a_total", true).unwrap(),
+        1
+    );
+    assert_eq!(
+        crate::set_switch(dir.path(), "shop", "b_total", true).unwrap(),
+        0
+    );
+    assert_eq!(round(&mut pool, 3).len(), 1);
+}
+
+#[test]
+fn a_metric_that_differs_is_refused_while_the_other_is_in_use() {
+    let dir = TempDir::new("segment");
+    let mut old = Writer::new(dir.path(), "shop", "0");
+    old.add("h", Shape::Histogram(Box::new([1.0])), "", &[0, 1, 1]);
+    let mut pool = pool(dir.path());
+    assert_eq!(round(&mut pool, 1).len(), 4);
+    let mut new = Writer::new(dir.path(), "shop", "0");
+    new.add("h", Shape::Histogram(Box::new([2.0])), "", &[0, 5, 5]);
+    new.add("h_sum", Shape::Counter, "", &[0]);
+    new.add("fine_total", Shape::Counter, "", &[0]);
+    assert_eq!(round(&mut pool, 2).len(), 5);
+    let reason = "metric \"h\" differs from one of the same application";
+    assert_eq!(pool.problems()[0].reason, reason);
+    drop(old);
+    round(&mut pool, 3);
+    let mut newer = Writer::new(dir.path(), "shop", "0");
+    newer.add("h", Shape::Histogram(Box::new([2.0])), "", &[0, 7, 0]);
+    let lines = round(&mut pool, 4);
+    assert!(
+        lines.contains(&"h_count{app=\"shop\"} 7".to_owned()),
+        "{lines:?}"
+    );
+    assert_eq!(pool.frame().stale().len(), 4);
+}
+
+#[test]
+fn quantiles_are_of_what_was_counted_since() {
+    let dir = TempDir::new("segment");
+    let mut pool = pool(dir.path());
+    round(&mut pool, 0);
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    let mut cells = [0; 10];
+    (cells[0], cells[4]) = (10.0_f64.to_bits(), 10);
+    writer.add("s", summary(), "", &cells);
+    let lines = round(&mut pool, 1_000);
+    assert!(
+        lines.contains(&"s{app=\"shop\",quantile=\"0.5\"} 0.8625".to_owned()),
+        "{lines:?}"
+    );
+    assert!(
+        lines.contains(&"s_count{app=\"shop\"} 10".to_owned()),
+        "{lines:?}"
+    );
+    let nan = |lines: &[String]| lines.iter().filter(|line| line.ends_with("NaN")).count();
+    assert_eq!(nan(&lines), 0);
+    round(&mut pool, 50_000);
+    assert_eq!(
+        nan(&round(&mut pool, 62_000)),
+        2,
+        "the observations are a minute old"
+    );
+}
+
+#[test]
+fn one_pool_reads_a_directory() {
+    let dir = TempDir::new("segment");
+    let mut first = pool(dir.path());
+    round(&mut first, 1);
+    let mut second = pool(dir.path());
+    assert!(matches!(second.collect(1), Err(SegmentError::InUse)));
+    drop(first);
+    round(&mut second, 2);
+}
+
+#[test]
+fn a_broken_segment_keeps_what_it_counted() {
+    let dir = TempDir::new("segment");
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    writer.add("a_total", Shape::WholeCounter, "", &[9]);
+    let mut pool = pool(dir.path());
+    let line = ["a_total{app=\"shop\"} 9"];
+    assert_eq!(round(&mut pool, 1), line);
+    writer.file.set_len(100).unwrap();
+    assert_eq!(round(&mut pool, 2), line);
+    assert_eq!(pool.problems().len(), 1);
+    drop(writer);
+    assert_eq!(round(&mut pool, 3), line);
+    assert_eq!(round(&mut pool, 4), line);
+    assert_eq!(pool.problems(), []);
+}
+
+#[test]
+fn copies_and_links_are_refused() {
+    let dir = TempDir::new("segment");
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    writer.add("a_total", Shape::WholeCounter, "", &[9]);
+    fs::copy(&writer.path, dir.join("z.segment")).unwrap();
+    std::os::unix::fs::symlink(&writer.path, dir.join("link.segment")).unwrap();
+    let mut pool = pool(dir.path());
+    assert_eq!(round(&mut pool, 1), ["a_total{app=\"shop\"} 9"]);
+    assert_eq!(pool.problems().len(), 2);
+}
+
+/// Everything a directory held, to put the reader's crash at any point.
+fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let all = paths(dir, "").unwrap().into_iter();
+    all.map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect()
+}
+
+/// A model of counts only: writers come, count, end; the reader restarts, also as if it had been killed between
+/// replacing the retired counts and removing what they contain, or before either.
+#[test]
+fn nothing_is_lost_or_counted_twice() {
+    for seed in 0..narthex_testkit::mutate::scaled(40) {
+        let mut rng = SplitMix64::new(seed);
+        let dir = TempDir::new("segment");
+        let mut pool = pool(dir.path());
+        let mut live: Vec<(Writer, u64)> = Vec::new();
+        let mut expected = 0;
+        for step in 1..80 {
+            match rng.below(8) {
+                0 | 1 if live.len() < 6 => {
+                    let mut writer = Writer::new(dir.path(), "shop", "0");
+                    writer.add("h", Shape::Histogram(Box::new([1.0])), "", &[0, 0, 0]);
+                    live.push((writer, 0));
+                }
+                2 if !live.is_empty() => {
+                    let at = usize::try_from(rng.below(live.len() as u64)).unwrap();
+                    live.swap_remove(at);
+                }
+                3 => pool = restarted(pool, dir.path(), &mut rng, (step, &mut live)),
+                _ => {
+                    for (writer, counted) in &mut live {
+                        let more = rng.below(5);
+                        expected += more;
+                        *counted += more;
+                        writer.set(2, *counted);
+                    }
+                }
+            }
+            let lines = round(&mut pool, step);
+            let count = format!("h_count{{app=\"shop\"}} {expected}");
+            let is_right = lines.contains(&count) || (lines.is_empty() && expected == 0);
+            assert!(is_right, "seed {seed}, step {step}: {count} in {lines:?}");
+        }
+    }
+}
+
+fn restarted(
+    mut old: Pool,
+    dir: &Path,
+    rng: &mut SplitMix64,
+    (step, live): (i64, &mut Vec<(Writer, u64)>),
+) -> Pool {
+    // One that ends now is what the old reader takes over last.
+    live.pop();
+    let before = contents(dir);
+    old.collect(step).unwrap();
+    drop(old);
+    let kind = rng.below(3);
+    if kind == 2 {
+        for path in paths(dir, retired::SUFFIX).unwrap() {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    // Live segments are as they were: only what was removed comes back.
+    for (path, bytes) in before.iter().filter(|(path, _)| kind > 0 && !path.exists()) {
+        fs::write(path, bytes).unwrap();
+    }
+    pool(dir)
+}
+
+#[test]
+fn cells_are_never_torn() {
+    let dir = TempDir::new("segment");
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    let cells: Vec<u64> = vec![0; 400];
+    let bounds: Vec<f64> = (0..398_u32).map(f64::from).collect();
+    writer.add("h", Shape::Histogram(bounds.into()), "", &cells);
+    let (mut file, _) = SegmentFile::open(&writer.path).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut value = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                value = !value;
+                for cell in (2..400).step_by(37) {
+                    writer.set(cell, value);
+                }
+            }
+        });
+        let mut seen = HashSet::new();
+        for _ in 0..20_000 {
+            file.read().unwrap();
+            seen.extend((2..400).step_by(37).map(|at| file.cell(at)));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(seen.is_subset(&HashSet::from([0, u64::MAX])), "{seen:?}");
+    });
+}
