@@ -16,6 +16,7 @@ mod lifecycle;
 mod logging;
 mod memory;
 mod reload;
+mod remote;
 mod role;
 mod sources;
 mod status;

@@ -4,7 +4,7 @@
 //! targets keep their connections, schemas and scrape times.
 
 use crate::{
-    config::{Config, Job},
+    config::Config,
     sources,
     status::{Loaded, ProcessStatus},
     storage::{self, StorageFlags},
@@ -14,6 +14,7 @@ use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
 use narthex_files::FilesManager;
 use narthex_model::{storage::Budget, sync::Whole as _};
 use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
+use narthex_remote::RemoteStorage;
 use narthex_scrape::{JobConfig, Manager};
 use narthex_tsdb::Db;
 use std::{
@@ -67,6 +68,7 @@ pub(crate) struct Reloader {
     path: PathBuf,
     applied: Arc<Applied>,
     files: Files,
+    remote: Arc<RemoteStorage>,
     status: Arc<ProcessStatus>,
     storage_flags: StorageFlags,
     /// The storage, once it is open.
@@ -80,6 +82,7 @@ pub(crate) struct Reloader {
 pub(crate) struct Parts {
     pub(crate) manager: Arc<Manager>,
     pub(crate) files: Files,
+    pub(crate) remote: Arc<RemoteStorage>,
     pub(crate) status: Arc<ProcessStatus>,
     pub(crate) storage_flags: StorageFlags,
     /// The wall clock, in milliseconds since the epoch.
@@ -144,10 +147,10 @@ impl Applied {
 }
 
 impl Reloader {
-    /// Starts scraping according to `config`, which was read from `path`.
+    /// Starts sending and scraping according to `config`, which was read from `path`.
     ///
     /// # Errors
-    /// Fails when a log of failed scrapes cannot be opened.
+    /// Fails when a log of failed scrapes or the queue of a remote end cannot be opened.
     pub(crate) fn start(
         path: &Path,
         config: Config,
@@ -157,11 +160,13 @@ impl Reloader {
         let Parts {
             manager,
             files,
+            remote,
             status,
             storage_flags,
             now_ms,
         } = parts;
         open_failure_logs(&manager, &config)?;
+        send(&remote, &config)?;
         let mut options = narthex_discovery::Options::default();
         options.client = client_config();
         options.kubernetes_service = kubernetes_service();
@@ -176,6 +181,7 @@ impl Reloader {
             path: path.to_owned(),
             applied: Arc::clone(&applied),
             files,
+            remote,
             status,
             storage_flags,
             storage: OnceLock::new(),
@@ -231,9 +237,11 @@ impl Reloader {
 
     fn read(&self) -> Result<Config, String> {
         let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
-        check_clients(&config.jobs)?;
-        // The last step that can fail, since from here on files that were moved away are no longer written to.
+        check_clients(&config)?;
+        // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
+        // go to the remote ends of this configuration.
         open_failure_logs(&self.applied.manager, &config)?;
+        send(&self.remote, &config)?;
         Ok(config)
     }
 
@@ -318,17 +326,28 @@ impl Reloader {
     }
 }
 
-/// Checks that every job's HTTP settings make a client.
+/// Checks that the HTTP settings of every job and remote end make a client.
 ///
 /// # Errors
-/// Returns the job's name and what is wrong with its settings.
-pub(crate) fn check_clients(jobs: &[Job]) -> Result<(), String> {
+/// Returns the name of the job or remote end and what is wrong with its settings.
+pub(crate) fn check_clients(config: &Config) -> Result<(), String> {
     let clients = client_config();
-    for job in jobs {
+    for job in &config.jobs {
         Client::with_http(clients.clone(), job.scrape.http.clone())
             .map_err(|error| format!("job {:?}: {error}", job.scrape.job_name))?;
     }
-    Ok(())
+    if let Some(reason) = &config.remote_write.unusable {
+        return Err(reason.clone());
+    }
+    RemoteStorage::check(&config.remote_write.destinations, &clients)
+        .map_err(|error| error.to_string())
+}
+
+/// Makes the remote ends those of a configuration.
+fn send(remote: &RemoteStorage, config: &Config) -> Result<(), String> {
+    remote
+        .apply(&config.remote_write.destinations, &config.external_labels)
+        .map_err(|error| error.to_string())
 }
 
 fn open_failure_logs(manager: &Manager, config: &Config) -> Result<(), String> {

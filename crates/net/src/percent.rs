@@ -50,7 +50,7 @@ pub(crate) fn escape_unprintable(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Unescapes a path or credentials.
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     is_well_formed(text.as_bytes()).then(|| percent_decode(text.as_bytes()).collect())
 }
 

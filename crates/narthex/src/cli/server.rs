@@ -57,6 +57,9 @@ flags! {
         future_limit: Duration = "storage.tsdb.too-far-in-future.time-window", default("10m");
         /// Interval at which the log is synced to disk; with 0, every write waits for the sync.
         fsync_interval: Duration = "storage.wal.fsync-interval", default("1s");
+        /// Time that remote ends have at the end to take what waits for them, at most 30s; what is left is sent after
+        /// the next start.
+        flush_deadline: Duration = "storage.remote.flush-deadline", default("1m");
         /// Memory limit, as a size such as 2GB or a percentage; defaults to the limit of the control group, or all of the
         /// machine's memory.
         memory_limit: String = "memory.limit";
@@ -118,8 +121,6 @@ flags! {
             "rules.alert.resend-delay": Duration, "rules.max-concurrent-evals": u64,
             "alertmanager.notification-queue-capacity": u64, "alertmanager.notification-batch-size": u64,
             "alertmanager.drain-notification-queue-on-shutdown": bool;
-        "nothing is written to remote ends" =>
-            "storage.remote.flush-deadline": Duration;
         "there is no remote read" =>
             "storage.remote.read-sample-limit": u64, "storage.remote.read-concurrent-limit": u64,
             "storage.remote.read-max-bytes-in-frame": u64;

@@ -19,6 +19,7 @@ mod keys;
 mod other;
 mod print;
 mod reference;
+mod remote;
 mod rules;
 mod yaml;
 
@@ -32,6 +33,7 @@ use keys::{FILE_ROOT, HTTP_FILE, SCRAPE_FILE};
 use narthex_files::FilesConfig;
 use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
+use remote::RemoteWrite;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -54,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) retention: Option<Retention>,
     /// Most exemplars held in memory.
     pub(crate) max_exemplars: Option<usize>,
+    /// Where samples are sent.
+    pub(crate) remote_write: RemoteWrite,
     /// The configuration in effect, as YAML without secrets.
     pub(crate) shown: String,
     /// A sentence for each key that is accepted but has no effect.
@@ -152,6 +156,7 @@ impl Config {
         for pattern in patterns.into_iter().filter(|_| more_jobs) {
             config.read_more_jobs(&pattern, &global, &mut jobs)?;
         }
+        config.remote_write = remote::read(&mut root, scheme)?;
         other::refuse_alertmanagers(&root)?;
         other::tidy_otlp(&mut root);
         config.settle(&root, &FILE_ROOT)?;

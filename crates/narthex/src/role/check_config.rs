@@ -98,6 +98,9 @@ fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String>
         false => Config::load(path, environment),
     };
     let config = config.map_err(|error| error.to_string())?;
+    if let Some(reason) = &config.remote_write.unusable {
+        return Err(reason.clone());
+    }
     let mut warnings = config.warnings.clone();
     for job in &config.jobs {
         if !syntax_only {

@@ -11,6 +11,7 @@ use crate::{
     lifecycle, logging,
     memory::{self, Memory},
     reload::{self, Reloader},
+    remote::{self, NowMs},
     sources::{HostMetrics, OwnMetrics, OwnPage},
     status::{Loaded, ProcessStatus, hostname},
     storage::{self, StorageFlags, ms},
@@ -21,10 +22,10 @@ use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_files::FilesManager;
 use narthex_host::{HostConfig, HostError};
-use narthex_model::sync::Whole as _;
+use narthex_model::{storage::Sink, sync::Whole as _};
 use narthex_net::{NetError, Router, Server, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
-use narthex_remote::{Message, Receiver, ReceiverConfig};
+use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, ManagerConfig, RouteLimits, Target};
 use narthex_tsdb::{Clock, Db, DbOptions, EarlySink, Opening, RealIo, SystemClock, TsdbError};
 use std::{
@@ -161,16 +162,14 @@ fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
         .map_err(ServerError::Runtime)
 }
 
-type NowMs = Arc<dyn Fn() -> i64 + Send + Sync>;
-
 fn scraping(
-    sink: &EarlySink,
+    sink: Arc<dyn Sink>,
     now_ms: &NowMs,
     memory: &Memory,
     runtime: tokio::runtime::Handle,
 ) -> ManagerConfig {
     ManagerConfig {
-        sink: Arc::new(sink.clone()),
+        sink,
         now_ms: Arc::clone(now_ms),
         client: reload::client_config(),
         memory: memory.scraping(),
@@ -221,13 +220,16 @@ async fn serve(
     status.set_opening(&opening);
     let sink = EarlySink::new(memory.early_rounds.clone());
     let now_ms: NowMs = Arc::new(|| SystemClock.now_ms());
+    let ends = remote::sending(&options.storage_path, &now_ms);
     let (scrape_stopper, scrape_stop) = stop.child();
-    let scraping = scraping(&sink, &now_ms, &memory, scrape_runtime);
+    let scraped = ends.sink(Some(Arc::new(sink.clone())));
+    let scraping = scraping(scraped, &now_ms, &memory, scrape_runtime);
     let files = reading(&scraping, &memory, scrape_stop.clone());
     let manager = Arc::new(Manager::new(scraping, scrape_stop));
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
         files: files.clone(),
+        remote: Arc::clone(&ends),
         status: Arc::clone(&status),
         storage_flags: StorageFlags::from_options(&options),
         now_ms: Arc::clone(&now_ms),
@@ -238,17 +240,17 @@ async fn serve(
     };
     let (db, maintenance) = open_storage(opening, &sink, registry, &gate.health).await?;
     let threads = resources.threads();
-    let remote = remote(&options, &db, &memory, threads, Arc::clone(&now_ms))?;
+    let remote = remote_routes(&options, &ends, &db, &memory, threads, &now_ms)?;
     status.set_storage(&db);
     reloader.iter().for_each(|one| one.set_storage(&db));
-    let few = (threads / 2).max(1);
-    let api = api(&options, &db, &memory, now_ms).with_overflow_threads(few, query_runtime);
+    let api = api(&options, &db, &memory, now_ms, threads, query_runtime);
     let api = api.with_status(status);
+    let listings = listing_limits(&options, &memory);
     gate.open(web::inner(web::Parts {
         api: memory
             .guard_reads(narthex_api::routes(Arc::new(api)))
-            .merge(memory.guard_writes(remote)),
-        targets: narthex_scrape::routes(Arc::clone(&manager), listings(&options, &memory)),
+            .merge(remote),
+        targets: narthex_scrape::routes(Arc::clone(&manager), listings),
         own,
         stopper: stopper.clone(),
         enable_lifecycle: options.enable_lifecycle,
@@ -265,6 +267,8 @@ async fn serve(
         scrape_stopper,
         manager,
         files: files.manager,
+        ends,
+        flush_deadline: options.flush_deadline,
         maintenance,
         watch,
         db,
@@ -273,7 +277,7 @@ async fn serve(
 }
 
 /// Returns the limits of listings of targets.
-fn listings(options: &ServerOptions, memory: &Memory) -> RouteLimits {
+fn listing_limits(options: &ServerOptions, memory: &Memory) -> RouteLimits {
     RouteLimits {
         memory: memory.listings.clone(),
         wait: options.query_timeout,
@@ -296,7 +300,7 @@ fn watch_memory(
 /// Reads the configuration that the server starts with.
 fn load(path: &Path) -> Result<Config, ServerError> {
     let config = Config::load(path, &reload::environment).map_err(ServerError::Config)?;
-    reload::check_clients(&config.jobs).map_err(of_config_file)?;
+    reload::check_clients(&config).map_err(of_config_file)?;
     Ok(config)
 }
 
@@ -355,13 +359,17 @@ struct Running {
     watch: memory::Watch,
     maintenance: Maintenance,
     files: Arc<FilesManager>,
+    ends: Arc<RemoteStorage>,
+    /// Time that remote ends have to take what waits for them.
+    flush_deadline: Duration,
     manager: Arc<Manager>,
     scrape_stopper: Stopper,
 }
 
 impl Running {
-    /// Stops everything in reverse order: requests, scraping, maintenance, storage.
+    /// Stops everything in reverse order: requests, scraping, sending, maintenance, storage.
     async fn end(self) -> Result<(), ServerError> {
+        let begin = Instant::now();
         let waiting_for = Arc::new(Mutex::new("requests"));
         let now_waiting_for = |what| *waiting_for.lock().whole() = what;
         lifecycle::force_after_deadline({
@@ -374,6 +382,8 @@ impl Running {
         self.scrape_stopper.stop();
         self.manager.join().await;
         self.files.join().await;
+        now_waiting_for("remote ends");
+        remote::flush(self.ends, self.flush_deadline, begin).await;
         now_waiting_for("storage maintenance");
         self.maintenance.join();
         self.watch.join();
@@ -395,6 +405,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_files::register_metrics(registry)?;
     narthex_api::register_metrics(registry)?;
     narthex_remote::register_metrics(registry)?;
+    narthex_remote::register_send_metrics(registry)?;
     narthex_discovery::register_metrics(registry)?;
     reload::register_metrics(registry)?;
     narthex_client::register_info(
@@ -590,7 +601,29 @@ fn watch_own(
     Ok(())
 }
 
-fn api(options: &ServerOptions, db: &Db, memory: &Memory, now_ms: NowMs) -> Api {
+fn remote_routes(
+    options: &ServerOptions,
+    ends: &Arc<RemoteStorage>,
+    db: &Db,
+    memory: &Memory,
+    threads: usize,
+    now_ms: &NowMs,
+) -> Result<Router, ServerError> {
+    let routes = remote::routes(options, ends, db, memory, threads, now_ms);
+    routes.map_err(|reason| ServerError::Flag {
+        flag: "web.remote-write-receiver.accepted-protobuf-messages",
+        reason,
+    })
+}
+
+fn api(
+    options: &ServerOptions,
+    db: &Db,
+    memory: &Memory,
+    now_ms: NowMs,
+    threads: usize,
+    query_runtime: tokio::runtime::Handle,
+) -> Api {
     let budget = memory.queries.clone();
     let engine = EngineOptions {
         lookback_delta_ms: ms(options.lookback_delta),
@@ -619,41 +652,7 @@ fn api(options: &ServerOptions, db: &Db, memory: &Memory, now_ms: NowMs) -> Api 
         now_ms,
     )
     .with_listings(memory.listings.clone())
-}
-
-/// Returns the route of remote write, enabled or not.
-fn remote(
-    options: &ServerOptions,
-    db: &Db,
-    memory: &Memory,
-    threads: usize,
-    now_ms: NowMs,
-) -> Result<Router, ServerError> {
-    if !options.remote_write_receiver {
-        return Ok(narthex_remote::disabled_routes());
-    }
-    let known = [Message::V1, Message::V2];
-    let message = |name: &String| {
-        let found = known.iter().find(|message| message.name() == name).copied();
-        found.ok_or_else(|| ServerError::Flag {
-            flag: "web.remote-write-receiver.accepted-protobuf-messages",
-            reason: format!("unknown protobuf message {name:?}"),
-        })
-    };
-    let messages = options.remote_write_messages.0.iter().map(message);
-    let defaults = ReceiverConfig::default();
-    // Half of the share: requests that wait for memory are not refused meanwhile, and the rest is left for decoding.
-    let readable = usize::try_from(memory.remote_write.percent(50)).unwrap_or(usize::MAX);
-    let config = ReceiverConfig {
-        messages: messages.collect::<Result<_, _>>()?,
-        decoders: 2 * threads,
-        reading_wait: options.remote_write_wait,
-        reading_limit_bytes: defaults.reading_limit_bytes.min(readable),
-        ..defaults
-    };
-    let receiver = Receiver::within(Arc::new(db.clone()), now_ms, &memory.receiving())
-        .with_future_limit(StorageFlags::from_options(options).future_limit_ms());
-    Ok(narthex_remote::routes(receiver, config))
+    .with_overflow_threads((threads / 2).max(1), query_runtime)
 }
 
 /// Returns what the API shows about this process.

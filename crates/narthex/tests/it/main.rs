@@ -42,6 +42,7 @@ mod push;
 mod push_command;
 mod query_text;
 mod reload;
+mod remote_ends;
 mod remote_write;
 mod scraping;
 mod soak;

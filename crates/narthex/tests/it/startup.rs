@@ -91,8 +91,8 @@ fn a_bad_configuration_is_named_with_its_place() {
         ),
         ("global:\n\tscrape_interval: 5s\n", "line 2, column "),
         (
-            "remote_write:\n- url: http://x/\n",
-            "line 1, column 1: remote_write is not supported: this version does not have it",
+            "remote_read:\n- url: http://x/\n",
+            "line 1, column 1: remote_read is not supported: this version does not have it",
         ),
         (
             "scrape_configs:\n- job_name: a\n  relabel_configs:\n  - action: drp\n",

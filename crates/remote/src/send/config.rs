@@ -116,7 +116,10 @@ impl RemoteWriteConfig {
             send_exemplars: false,
             send_native_histograms: false,
             message: Message::V1,
-            http: HttpClientConfig::default(),
+            http: HttpClientConfig {
+                enable_http2: false,
+                ..HttpClientConfig::default()
+            },
             queue: QueueConfig::default(),
             metadata: MetadataConfig::default(),
         }

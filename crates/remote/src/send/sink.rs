@@ -9,9 +9,9 @@ use super::{
 use crate::queue::QueueWriter;
 use narthex_model::{
     Frame, Schema,
-    storage::{Binding, Outcome, SeriesSample, Sink, StorageError, SyncToken},
+    storage::{Binding, BoundRound, Outcome, SeriesSample, Sink, StorageError, SyncToken},
 };
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 impl RemoteStorage {
     /// Returns a sink that passes everything on to the destinations, and to `inner` if there is one.
@@ -50,6 +50,32 @@ impl Sink for RemoteSink {
             generation: 0,
             writers: Vec::new(),
         }))
+    }
+
+    fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
+        let Some(inner) = &self.inner else {
+            return BoundRound::append_each(rounds);
+        };
+        let ours = rounds.iter_mut().map(|round| {
+            let binding: &mut dyn Any = round.binding;
+            Some((binding.downcast_mut::<RemoteBinding>()?, round.frame))
+        });
+        let Some(mut ours) = ours.collect::<Option<Vec<_>>>() else {
+            return BoundRound::append_each(rounds);
+        };
+        // Storage takes the rounds with one write; a queue's writes are made one after the other.
+        let mut stored = Vec::with_capacity(ours.len());
+        for (binding, frame) in &mut ours {
+            if let Some(binding) = &mut binding.inner {
+                let binding = binding.as_mut();
+                stored.push(BoundRound { binding, frame });
+            }
+        }
+        let stored = inner.append_together(&mut stored);
+        for (binding, frame) in ours {
+            binding.queue(frame);
+        }
+        stored
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
@@ -92,14 +118,38 @@ impl RemoteBinding {
             self.writers.push((Arc::clone(destination), writer));
         }
     }
-}
 
-impl Binding for RemoteBinding {
-    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+    fn rebind_writers(&mut self, schema: &Schema) {
         self.schema = schema.clone();
         for (_, writer) in &mut self.writers {
             writer.rebind(schema);
         }
+    }
+
+    /// Writes a round to the queues; reports whether there is none or one that has it.
+    fn queue(&mut self, frame: &Frame) -> bool {
+        if !frame.schema().same(&self.schema) {
+            self.rebind_writers(frame.schema());
+        }
+        let storage = Arc::clone(&self.storage);
+        storage.with_current(|current| {
+            self.follow(current);
+            let samples = samples_of(frame);
+            current.note(samples, (samples > 0).then(|| frame.time_ms()));
+            to_all(&mut self.writers, |(destination, writer)| {
+                destination.append(writer, frame).is_ok()
+            })
+        })
+    }
+}
+
+fn samples_of(frame: &Frame) -> u64 {
+    (frame.present().count() + frame.stale().len()) as u64
+}
+
+impl Binding for RemoteBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        self.rebind_writers(schema);
         match &mut self.inner {
             Some(inner) => inner.rebind(schema),
             None => Ok(()),
@@ -108,16 +158,8 @@ impl Binding for RemoteBinding {
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
         let stored = self.inner.as_mut().map(|inner| inner.append(frame));
-        let samples = (frame.present().count() + frame.stale().len()) as u64;
-        let storage = Arc::clone(&self.storage);
-        let queued = storage.with_current(|current| {
-            self.follow(current);
-            current.note(samples, (samples > 0).then(|| frame.time_ms()));
-            to_all(&mut self.writers, |(destination, writer)| {
-                destination.append(writer, frame).is_ok()
-            })
-        });
-        outcome(stored, queued, samples)
+        let queued = self.queue(frame);
+        outcome(stored, queued, samples_of(frame))
     }
 }
 

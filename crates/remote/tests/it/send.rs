@@ -6,7 +6,9 @@ use narthex_model::{
     ColumnId, Exemplar, Frame, LabelSet, NameScheme, Schema, cell,
     metadata::{Family, MetricType},
     relabel::{Action, RelabelConfig, Rule},
-    storage::{Binding, SeriesSample, Sink, Store as _},
+    storage::{
+        Binding, BoundRound, Outcome, SeriesSample, Sink, StorageError, Store as _, SyncToken,
+    },
 };
 use narthex_net::{ClientConfig, Url};
 use narthex_remote::{
@@ -15,10 +17,11 @@ use narthex_remote::{
 use narthex_testkit::TempDir;
 use remote::{Answer, Remote};
 use std::{
+    any::Any,
     collections::BTreeMap,
     path::Path,
     sync::{
-        Arc, Once,
+        Arc, Mutex, Once,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, Instant},
@@ -181,8 +184,23 @@ impl Target {
         }
     }
 
+    /// Adds a column.
+    fn grow(&mut self) {
+        let name = format!("c{}", self.schema.len());
+        let mut edit = self.schema.edit();
+        let family = edit.family(self.schema.family(ColumnId(0)).clone());
+        edit.push(&LabelSet::new([("__name__", &*name)]), family);
+        self.schema = edit.finish();
+    }
+
     /// Appends a round with values that tell it from others.
     fn round(&mut self, time_ms: i64) {
+        let frame = self.frame(time_ms);
+        self.binding.append(&frame).unwrap();
+    }
+
+    /// Returns a round with values that tell it from others.
+    fn frame(&mut self, time_ms: i64) -> Frame {
         let mut frame = Frame::new(self.schema.clone(), time_ms);
         for at in 0..self.schema.len() as u32 {
             let value = (time_ms - NOW_MS) as f64 + f64::from(at) / 8.0;
@@ -192,7 +210,7 @@ impl Target {
                 .entry(self.schema.labels(ColumnId(at)).to_string());
             said.or_default().push((time_ms, value.to_string()));
         }
-        self.binding.append(&frame).unwrap();
+        frame
     }
 }
 
@@ -283,6 +301,89 @@ fn everything_arrives_in_order_from_all_shards() {
         ),
         (NOW_MS + 49) as f64 / 1000.0
     );
+    rig.storage.stop(Duration::from_secs(5));
+}
+
+/// A storage that notes how many rounds it was handed at once.
+#[derive(Default)]
+struct Noting(Arc<Mutex<Vec<usize>>>);
+
+struct NotingBinding;
+
+impl Sink for Noting {
+    fn bind(&self, _: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        Ok(Box::new(NotingBinding))
+    }
+
+    fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
+        let all = rounds.iter_mut().all(|round| {
+            let binding: &mut dyn Any = round.binding;
+            binding.is::<NotingBinding>()
+        });
+        assert!(all, "storage sees its own bindings");
+        self.0.lock().unwrap().push(rounds.len());
+        BoundRound::append_each(rounds)
+    }
+
+    fn append_samples(&self, _: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        Ok(Outcome::default())
+    }
+
+    fn sync(&self, _: SyncToken) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+impl Binding for NotingBinding {
+    fn rebind(&mut self, _: &Schema) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        Ok(Outcome {
+            accepted: frame.present().count() as u64,
+            ..Outcome::default()
+        })
+    }
+}
+
+#[test]
+fn rounds_appended_together_reach_storage_at_once_and_the_queue() {
+    let (dir, remote) = (TempDir::new("send-together"), Remote::start());
+    let rig = Rig::new(dir.path());
+    rig.apply(&[named("together", config(&remote.url))]);
+    let noting = Noting::default();
+    let noted = Arc::clone(&noting.0);
+    let sink = rig.storage.sink(Some(Arc::new(noting)));
+    let mut targets: Vec<Target> = (0..2)
+        .map(|at| Target::new(&sink, &format!("i{at}"), 3))
+        .collect();
+    for round in 0..5 {
+        // A source may go on to another schema with any round.
+        if round == 3 {
+            targets[0].grow();
+        }
+        let frames: Vec<Frame> = targets
+            .iter_mut()
+            .map(|target| target.frame(NOW_MS + round))
+            .collect();
+        let rounds = targets.iter_mut().zip(&frames);
+        let mut rounds: Vec<BoundRound<'_>> = rounds
+            .map(|(target, frame)| BoundRound {
+                binding: &mut *target.binding,
+                frame,
+            })
+            .collect();
+        let outcome = sink.append_together(&mut rounds).unwrap();
+        assert_eq!(outcome.accepted, if round < 3 { 6 } else { 7 });
+    }
+    assert_eq!(*noted.lock().unwrap(), [2; 5]);
+    until("sending", || remote.samples() >= 32);
+    let said: BTreeMap<_, _> = targets
+        .iter()
+        .flat_map(|target| target.said.clone())
+        .collect();
+    assert_eq!(remote.state().taken, said);
     rig.storage.stop(Duration::from_secs(5));
 }
 

@@ -30,6 +30,7 @@ pub(crate) static HTTP: Section = Section {
     about: "Targets returned by a URL.",
     parts: &[
         http::CLIENT,
+        http::HTTP2,
         http::PROXY,
         http::HEADERS,
         &[
@@ -62,6 +63,7 @@ pub(crate) static KUBERNETES: Section = Section {
             key("kubeconfig_file", KeyKind::Path, "", "Kubeconfig file with the API's URL and credentials.").always(),
         ],
         http::CLIENT,
+        http::HTTP2,
         http::PROXY,
         http::HEADERS,
         &[

@@ -20,7 +20,7 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("files", KeyKind::Sections(&files::FILES), "", "Files of metrics to read; Prometheus does not have it."),
         key("storage", KeyKind::Section(&STORAGE), THERE, "Storage settings.").always(),
         key("tracing", KeyKind::Any, "", "Where spans are sent.").refused(NOT_HERE),
-        key("remote_write", KeyKind::Any, "", "Where samples are sent.").refused(NOT_HERE),
+        key("remote_write", KeyKind::Sections(&remote::REMOTE_WRITE), "", "Where samples are sent."),
         key("remote_read", KeyKind::Any, "", "Where additional samples are read from.").refused(NOT_HERE),
         key("otlp", KeyKind::Section(&remote::OTLP), THERE_UNLESS_NULL, "How OTLP metrics are translated into series.").no_effect("there is no OTLP receiver"),
     ]],
@@ -142,6 +142,7 @@ static ALERTMANAGER: Section = Section {
     about: "A group of Alertmanagers.",
     parts: &[
         http::CLIENT,
+        http::HTTP2,
         http::PROXY,
         http::HEADERS,
         ALERTMANAGER_OWN,

@@ -11,10 +11,26 @@ pub(super) static CLIENT: &[Key] = &[
     key("bearer_token_file", KeyKind::Path, "", "Deprecated form of authorization.credentials_file."),
     key("tls_config", KeyKind::Section(&TLS), "", "TLS settings: trusted certificates and the client's own."),
     key("follow_redirects", KeyKind::Bool, "true", "Whether to follow redirects.").always(),
-    key("enable_http2", KeyKind::Bool, "true", "Whether HTTP/2 may be used.").always().no_effect("requests are HTTP/1.1, which every server speaks"),
 ];
 
-/// Proxy keys; they follow `CLIENT`.
+/// Whether HTTP/2 may be used; it follows `CLIENT`. Remote write has a default of its own.
+#[rustfmt::skip]
+pub(super) static HTTP2: &[Key] = &[http2("true")];
+#[rustfmt::skip]
+pub(super) static NO_HTTP2: &[Key] = &[http2("false")];
+
+const fn http2(default: &'static str) -> Key {
+    key(
+        "enable_http2",
+        KeyKind::Bool,
+        default,
+        "Whether HTTP/2 may be used.",
+    )
+    .always()
+    .no_effect("requests are HTTP/1.1, which every server speaks")
+}
+
+/// Proxy keys; they follow `HTTP2`.
 #[rustfmt::skip]
 pub(super) static PROXY: &[Key] = &[
     key("proxy_url", KeyKind::Url, "", "Proxy used for requests."),
@@ -32,7 +48,7 @@ pub(super) static HEADERS: &[Key] = &[key("http_headers", KeyKind::Named(&HEADER
 pub(crate) static HTTP_FILE: Section = Section {
     name: "http_config",
     about: "HTTP client settings.",
-    parts: &[CLIENT, PROXY, HEADERS],
+    parts: &[CLIENT, HTTP2, PROXY, HEADERS],
 };
 
 #[rustfmt::skip]

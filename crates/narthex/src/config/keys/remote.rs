@@ -1,6 +1,73 @@
-//! Keys of OTLP, and of signing for AWS.
+//! Keys of remote ends: remote write, OTLP, and signing for AWS.
 
-use super::{KeyKind, Section, key};
+use super::{Key, KeyKind, NOT_HERE, RELABEL, Section, THERE, http, key};
+
+#[rustfmt::skip]
+pub(super) static REMOTE_WRITE: Section = Section {
+    name: "remote_write",
+    about: "A remote end that gets every sample. What waits for it is in a queue on disk.",
+    parts: &[
+        REMOTE_WRITE_OWN,
+        http::CLIENT,
+        http::NO_HTTP2,
+        http::PROXY,
+        http::HEADERS,
+        REMOTE_WRITE_QUEUE,
+    ],
+};
+
+#[rustfmt::skip]
+static REMOTE_WRITE_OWN: &[Key] = &[
+    key("url", KeyKind::Url, "", "URL of the endpoint."),
+    key("remote_timeout", KeyKind::Period, "30s", "Timeout of a request."),
+    key("headers", KeyKind::Labels, "", "Additional request headers."),
+    key("write_relabel_configs", KeyKind::Sections(&RELABEL), "", "Relabelling rules for series, after external labels."),
+    key("name", KeyKind::Text, "", "Name in metrics and logs, and of the queue; the queue of a remote end without one belongs to its URL."),
+    key("send_exemplars", KeyKind::Bool, "", "Whether to send exemplars."),
+    key("send_native_histograms", KeyKind::Bool, "", "Whether to send native histograms in messages of version 1.0; those of 2.0 always have them."),
+    key("round_robin_dns", KeyKind::Bool, "", "Whether each request is sent to another of the name's addresses.").refused(NOT_HERE),
+    key("protobuf_message", KeyKind::Text, "prometheus.WriteRequest", "prometheus.WriteRequest for version 1.0, io.prometheus.write.v2.Request for 2.0, which falls back to 1.0."),
+    key("failed_request_logging", KeyKind::Bool, "", "Whether failed requests are logged.").no_effect("the reason of failed requests is always logged"),
+];
+
+#[rustfmt::skip]
+static REMOTE_WRITE_QUEUE: &[Key] = &[
+    key("queue_config", KeyKind::Section(&QUEUE), THERE, "The queue."),
+    key("metadata_config", KeyKind::Section(&METADATA), THERE, "Metadata, in messages of version 1.0; those of 2.0 always have it."),
+    key("sigv4", KeyKind::Section(&SIGV4), "", "Signing for AWS.").refused(NOT_HERE),
+    key("azuread", KeyKind::Any, "", "Tokens of Azure AD.").refused(NOT_HERE),
+    key("google_iam", KeyKind::Any, "", "Tokens of Google Cloud.").refused(NOT_HERE),
+];
+
+#[rustfmt::skip]
+static QUEUE: Section = Section {
+    name: "queue_config",
+    about: "How the queue of a remote end is kept and sent.",
+    parts: &[&[
+        key("capacity", KeyKind::Number, "10000", "Samples that may wait in memory per shard."),
+        key("max_shards", KeyKind::Number, "50", "Maximum number of concurrent requests."),
+        key("min_shards", KeyKind::Number, "1", "Minimum number of concurrent requests."),
+        key("max_samples_per_send", KeyKind::Number, "2000", "Maximum number of samples per request."),
+        key("batch_send_deadline", KeyKind::Period, "5s", "Maximum time that a sample waits for others."),
+        key("min_backoff", KeyKind::Period, "30ms", "Pause after the first failure; it doubles with each."),
+        key("max_backoff", KeyKind::Period, "5s", "Maximum pause."),
+        key("retry_on_http_429", KeyKind::Bool, "", "Whether requests answered with 429 are repeated."),
+        key("sample_age_limit", KeyKind::Period, "", "Age from which samples are dropped; 0 means never."),
+        key("max_disk_size", KeyKind::Size, "", "Maximum size of the queue on disk, 1GiB if absent; beyond it, the oldest samples are dropped. Not a key of Prometheus."),
+        key("fresh_first", KeyKind::Bool, "", "Whether samples that waited since an outage are sent beside new ones instead of before them. Not a key of Prometheus."),
+    ]],
+};
+
+#[rustfmt::skip]
+static METADATA: Section = Section {
+    name: "metadata_config",
+    about: "How metadata is sent in messages of version 1.0.",
+    parts: &[&[
+        key("send", KeyKind::Bool, "true", "Whether to send metadata.").always(),
+        key("send_interval", KeyKind::Period, "1m", "How often to send it.").always(),
+        key("max_samples_per_send", KeyKind::Number, "2000", "Maximum number of families per request."),
+    ]],
+};
 
 #[rustfmt::skip]
 pub(super) static SIGV4: Section = Section {

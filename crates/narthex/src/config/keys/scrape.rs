@@ -10,6 +10,7 @@ pub(crate) static SCRAPE: Section = Section {
     parts: &[
         HEAD,
         http::CLIENT,
+        http::HTTP2,
         http::PROXY,
         http::HEADERS,
         RULES,
