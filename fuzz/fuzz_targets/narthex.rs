@@ -9,7 +9,6 @@ static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
     ("config", narthex::fuzz::fuzz_config),
-    ("yaml", narthex::fuzz::fuzz_yaml),
 ];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("narthex", FUNCTIONS, data));

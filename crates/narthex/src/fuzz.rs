@@ -1,12 +1,7 @@
 //! Fuzz targets: plain functions over untrusted bytes.
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use std::path::Path;
-
-/// Parses bytes as YAML, see [`config::fuzz_tree`].
-pub fn fuzz_yaml(data: &[u8]) {
-    config::fuzz_tree(&String::from_utf8_lossy(data));
-}
 
 /// Parses bytes as a configuration. The printed form of an accepted one must be accepted, and must print the same from
 /// then on.
@@ -58,15 +53,6 @@ mod tests {
             .chain(files.iter().map(Vec::as_slice))
             .collect();
         run(&all);
-    }
-
-    #[test]
-    fn mutated_trees_are_read_or_refused() {
-        with_corpus(|files| {
-            Mutator::new(0x7a)
-                .max_len(4096)
-                .run(files, 4_000, fuzz_yaml);
-        });
     }
 
     #[test]

@@ -2,93 +2,120 @@
 //!
 //! **Invariant:** an absent or null key reads as its kind's zero value: defaults are in the tree already.
 
-use super::{
-    keys::KeyKind,
-    yaml::{Node, Scalar, Value},
-};
+use super::{ConfigError, keys::KeyKind};
 use narthex_model::duration;
+use narthex_yaml::{Node, Scalar, Value};
 use std::time::Duration;
 
-impl Node {
+/// What configurations read from nodes.
+pub(super) trait Access {
+    /// Returns an error at this node's position.
+    fn error(&self, message: impl Into<String>) -> ConfigError;
+
     /// Returns the value under `key` unless it is null.
-    pub(super) fn given(&self, key: &str) -> Option<&Node> {
+    fn given(&self, key: &str) -> Option<&Node>;
+
+    /// Returns a scalar's text; empty for any other node.
+    fn as_text(&self) -> &str;
+
+    fn text_of(&self, key: &str) -> &str;
+
+    fn flag(&self, key: &str) -> bool;
+
+    fn count(&self, key: &str) -> u64;
+
+    fn limit(&self, key: &str) -> usize;
+
+    fn whole(&self, key: &str) -> i128;
+
+    fn float(&self, key: &str) -> f64;
+
+    fn period(&self, key: &str) -> Duration;
+
+    /// Returns a size in bytes; it may be negative.
+    fn size_of(&self, key: &str) -> i64;
+
+    fn items(&self, key: &str) -> &[Node];
+
+    fn texts(&self, key: &str) -> Vec<String>;
+
+    /// Returns the pairs of a mapping, sorted by name.
+    fn pairs(&self, key: &str) -> Vec<(&str, &Node)>;
+
+    fn labels(&self, key: &str) -> Vec<(String, String)>;
+
+    fn params(&self, key: &str) -> Vec<(String, Vec<String>)>;
+
+    /// Reports whether a value is the zero value of its kind.
+    fn is_zero(&self, kind: KeyKind) -> bool;
+}
+
+impl Access for Node {
+    fn error(&self, message: impl Into<String>) -> ConfigError {
+        ConfigError::at(self.line, self.column, message)
+    }
+
+    fn given(&self, key: &str) -> Option<&Node> {
         self.get(key).filter(|node| !node.is_null())
     }
 
-    /// Returns a scalar's text; empty for any other node.
-    pub(super) fn as_text(&self) -> &str {
-        self.scalar().map_or("", |scalar| &scalar.text)
+    fn as_text(&self) -> &str {
+        scalar(self).map_or("", |scalar| &scalar.text)
     }
 
-    fn scalar(&self) -> Option<&Scalar> {
-        match &self.value {
-            Value::Scalar(scalar) => Some(scalar),
-            _ => None,
-        }
-    }
-
-    pub(super) fn text_of(&self, key: &str) -> &str {
+    fn text_of(&self, key: &str) -> &str {
         self.get(key).map_or("", Node::as_text)
     }
 
-    pub(super) fn flag(&self, key: &str) -> bool {
+    fn flag(&self, key: &str) -> bool {
         self.get(key)
-            .and_then(Node::scalar)
+            .and_then(scalar)
             .and_then(Scalar::boolean)
             .unwrap_or_default()
     }
 
-    pub(super) fn count(&self, key: &str) -> u64 {
+    fn count(&self, key: &str) -> u64 {
         u64::try_from(self.whole(key)).unwrap_or_default()
     }
 
-    pub(super) fn limit(&self, key: &str) -> usize {
+    fn limit(&self, key: &str) -> usize {
         usize::try_from(self.whole(key)).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn whole(&self, key: &str) -> i128 {
+    fn whole(&self, key: &str) -> i128 {
         self.get(key)
-            .and_then(Node::scalar)
+            .and_then(scalar)
             .and_then(Scalar::integer)
             .unwrap_or_default()
     }
 
-    pub(super) fn float(&self, key: &str) -> f64 {
+    fn float(&self, key: &str) -> f64 {
         self.get(key)
-            .and_then(Node::scalar)
+            .and_then(scalar)
             .and_then(Scalar::float)
             .unwrap_or_default()
     }
 
-    pub(super) fn period(&self, key: &str) -> Duration {
+    fn period(&self, key: &str) -> Duration {
         parse_period(self.text_of(key)).unwrap_or_default()
     }
 
-    /// Returns a size in bytes; it may be negative.
-    pub(super) fn size_of(&self, key: &str) -> i64 {
+    fn size_of(&self, key: &str) -> i64 {
         parse_size(self.text_of(key)).unwrap_or_default()
     }
 
-    pub(super) fn items(&self, key: &str) -> &[Node] {
+    fn items(&self, key: &str) -> &[Node] {
         match self.get(key).map(|node| &node.value) {
             Some(Value::List(items)) => items,
             _ => &[],
         }
     }
 
-    pub(super) fn texts(&self, key: &str) -> Vec<String> {
-        self.get(key).map(Node::as_texts).unwrap_or_default()
+    fn texts(&self, key: &str) -> Vec<String> {
+        self.get(key).map(all_texts).unwrap_or_default()
     }
 
-    fn as_texts(&self) -> Vec<String> {
-        match &self.value {
-            Value::List(items) => items.iter().map(|item| item.as_text().to_owned()).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns the pairs of a mapping, sorted by name.
-    pub(super) fn pairs(&self, key: &str) -> Vec<(&str, &Node)> {
+    fn pairs(&self, key: &str) -> Vec<(&str, &Node)> {
         let mut pairs: Vec<_> = match self.get(key).map(|node| &node.value) {
             Some(Value::Map(pairs)) => pairs
                 .iter()
@@ -100,22 +127,21 @@ impl Node {
         pairs
     }
 
-    pub(super) fn labels(&self, key: &str) -> Vec<(String, String)> {
+    fn labels(&self, key: &str) -> Vec<(String, String)> {
         let pairs = self.pairs(key).into_iter();
         pairs
             .map(|(name, value)| (name.to_owned(), value.as_text().to_owned()))
             .collect()
     }
 
-    pub(super) fn params(&self, key: &str) -> Vec<(String, Vec<String>)> {
+    fn params(&self, key: &str) -> Vec<(String, Vec<String>)> {
         let pairs = self.pairs(key).into_iter();
         pairs
-            .map(|(name, values)| (name.to_owned(), values.as_texts()))
+            .map(|(name, values)| (name.to_owned(), all_texts(values)))
             .collect()
     }
 
-    /// Reports whether a value is the zero value of its kind.
-    pub(super) fn is_zero(&self, kind: KeyKind) -> bool {
+    fn is_zero(&self, kind: KeyKind) -> bool {
         match (&self.value, kind) {
             (Value::Null, _) => true,
             (Value::List(items), _) => items.is_empty(),
@@ -131,6 +157,22 @@ impl Node {
             (Value::Scalar(scalar), KeyKind::Size) => parse_size(&scalar.text) == Ok(0),
             (Value::Scalar(scalar), _) => scalar.text.is_empty(),
         }
+    }
+}
+
+/// Returns what a scalar node is.
+fn scalar(node: &Node) -> Option<&Scalar> {
+    match &node.value {
+        Value::Scalar(scalar) => Some(scalar),
+        _ => None,
+    }
+}
+
+/// Returns the texts of a list.
+fn all_texts(node: &Node) -> Vec<String> {
+    match &node.value {
+        Value::List(items) => items.iter().map(|item| item.as_text().to_owned()).collect(),
+        _ => Vec::new(),
     }
 }
 

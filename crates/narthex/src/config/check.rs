@@ -4,10 +4,10 @@
 
 use super::{
     ConfigError,
-    access::{parse_period, parse_size},
+    access::{Access as _, parse_period, parse_size},
     keys::{Class, KeyKind, Section},
-    yaml::{Node, Scalar, Value},
 };
+use narthex_yaml::{Node, Scalar, Value};
 
 /// Checks that `node` has only the section's keys, each with a value of its kind.
 ///

@@ -1,13 +1,11 @@
 //! Reads service discovery from a tree.
 
-use super::{
-    ConfigError, http,
-    yaml::{Node, Value},
-};
+use super::{ConfigError, access::Access as _, http};
 use narthex_discovery::{
     AttachMetadata, DiscoveryError, DnsSdConfig, FileSdConfig, HttpSdConfig, KubernetesSdConfig,
     LabelMap, Namespaces, RecordType, Role, SdConfig, Selector, TargetGroup,
 };
+use narthex_yaml::{Node, Value};
 use std::path::PathBuf;
 
 /// Reads all discovery mechanisms of the section `node`.
@@ -120,7 +118,7 @@ fn kubernetes(node: &Node) -> Result<SdConfig, ConfigError> {
             own_namespace: namespaces.flag("own_namespace"),
             names: namespaces.texts("names"),
         },
-        selectors: selectors.collect::<Result<_, _>>()?,
+        selectors: selectors.collect::<Result<_, ConfigError>>()?,
         attach_metadata: AttachMetadata {
             node: attach.flag("node"),
             namespace: attach.flag("namespace"),

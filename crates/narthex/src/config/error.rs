@@ -1,5 +1,6 @@
 //! Errors in a configuration, with their positions.
 
+use narthex_yaml::YamlError;
 use std::{
     error::Error,
     fmt,
@@ -64,6 +65,12 @@ impl ConfigError {
             path: path.to_owned(),
             source: Box::new(self),
         }
+    }
+}
+
+impl From<YamlError> for ConfigError {
+    fn from(error: YamlError) -> Self {
+        Self::at(error.line, error.column, error.message)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Files of metrics: their checks, and their parsed form.
 
-use super::{ConfigError, yaml::Node};
+use super::{ConfigError, access::Access as _};
 use crate::sources::Textfiles;
 use narthex_expfmt::Format;
 use narthex_files::{FileKind, FilesConfig, PathLabels};
 use narthex_model::NameScheme;
+use narthex_yaml::Node;
 
 /// Reads the entries of `files`, whose interval is the global one when they have none.
 ///

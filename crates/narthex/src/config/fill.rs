@@ -2,10 +2,8 @@
 //!
 //! **Invariant:** a default's node has line 0, which distinguishes it from a written one.
 
-use super::{
-    keys::{KeyKind, Section, THERE, THERE_UNLESS_NULL},
-    yaml::{Node, Value},
-};
+use super::keys::{KeyKind, Section, THERE, THERE_UNLESS_NULL};
+use narthex_yaml::{Node, Value};
 use std::path::{Component, Path, PathBuf};
 
 /// Fills in the defaults of `section` below `node`; paths are relative to `directory`.

@@ -1,13 +1,11 @@
 //! Reads HTTP client settings from a tree.
 
-use super::{
-    ConfigError,
-    yaml::{Node, Value},
-};
+use super::{ConfigError, access::Access as _};
 use narthex_net::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, NetError, OAuth2, ProxyConfig,
     ProxyUrl, Secret, TlsConfig, TlsVersion,
 };
+use narthex_yaml::{Node, Value};
 use std::path::PathBuf;
 
 /// Reads the HTTP client keys in `node`.

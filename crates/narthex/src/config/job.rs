@@ -1,16 +1,11 @@
 //! Jobs: what they inherit from the global section, their checks, and their parsed form.
 
-use super::{
-    ConfigError, discovery, http,
-    keys::SCRAPE,
-    print,
-    rules::rules,
-    yaml::{Node, Value},
-};
+use super::{ConfigError, access::Access as _, discovery, http, keys::SCRAPE, print, rules::rules};
 use narthex_discovery::SdConfig;
 use narthex_expfmt::{Escaping, ScrapeProtocol};
 use narthex_model::NameScheme;
 use narthex_scrape::{JobConfig, Limits};
+use narthex_yaml::{Node, Value};
 
 /// One entry of `scrape_configs`, with defaults filled in.
 #[derive(Clone, Debug, PartialEq)]

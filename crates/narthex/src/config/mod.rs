@@ -1,6 +1,6 @@
 //! `prometheus.yml`.
 //!
-//! A text becomes a tree with positions (`yaml`), is compared with the tables of keys (`keys`, `check`), completed with
+//! A text becomes a tree with positions (`narthex_yaml`), is compared with the tables of keys (`keys`, `check`), completed with
 //! defaults (`fill`), validated (`job`, `other`) and printed as it is in effect (`print`).
 //!
 //! **Invariant:** a file is accepted or rejected as a whole, with the position of the first error. A key that
@@ -21,25 +21,25 @@ mod print;
 mod reference;
 mod remote;
 mod rules;
-mod yaml;
 
 pub(crate) use access::show_period;
 pub(crate) use error::ConfigError;
 pub(crate) use job::Job;
 pub(crate) use reference::markdown;
 
+use access::Access as _;
 use check::Unsupported;
 use keys::{FILE_ROOT, HTTP_FILE, SCRAPE_FILE};
 use narthex_files::FilesConfig;
 use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
+use narthex_yaml::{Node, Scalar, Value, Word};
 use remote::RemoteWrite;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
-use yaml::{Node, Scalar, Value, Word};
 
 /// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -127,7 +127,7 @@ impl Config {
         environment: Environment<'_>,
         more_jobs: bool,
     ) -> Result<Self, ConfigError> {
-        let mut root = yaml::read(text)?;
+        let mut root = narthex_yaml::read(text)?;
         check::shape(&root, &FILE_ROOT)?;
         Unsupported::collect_from(&root, &FILE_ROOT).refuse_unchecked()?;
         other::check_patterns(&root)?;
@@ -220,7 +220,7 @@ impl Config {
             let text = read_file(&path)?;
             let directory = path.parent().unwrap_or(Path::new(""));
             let read = |config: &mut Self, jobs: &mut Jobs| {
-                let mut file = yaml::read(&text)?;
+                let mut file = narthex_yaml::read(&text)?;
                 check::shape(&file, &SCRAPE_FILE)?;
                 Unsupported::collect_from(&file, &SCRAPE_FILE).refuse_unchecked()?;
                 fill::fill(&mut file, &SCRAPE_FILE, directory);
@@ -247,7 +247,7 @@ pub(crate) fn load_http(path: &Path) -> Result<HttpClientConfig, ConfigError> {
     let text = read_file(path)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     let read = || {
-        let mut root = yaml::read(&text)?;
+        let mut root = narthex_yaml::read(&text)?;
         check::shape(&root, &HTTP_FILE)?;
         Unsupported::collect_from(&root, &HTTP_FILE).refuse()?;
         fill::fill(&mut root, &HTTP_FILE, directory);
@@ -387,25 +387,6 @@ fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String>
         }
     }
     warnings
-}
-
-/// Parses any text as YAML and every scalar as each type it could be; for fuzzing: no input may panic.
-pub(crate) fn fuzz_tree(text: &str) {
-    fn look(node: &Node) {
-        let _ = (node.shown(), node.is_null());
-        match &node.value {
-            Value::Scalar(scalar) => {
-                let _ = (scalar.boolean(), scalar.integer(), scalar.float());
-            }
-            Value::List(items) => items.iter().for_each(look),
-            Value::Map(pairs) => pairs.iter().for_each(|(_, node)| look(node)),
-            Value::Null => {}
-        }
-    }
-    match yaml::read(text) {
-        Ok(node) => look(&node),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 
 use super::{
     ConfigError,
-    access::show_size,
+    access::{Access as _, show_size},
     discovery, http,
     job::check_addresses,
     rules::rules,
-    yaml::{Node, Value},
 };
 use narthex_model::NameScheme;
+use narthex_yaml::{Node, Value};
 use std::collections::BTreeSet;
 
 /// Checks everything but the global section and the jobs.

@@ -5,10 +5,10 @@
 //! **Invariant:** a secret is written as `<secret>`, a URL's password as `xxxxx`.
 
 use super::{
-    access::{parse_period, parse_size, show_period, show_size},
+    access::{Access as _, parse_period, parse_size, show_period, show_size},
     keys::{KeyKind, Section},
-    yaml::{Node, Scalar, Value},
 };
+use narthex_yaml::{Node, Scalar, Value};
 use std::cmp::Ordering;
 
 const SECRET: &str = "<secret>";

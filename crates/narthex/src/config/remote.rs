@@ -1,13 +1,10 @@
 //! Reads the remote ends that samples are sent to.
 
-use super::{
-    ConfigError, http,
-    rules::rules,
-    yaml::{Node, Value},
-};
+use super::{ConfigError, access::Access as _, http, rules::rules};
 use narthex_model::NameScheme;
 use narthex_net::{BasicAuth, HttpClientConfig, Secret, Url, percent};
 use narthex_remote::{DEFAULT_DISK_BYTES, Message, MetadataConfig, QueueConfig, RemoteWriteConfig};
+use narthex_yaml::{Node, Value};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Headers that belong to the protocol, in lower case.

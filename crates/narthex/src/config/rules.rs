@@ -1,10 +1,11 @@
 //! Reads relabelling rules from a tree.
 
-use super::{ConfigError, yaml::Node};
+use super::{ConfigError, access::Access as _};
 use narthex_model::{
     NameScheme,
     relabel::{RelabelConfig, RelabelError, Rule},
 };
+use narthex_yaml::Node;
 
 /// Reads the rules under `key`; `empty` is the error for a null rule.
 ///

@@ -3,7 +3,7 @@
 //! **Invariant:** a scalar keeps its text; the key it belongs to decides its type, as in Go's YAML library. The tree is
 //! bounded in depth and size, aliases included.
 
-use super::ConfigError;
+use crate::YamlError;
 use base64::{
     Engine as _,
     alphabet::STANDARD,
@@ -20,44 +20,56 @@ const MAX_NODES: usize = 1_000_000;
 
 /// A value with its line and column, both from 1; both 0 for a default.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    pub(crate) value: Value,
+pub struct Node {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1, in characters.
+    pub column: usize,
+    /// The value.
+    pub value: Value,
 }
 
 /// A node's value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Nothing.
     Null,
+    /// A text.
     Scalar(Scalar),
+    /// A sequence.
     List(Vec<Node>),
+    /// A mapping, in the order of the text.
     Map(Vec<(Word, Node)>),
 }
 
 /// A text, and how it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scalar {
-    pub(crate) text: String,
+pub struct Scalar {
+    /// The text, without quotes.
+    pub text: String,
     /// Whether it has neither quotes nor a tag, so it may be a number or a boolean.
-    pub(crate) plain: bool,
+    pub plain: bool,
     /// Bytes of a `!!binary` scalar that are not UTF-8.
-    pub(crate) bytes: Option<Vec<u8>>,
+    pub bytes: Option<Vec<u8>>,
 }
 
 /// A key and its position.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Word {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    pub(crate) text: String,
+pub struct Word {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1, in characters.
+    pub column: usize,
+    /// The key itself.
+    pub text: String,
     /// Bytes of a `!!binary` key that are not UTF-8.
-    pub(crate) bytes: Option<Vec<u8>>,
+    pub bytes: Option<Vec<u8>>,
 }
 
 impl Node {
     /// Returns a node without a position.
-    pub(crate) fn new(value: Value) -> Self {
+    #[must_use]
+    pub fn new(value: Value) -> Self {
         Self {
             line: 0,
             column: 0,
@@ -66,7 +78,7 @@ impl Node {
     }
 
     /// Returns a text node without a position.
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<String>) -> Self {
         Self::new(Value::Scalar(Scalar {
             text: text.into(),
             plain: true,
@@ -74,12 +86,15 @@ impl Node {
         }))
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    /// Reports whether the value is null.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
         self.value == Value::Null
     }
 
     /// Returns a mapping's value under `key`.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(pairs) => pairs.iter().find(|(word, _)| word.text == key),
             _ => None,
@@ -87,7 +102,8 @@ impl Node {
         .map(|(_, node)| node)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+    /// Returns a mapping's value under `key`, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.value {
             Value::Map(pairs) => pairs.iter_mut().find(|(word, _)| word.text == key),
             _ => None,
@@ -96,7 +112,7 @@ impl Node {
     }
 
     /// Sets a mapping's value under `key`; any other node becomes a mapping.
-    pub(crate) fn set(&mut self, key: &str, node: Node) {
+    pub fn set(&mut self, key: &str, node: Node) {
         if let Some(old) = self.get_mut(key) {
             *old = node;
             return;
@@ -113,13 +129,9 @@ impl Node {
         }
     }
 
-    /// Returns an error at this node's position.
-    pub(crate) fn error(&self, message: impl Into<String>) -> ConfigError {
-        ConfigError::at(self.line, self.column, message)
-    }
-
     /// Formats the node as Go's YAML library does in errors: its type and, for a scalar, its text.
-    pub(crate) fn shown(&self) -> String {
+    #[must_use]
+    pub fn shown(&self) -> String {
         match &self.value {
             Value::Null => "!!null".to_owned(),
             Value::List(_) => "!!seq".to_owned(),
@@ -150,7 +162,8 @@ impl Scalar {
     }
 
     /// Returns the boolean that a plain scalar means.
-    pub(crate) fn boolean(&self) -> Option<bool> {
+    #[must_use]
+    pub fn boolean(&self) -> Option<bool> {
         match self.text.as_str() {
             _ if !self.plain => None,
             "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
@@ -163,7 +176,8 @@ impl Scalar {
     }
 
     /// Returns the integer that a plain scalar means: decimal, or prefixed with `0x`, `0o`, `0b` or `0`.
-    pub(crate) fn integer(&self) -> Option<i128> {
+    #[must_use]
+    pub fn integer(&self) -> Option<i128> {
         if !self.plain {
             return None;
         }
@@ -190,7 +204,8 @@ impl Scalar {
     }
 
     /// Returns the float that a plain scalar means.
-    pub(crate) fn float(&self) -> Option<f64> {
+    #[must_use]
+    pub fn float(&self) -> Option<f64> {
         match self.text.as_str() {
             _ if !self.plain => None,
             ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Some(f64::INFINITY),
@@ -205,7 +220,8 @@ impl Scalar {
     }
 
     /// Reports whether a plain text would be read as something other than a text.
-    pub(crate) fn is_ambiguous(text: &str) -> bool {
+    #[must_use]
+    pub fn is_ambiguous(text: &str) -> bool {
         let scalar = Self {
             text: text.to_owned(),
             plain: true,
@@ -219,65 +235,107 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// Parses the first document of a text; null if there is none.
+/// The first document of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Its root; null if there is none.
+    pub root: Node,
+    /// Whether anything follows the document.
+    pub more: bool,
+}
+
+/// Parses the first document of a text; null if there is none. A mapping that repeats a key is an error, and an alias
+/// has the place of what it repeats.
 ///
 /// # Errors
 /// Fails when the text is not YAML or exceeds a limit.
-pub(crate) fn read(text: &str) -> Result<Node, ConfigError> {
-    let mut options = Options::default();
-    options.set_emit_comments(false);
-    let mut reader = Reader {
-        events: Parser::new_from_str_with_options(text, options),
-        anchors: HashMap::new(),
-        nodes: 0,
-    };
-    loop {
-        match reader.next()? {
-            None | Some((Event::StreamEnd | Event::DocumentEnd, _)) => {
-                return Ok(Node::new(Value::Null));
-            }
-            Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
-            Some((event, span)) => return reader.node(event, span, 0),
+pub fn read(text: &str) -> Result<Node, YamlError> {
+    Reader::new(text, false).first()
+}
+
+/// Parses the first document of a text for readers that report every error: mappings keep repeated keys, and an alias
+/// has its own place.
+///
+/// # Errors
+/// Fails when the text is not YAML or exceeds a limit.
+pub fn read_all_keys(text: &str) -> Result<Document, YamlError> {
+    let mut reader = Reader::new(text, true);
+    let root = reader.first()?;
+    let more = loop {
+        match reader.next() {
+            Ok(Some((Event::DocumentEnd, _))) => {}
+            Ok(None | Some((Event::StreamEnd, _))) => break false,
+            // As in Go, whatever is wrong behind the document is not read.
+            Ok(Some(_)) | Err(_) => break true,
         }
-    }
+    };
+    Ok(Document { root, more })
 }
 
 struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    /// Whether every key and the place of every alias is kept.
+    all_keys: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, ConfigError> {
+    fn new(text: &'a str, all_keys: bool) -> Self {
+        let mut options = Options::default();
+        options.set_emit_comments(false);
+        Self {
+            events: Parser::new_from_str_with_options(text, options),
+            anchors: HashMap::new(),
+            nodes: 0,
+            all_keys,
+        }
+    }
+
+    /// Builds the first document's root.
+    fn first(&mut self) -> Result<Node, YamlError> {
+        loop {
+            match self.next()? {
+                None | Some((Event::StreamEnd | Event::DocumentEnd, _)) => {
+                    return Ok(Node::new(Value::Null));
+                }
+                Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
+                Some((event, span)) => return self.node(event, span, 0),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, YamlError> {
         self.events.next_event().transpose().map_err(|error| {
             let place = error.marker();
-            ConfigError::at(place.line(), place.col() + 1, error.info())
+            YamlError::at(place.line(), place.col() + 1, error.info())
         })
     }
 
     /// Builds the node that begins with `event`.
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, ConfigError> {
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, YamlError> {
         let (line, column) = (span.start.line(), span.start.col() + 1);
         if depth > MAX_DEPTH {
-            return Err(ConfigError::at(line, column, "nests too deeply"));
+            return Err(YamlError::at(line, column, "nests too deeply"));
         }
         self.count(1, line, column)?;
         let anchor = event.anchor_id();
         let value = match event {
             Event::Alias(id) => {
                 let copied = self.anchors.get(&id).cloned();
-                let node = copied.ok_or_else(|| {
-                    ConfigError::at(line, column, "an alias of nothing before it")
-                })?;
+                let mut node = copied
+                    .ok_or_else(|| YamlError::at(line, column, "an alias of nothing before it"))?;
                 self.count(size(&node), line, column)?;
+                if self.all_keys {
+                    (node.line, node.column) = (line, column);
+                }
                 return Ok(node);
             }
             Event::Scalar(text, style, _, tag) => scalar(&text, style, tag.as_deref())
-                .map_err(|message| ConfigError::at(line, column, message))?,
+                .map_err(|message| YamlError::at(line, column, message))?,
             Event::SequenceStart(..) => self.list(depth)?,
             Event::MappingStart(..) => self.map(depth)?,
-            _ => return Err(ConfigError::at(line, column, "not a value")),
+            _ => return Err(YamlError::at(line, column, "not a value")),
         };
         let node = Node {
             line,
@@ -290,15 +348,15 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    fn count(&mut self, nodes: usize, line: usize, column: usize) -> Result<(), ConfigError> {
+    fn count(&mut self, nodes: usize, line: usize, column: usize) -> Result<(), YamlError> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
-            return Err(ConfigError::at(line, column, "too large a document"));
+            return Err(YamlError::at(line, column, "too large a document"));
         }
         Ok(())
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, ConfigError> {
+    fn list(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -308,7 +366,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value, ConfigError> {
+    fn map(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut pairs: Vec<(Word, Node)> = Vec::new();
         let mut merged = Vec::new();
         while let Some((event, span)) = self.next()? {
@@ -325,9 +383,11 @@ impl<'a> Reader<'a> {
                 merge(&mut merged, node)?;
                 continue;
             }
-            if let Some((first, _)) = pairs.iter().find(|(other, _)| other.text == word.text) {
+            if let Some((first, _)) = pairs.iter().find(|(other, _)| other.text == word.text)
+                && !self.all_keys
+            {
                 let message = format!("key {:?} already set in line {}", word.text, first.line);
-                return Err(key.error(message));
+                return Err(YamlError::at(key.line, key.column, message));
             }
             pairs.push((word, node));
         }
@@ -341,7 +401,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Collects the pairs merged by `<<`; earlier mappings win.
-fn merge(merged: &mut Vec<(Word, Node)>, node: Node) -> Result<(), ConfigError> {
+fn merge(merged: &mut Vec<(Word, Node)>, node: Node) -> Result<(), YamlError> {
     let (line, column) = (node.line, node.column);
     match node.value {
         Value::Map(pairs) => merged.extend(pairs),
@@ -352,17 +412,17 @@ fn merge(merged: &mut Vec<(Word, Node)>, node: Node) -> Result<(), ConfigError> 
         }
         _ => {
             let message = "map merge requires map or sequence of maps as the value";
-            return Err(ConfigError::at(line, column, message));
+            return Err(YamlError::at(line, column, message));
         }
     }
     Ok(())
 }
 
-fn word(key: &Node) -> Result<Word, ConfigError> {
+fn word(key: &Node) -> Result<Word, YamlError> {
     let (text, bytes) = match &key.value {
         Value::Scalar(scalar) => (scalar.text.clone(), scalar.bytes.clone()),
         Value::Null => (String::new(), None),
-        _ => return Err(key.error("a key must be a text")),
+        _ => return Err(YamlError::at(key.line, key.column, "a key must be a text")),
     };
     Ok(Word {
         line: key.line,
