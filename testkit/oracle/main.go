@@ -11,6 +11,7 @@
 //	{"regexp": {"pattern": "a(.*)", "form": "anchored", "texts": ["ab"], "template": "$1"}}
 //	{"relabel": {"rules": "- action: …", "labels": {"a": "b"}}}
 //	{"config": {"path": "prometheus.yml"}}
+//	{"rules": {"text": "groups: …"}}
 //	{"exposition": {"content_type": "text/plain", "body": "base64", "native": true}}
 //	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
 //
@@ -56,6 +57,7 @@ type request struct {
 	Regexp  *regexpRequest  `json:"regexp"`
 	Relabel *relabelRequest `json:"relabel"`
 	Config  *configRequest  `json:"config"`
+	Rules   *rulesRequest   `json:"rules"`
 
 	Exposition *expositionRequest `json:"exposition"`
 
@@ -149,6 +151,8 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Relabel.answer())
 	case req.Config != nil:
 		return direct(req.Config.answer())
+	case req.Rules != nil:
+		return direct(req.Rules.answer())
 	case req.Exposition != nil:
 		return direct(req.Exposition.answer())
 	case req.Scrape != nil:

@@ -60,6 +60,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         &["narthex-model", "narthex-chunks", "narthex-net"],
     ),
     (
+        "narthex-rules",
+        &["narthex-model", "narthex-promql", "narthex-yaml"],
+    ),
+    (
         "narthex",
         &[
             "narthex-cli",

@@ -276,7 +276,8 @@ struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
-    /// Whether every key and the place of every alias is kept.
+    text: &'a str,
+    /// Whether every key and the place of every alias is kept, and nodes begin where Go's begin.
     all_keys: bool,
 }
 
@@ -288,6 +289,7 @@ impl<'a> Reader<'a> {
             events: Parser::new_from_str_with_options(text, options),
             anchors: HashMap::new(),
             nodes: 0,
+            text,
             all_keys,
         }
     }
@@ -314,7 +316,10 @@ impl<'a> Reader<'a> {
 
     /// Builds the node that begins with `event`.
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, YamlError> {
-        let (line, column) = (span.start.line(), span.start.col() + 1);
+        let (line, column) = match &event {
+            Event::Scalar(_, style, ..) if self.all_keys => begin(self.text, &span, *style),
+            _ => (span.start.line(), span.start.col() + 1),
+        };
         if depth > MAX_DEPTH {
             return Err(YamlError::at(line, column, "nests too deeply"));
         }
@@ -398,6 +403,52 @@ impl<'a> Reader<'a> {
         }
         Ok(Value::Map(pairs))
     }
+}
+
+/// Returns the line and column where Go says that a scalar begins: at its anchor, its tag or the sign of a block.
+fn begin(text: &str, span: &Span, style: ScalarStyle) -> (usize, usize) {
+    let place = (span.start.line(), span.start.col() + 1);
+    let Some(start) = span.start.byte_offset() else {
+        return place;
+    };
+    let before = |at: usize| text.get(..at).unwrap_or_default();
+    let last_word = |at: usize| {
+        let words = before(at).trim_end_matches(' ');
+        words.rfind([' ', '\n', '\t']).map_or(0, |space| space + 1)
+    };
+    let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+    let mut at = start;
+    if is_block
+        && !text
+            .get(at..)
+            .is_some_and(|rest| rest.starts_with(['|', '>']))
+    {
+        let header = before(at).trim_end();
+        let line = header.rfind('\n').map_or(0, |newline| newline + 1);
+        let comment = header.get(line..).and_then(|header| header.find(" #"));
+        at = last_word(comment.map_or(header.len(), |comment| line + comment));
+    }
+    loop {
+        let word = last_word(at);
+        if word >= at
+            || !text
+                .get(word..)
+                .is_some_and(|rest| rest.starts_with(['&', '!']))
+        {
+            break;
+        }
+        at = word;
+    }
+    if at == start {
+        return place;
+    }
+    let lines = text
+        .get(at..start)
+        .unwrap_or_default()
+        .matches('\n')
+        .count();
+    let column = before(at).chars().rev().take_while(|c| *c != '\n').count() + 1;
+    (place.0 - lines, column)
 }
 
 /// Collects the pairs merged by `<<`; earlier mappings win.

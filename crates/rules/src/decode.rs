@@ -1,0 +1,300 @@
+//! Fits a tree into the schema of rule files.
+//!
+//! **Invariant:** every value that does not fit is reported, in the words and order of Go's YAML library; what fits is
+//! read as that library reads it. Types in messages are Prometheus' Go types, because people search for them.
+
+use crate::error::{Place, Problem, RuleError};
+use narthex_model::duration;
+use narthex_yaml::{Node, Scalar, Value, Word};
+
+/// A text with its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) place: Place,
+    pub(crate) text: String,
+    /// Whether the text is UTF-8; `!!binary` may hold anything.
+    pub(crate) valid: bool,
+}
+
+/// A duration, if given.
+pub(crate) type Period = Option<i64>;
+
+/// A group as it is written.
+#[derive(Debug, Default)]
+pub(crate) struct RawGroup {
+    pub(crate) place: Place,
+    pub(crate) name: Text,
+    pub(crate) interval_ms: Period,
+    pub(crate) query_offset_ms: Period,
+    pub(crate) limit: i64,
+    pub(crate) rules: Vec<RawRule>,
+    pub(crate) labels: Vec<(Text, Text)>,
+}
+
+/// A rule as it is written.
+#[derive(Debug, Default)]
+pub(crate) struct RawRule {
+    pub(crate) place: Place,
+    pub(crate) record: Text,
+    pub(crate) alert: Text,
+    pub(crate) expr: Text,
+    pub(crate) for_ms: Period,
+    pub(crate) keep_firing_for_ms: Period,
+    pub(crate) labels: Vec<(Text, Text)>,
+    pub(crate) annotations: Vec<(Text, Text)>,
+}
+
+/// Reads the groups of a file.
+///
+/// # Errors
+/// Fails with every value that does not fit.
+pub(crate) fn groups(root: &Node, ignore_unknown: bool) -> Result<Vec<RawGroup>, Vec<RuleError>> {
+    let mut decoder = Decoder {
+        ignore_unknown,
+        problems: Vec::new(),
+        durations: Vec::new(),
+    };
+    let mut groups = Vec::new();
+    decoder.fields(root, "rulefmt.RuleGroups", |decoder, key, node| {
+        if key == "groups" {
+            groups = decoder.list(node, "[]rulefmt.RuleGroup", Decoder::group);
+        }
+        key == "groups"
+    });
+    let mut errors = Vec::new();
+    if !decoder.problems.is_empty() {
+        errors.push(RuleError::Schema(decoder.problems));
+    }
+    errors.append(&mut decoder.durations);
+    if errors.is_empty() {
+        Ok(groups)
+    } else {
+        Err(errors)
+    }
+}
+
+struct Decoder {
+    ignore_unknown: bool,
+    problems: Vec<Problem>,
+    durations: Vec<RuleError>,
+}
+
+impl Decoder {
+    fn group(&mut self, node: &Node) -> Option<RawGroup> {
+        let mut group = RawGroup {
+            place: place(node),
+            ..RawGroup::default()
+        };
+        let fits = self.fields(node, "rulefmt.RuleGroup", |decoder, key, node| {
+            match key {
+                "name" => group.name = decoder.text(node),
+                "interval" => group.interval_ms = decoder.period(node),
+                "query_offset" => group.query_offset_ms = decoder.period(node),
+                "limit" => group.limit = decoder.integer(node),
+                "rules" => group.rules = decoder.list(node, "[]rulefmt.Rule", Self::rule),
+                "labels" => group.labels = decoder.texts(node),
+                _ => return false,
+            }
+            true
+        });
+        fits.then_some(group)
+    }
+
+    fn rule(&mut self, node: &Node) -> Option<RawRule> {
+        let mut rule = RawRule {
+            place: place(node),
+            ..RawRule::default()
+        };
+        let fits = self.fields(node, "rulefmt.Rule", |decoder, key, node| {
+            match key {
+                "record" => rule.record = decoder.text(node),
+                "alert" => rule.alert = decoder.text(node),
+                "expr" => rule.expr = decoder.text(node),
+                "for" => rule.for_ms = decoder.period(node),
+                "keep_firing_for" => rule.keep_firing_for_ms = decoder.period(node),
+                "labels" => rule.labels = decoder.texts(node),
+                "annotations" => rule.annotations = decoder.texts(node),
+                _ => return false,
+            }
+            true
+        });
+        fits.then_some(rule)
+    }
+
+    /// Calls `read` for each pair of a mapping; it returns whether it knows the key. Returns whether the node is such a
+    /// mapping; null is none, without being a problem.
+    fn fields(
+        &mut self,
+        node: &Node,
+        go_type: &str,
+        mut read: impl FnMut(&mut Self, &str, &Node) -> bool,
+    ) -> bool {
+        let Some(pairs) = self.pairs(node, go_type) else {
+            return false;
+        };
+        for (word, value) in pairs {
+            if !read(self, &word.text, value) && !self.ignore_unknown {
+                let message = format!("field {} not found in type {go_type}", word.text);
+                self.problem(word_place(word), message);
+            }
+        }
+        true
+    }
+
+    /// Returns the pairs of a mapping without repeated keys.
+    fn pairs<'a>(&mut self, node: &'a Node, go_type: &str) -> Option<&'a [(Word, Node)]> {
+        let pairs = match &node.value {
+            Value::Map(pairs) => pairs,
+            Value::Null => return None,
+            _ => {
+                self.misfit(node, go_type);
+                return None;
+            }
+        };
+        let before = self.problems.len();
+        for (at, (first, _)) in pairs.iter().enumerate() {
+            for (again, _) in pairs.iter().skip(at + 1) {
+                if first.text == again.text {
+                    let key = narthex_promql::fmt::quote(&again.text);
+                    let line = first.line;
+                    let message = format!("mapping key {key} already defined at line {line}");
+                    self.problem(word_place(again), message);
+                }
+            }
+        }
+        (self.problems.len() == before).then_some(pairs)
+    }
+
+    /// Reads a list; items that do not fit, and null ones, are left out.
+    fn list<T>(
+        &mut self,
+        node: &Node,
+        go_type: &str,
+        mut read: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Vec<T> {
+        match &node.value {
+            Value::List(items) => items.iter().filter_map(|item| read(self, item)).collect(),
+            Value::Null => Vec::new(),
+            _ => {
+                self.misfit(node, go_type);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Reads a mapping of texts; null values are empty texts.
+    fn texts(&mut self, node: &Node) -> Vec<(Text, Text)> {
+        let pairs = self.pairs(node, "map[string]string").unwrap_or_default();
+        let mut texts = Vec::with_capacity(pairs.len());
+        for (word, value) in pairs {
+            let key = Text {
+                place: word_place(word),
+                text: word.text.clone(),
+                valid: word.bytes.is_none(),
+            };
+            texts.push((key, self.text(value)));
+        }
+        texts
+    }
+
+    fn text(&mut self, node: &Node) -> Text {
+        match &node.value {
+            Value::Scalar(scalar) => Text {
+                place: place(node),
+                text: scalar.text.clone(),
+                valid: scalar.bytes.is_none(),
+            },
+            Value::Null => Text {
+                place: place(node),
+                text: String::new(),
+                valid: true,
+            },
+            _ => {
+                self.misfit(node, "string");
+                Text::default()
+            }
+        }
+    }
+
+    fn period(&mut self, node: &Node) -> Period {
+        if node.is_null() {
+            return None;
+        }
+        let Value::Scalar(scalar) = &node.value else {
+            self.misfit(node, "string");
+            return None;
+        };
+        match duration::parse(&scalar.text) {
+            Ok(ms) => Some(ms),
+            Err(error) => {
+                self.durations.push(RuleError::Duration {
+                    place: place(node),
+                    message: error.to_string(),
+                });
+                None
+            }
+        }
+    }
+
+    fn integer(&mut self, node: &Node) -> i64 {
+        let Value::Scalar(scalar) = &node.value else {
+            if !node.is_null() {
+                self.misfit(node, "int");
+            }
+            return 0;
+        };
+        whole(scalar).unwrap_or_else(|| {
+            self.misfit(node, "int");
+            0
+        })
+    }
+
+    fn misfit(&mut self, node: &Node, go_type: &str) {
+        let message = format!("cannot unmarshal {} into {go_type}", shown(node));
+        self.problem(place(node), message);
+    }
+
+    fn problem(&mut self, place: Place, message: String) {
+        self.problems.push(Problem { place, message });
+    }
+}
+
+/// Returns the integer that a plain scalar means; Go cuts the fraction of a float off.
+fn whole(scalar: &Scalar) -> Option<i64> {
+    if let Some(integer) = scalar.integer() {
+        return i64::try_from(integer).ok();
+    }
+    let float = scalar.float().filter(|float| float.abs() < 9.2e18)?;
+    #[expect(clippy::cast_possible_truncation, reason = "checked just above")]
+    let cut = float as i64;
+    Some(cut)
+}
+
+/// Formats a node as version 3 of Go's YAML library does: a long text is cut to seven bytes.
+fn shown(node: &Node) -> String {
+    let text = match &node.value {
+        Value::Scalar(scalar) => &scalar.text,
+        _ => return node.shown(),
+    };
+    let shown = node.shown();
+    let tag = shown.split(' ').next().unwrap_or_default();
+    if text.len() <= 10 {
+        return format!("{tag} `{text}`");
+    }
+    let cut = text.as_bytes().get(..7).unwrap_or_default();
+    format!("{tag} `{}...`", String::from_utf8_lossy(cut))
+}
+
+fn place(node: &Node) -> Place {
+    Place {
+        line: node.line,
+        column: node.column,
+    }
+}
+
+fn word_place(word: &Word) -> Place {
+    Place {
+        line: word.line,
+        column: word.column,
+    }
+}

@@ -1,0 +1,16 @@
+//! Rule files against the reference files and the newest Prometheus.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's helpers panic like the test itself"
+)]
+
+mod corpus;
+mod files;
+mod fuzz;
+mod oracle;
+
+use narthex_testkit::alloc::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

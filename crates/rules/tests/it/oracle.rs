@@ -1,0 +1,22 @@
+//! A client of `testkit/oracle`, which answers with Prometheus' own packages.
+
+use narthex_testkit::{LineServer, go_program};
+use serde_json::{Value, json};
+
+pub(crate) struct Oracle(LineServer);
+
+impl Oracle {
+    pub(crate) fn start() -> Self {
+        Self(LineServer::start(&go_program("oracle")))
+    }
+
+    /// Asks for all errors in the text of a rule file.
+    pub(crate) fn rules(&mut self, text: &str, legacy: bool) -> Vec<String> {
+        let answer = self.ask(json!({ "rules": { "text": text, "legacy": legacy } }));
+        serde_json::from_value(answer["result"].clone()).unwrap()
+    }
+
+    fn ask(&mut self, request: Value) -> Value {
+        serde_json::from_str(&self.0.ask(&request.to_string())).unwrap()
+    }
+}
