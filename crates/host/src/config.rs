@@ -3,6 +3,7 @@
 //! Invariant: every field's default is that of node_exporter 1.12 for the flag named in its comment.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use narthex_model::LabelSet;
 
@@ -57,6 +58,8 @@ pub struct HostConfig {
     pub netdev: NetdevConfig,
     /// Which fields of `net/netstat`, `net/snmp` and `net/snmp6` are reported (`--collector.netstat.fields`).
     pub netstat_fields: String,
+    /// The ntp collector's flags.
+    pub ntp: NtpConfig,
     /// File with names of PCI devices (`--collector.pcidevice.idsfile`); empty for the distribution's.
     pub pci_ids: PathBuf,
     /// Whether PCI devices are named (`--collector.pcidevice.names`, off).
@@ -70,8 +73,12 @@ pub struct HostConfig {
     pub qdisc_fixtures: PathBuf,
     /// Whether energy is one family with a label for the zone (`--collector.rapl.enable-zone-label`, off).
     pub rapl_zone_label: bool,
+    /// Directory of runit's services (`--collector.runit.servicedir`, `/etc/service`).
+    pub runit_services: PathBuf,
     /// `--collector.slabinfo.slabs-include` and `-exclude`, both of which count.
     pub slabs: FilterConfig,
+    /// Where supervisord answers, `http://` or `unix://` (`--collector.supervisord.url`).
+    pub supervisord_url: String,
     /// Kernel parameters that are numbers (`--collector.sysctl.include`, none).
     pub sysctl_numbers: Vec<String>,
     /// Kernel parameters that are texts (`--collector.sysctl.include-info`, none).
@@ -129,13 +136,16 @@ impl Default for HostConfig {
             netclass: NetclassConfig::default(),
             netdev: NetdevConfig::default(),
             netstat_fields: NETSTAT_FIELDS.into(),
+            ntp: NtpConfig::default(),
             pci_ids: PathBuf::new(),
             pci_names: false,
             powersupply_ignored: NOTHING.into(),
             qdisc: FilterConfig::default(),
             qdisc_fixtures: PathBuf::new(),
             rapl_zone_label: false,
+            runit_services: "/etc/service".into(),
             slabs: FilterConfig::default(),
+            supervisord_url: "http://localhost:9001/RPC2".into(),
             sysctl_numbers: Vec::new(),
             sysctl_infos: Vec::new(),
             system_bus: "/run/dbus/system_bus_socket".into(),
@@ -375,6 +385,39 @@ impl Default for FilesystemConfig {
             mount_timeout_ms: 5_000,
             stat_workers: 4,
             wait_ms: 50,
+        }
+    }
+}
+
+/// Flags of the ntp collector.
+#[derive(Debug, Clone)]
+pub struct NtpConfig {
+    /// The server's address (`--collector.ntp.server`, `127.0.0.1`).
+    pub server: String,
+    /// Its UDP port (`--collector.ntp.server-port`, 123).
+    pub port: usize,
+    /// Whether a server that is not an address of this host may be asked (`--collector.ntp.server-is-local`, off).
+    pub is_local: bool,
+    /// `--collector.ntp.protocol-version`, 2 to 4.
+    pub version: usize,
+    /// Hops that a question may take; 0 for the kernel's default (`--collector.ntp.ip-ttl`, 1).
+    pub ttl: usize,
+    /// Distance from the reference clock up to which an answer is sane (`--collector.ntp.max-distance`).
+    pub max_distance: Duration,
+    /// By how much an effect may precede its cause in a sane answer (`--collector.ntp.local-offset-tolerance`).
+    pub offset_tolerance: Duration,
+}
+
+impl Default for NtpConfig {
+    fn default() -> Self {
+        Self {
+            server: "127.0.0.1".into(),
+            port: 123,
+            is_local: false,
+            version: 4,
+            ttl: 1,
+            max_distance: Duration::from_nanos(3_466_080_000),
+            offset_tolerance: Duration::from_millis(1),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::kind::{CollectorKind, CollectorSet};
 use narthex_cli::{Flag, GoDuration, Value, Values};
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const DISABLE_DEFAULTS: &str = "collector.disable-defaults";
 
@@ -182,6 +183,20 @@ host_flags! {
     (netdev.source): bool = "collector.netdev.netlink", default("true") => netdev_source;
     /// Regexp of fields to return for netstat collector.
     (netstat_fields): String = "collector.netstat.fields", default(config::NETSTAT_FIELDS);
+    /// IP TTL to use while sending NTP query.
+    (ntp.ttl): usize = "collector.ntp.ip-ttl", default("1");
+    /// Offset between local clock and local ntpd time to tolerate.
+    (ntp.offset_tolerance): GoDuration = "collector.ntp.local-offset-tolerance", default("1ms") => whole;
+    /// Max accumulated distance to the root.
+    (ntp.max_distance): GoDuration = "collector.ntp.max-distance", default("3.46608s") => whole;
+    /// NTP protocol version.
+    (ntp.version): usize = "collector.ntp.protocol-version", default("4");
+    /// NTP server to use for ntp collector.
+    (ntp.server): String = "collector.ntp.server", default("127.0.0.1");
+    /// Certify that collector.ntp.server address is not a public ntp server.
+    (ntp.is_local): bool = "collector.ntp.server-is-local";
+    /// UDP port number to connect to on NTP server.
+    (ntp.port): usize = "collector.ntp.server-port", default("123");
     /// Path to pci.ids file to use for PCI device identification.
     (pci_ids): PathBuf = "collector.pcidevice.idsfile";
     /// Enable PCI device name resolution (requires pci.ids file).
@@ -200,12 +215,16 @@ host_flags! {
     (qdisc.include): String = "collector.qdisk.device-include", hidden();
     /// One family with a label for the zone instead of one for each zone.
     (rapl_zone_label): bool = "collector.rapl.enable-zone-label";
+    /// Path to runit service directory.
+    (runit_services): PathBuf = "collector.runit.servicedir", default("/etc/service"), directory();
     /// Regexp of slabs to exclude in slabinfo collector.
     (slabs.exclude): String = "collector.slabinfo.slabs-exclude";
     /// Regexp of slabs to include in slabinfo collector.
     (slabs.include): String = "collector.slabinfo.slabs-include", default(".*");
     /// Export softirq calls per vector.
     (stat_softirq): bool = "collector.stat.softirq";
+    /// XML RPC endpoint.
+    (supervisord_url): String = "collector.supervisord.url", default("http://localhost:9001/RPC2");
     /// Kernel parameter to report, NAME or NAME:KEY,KEY (repeatable).
     (): Vec<String> = "collector.sysctl.include";
     /// Kernel parameter to report as text (repeatable).
@@ -317,6 +336,10 @@ fn netdev_source(netlink: bool) -> NetdevSource {
         true => NetdevSource::Netlink,
         false => NetdevSource::ProcNetDev,
     }
+}
+
+fn whole(duration: GoDuration) -> Duration {
+    duration.0
 }
 
 fn milliseconds(duration: GoDuration) -> u32 {

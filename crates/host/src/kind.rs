@@ -124,6 +124,8 @@ collectors! {
     Nfs = "nfs";
     /// Calls of the NFS server.
     Nfsd = "nfsd";
+    /// The clock of an NTP server on this host.
+    Ntp = "ntp", off;
     /// NVMe devices and their namespaces.
     Nvme = "nvme";
     /// NVMe subsystems and their paths.
@@ -142,6 +144,8 @@ collectors! {
     Qdisc = "qdisc", off;
     /// Energy counters.
     Rapl = "rapl";
+    /// Services of runit.
+    Runit = "runit", off;
     /// Running and waiting time per CPU.
     Schedstat = "schedstat";
     /// Mode of SELinux.
@@ -156,6 +160,8 @@ collectors! {
     Softnet = "softnet";
     /// Interrupts, context switches, forks, boot time.
     Stat = "stat";
+    /// Processes of supervisord.
+    Supervisord = "supervisord", off;
     /// Swap devices.
     Swap = "swap", off;
     /// Kernel parameters.
@@ -218,6 +224,7 @@ impl CollectorKind {
                 | Self::Mdadm
                 | Self::Mountstats
                 | Self::NetworkRoute
+                | Self::Ntp
                 | Self::Nvme
                 | Self::Nvmesubsystem
                 | Self::Pcidevice
@@ -225,7 +232,9 @@ impl CollectorKind {
                 | Self::Processes
                 | Self::Qdisc
                 | Self::Rapl
+                | Self::Runit
                 | Self::Slabinfo
+                | Self::Supervisord
                 | Self::Systemd
                 | Self::Tapestats
                 | Self::Tcpstat

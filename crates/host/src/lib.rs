@@ -59,7 +59,7 @@ mod udev;
 
 pub use config::{
     ArpConfig, BuildInfo, CpuConfig, FilesystemConfig, FilterConfig, HostConfig, NetclassConfig,
-    NetdevConfig, NetdevSource, SystemdConfig,
+    NetdevConfig, NetdevSource, NtpConfig, SystemdConfig,
 };
 pub use error::{HostError, ParseError};
 pub use exporter::{ExporterConfig, OwnMetrics, register_metrics, routes};

@@ -43,6 +43,7 @@ pub(crate) mod netstat;
 pub(crate) mod network_route;
 pub(crate) mod nfs;
 pub(crate) mod nfsd;
+pub(crate) mod ntp;
 pub(crate) mod numbers;
 pub(crate) mod nvme;
 pub(crate) mod nvmesubsystem;
@@ -55,6 +56,7 @@ pub(crate) mod pressure;
 pub(crate) mod processes;
 pub(crate) mod qdisc;
 pub(crate) mod rapl;
+pub(crate) mod runit;
 pub(crate) mod schedstat;
 pub(crate) mod selinux;
 pub(crate) mod slabinfo;
@@ -62,6 +64,7 @@ pub(crate) mod sockstat;
 pub(crate) mod softirqs;
 pub(crate) mod softnet;
 pub(crate) mod stat;
+pub(crate) mod supervisord;
 pub(crate) mod swap;
 pub(crate) mod sysctl;
 pub(crate) mod systemd;
@@ -214,6 +217,9 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Qdisc => Box::new(qdisc::Qdisc::new(config)?),
         CollectorKind::Tcpstat => Box::new(tcpstat::Tcpstat::new(procfs)),
         CollectorKind::Logind => Box::new(logind::Logind::new(config)),
+        CollectorKind::Ntp => Box::new(ntp::Ntp::new(config)?),
+        CollectorKind::Runit => Box::new(runit::Runit::new(config)),
+        CollectorKind::Supervisord => Box::new(supervisord::Supervisord::new(config)?),
         CollectorKind::Systemd => Box::new(systemd::Systemd::new(config)?),
         kind => start_device(kind, config)?,
     })

@@ -1,6 +1,8 @@
 //! One source over a tree whose files are truncated, garbled, emptied and restored at random.
 
-use narthex_host::CollectorKind::{self, Logind, NetworkRoute, Qdisc, Systemd, Tcpstat};
+use narthex_host::CollectorKind::{
+    self, Logind, NetworkRoute, Ntp, Qdisc, Supervisord, Systemd, Tcpstat,
+};
 use narthex_host::HostSource;
 use narthex_testkit::mutate::scaled;
 use narthex_testkit::rng::SplitMix64;
@@ -94,7 +96,15 @@ fn damaged_files_cost_their_collector_and_nothing_else() {
         tree.dir.write(name, text);
     }
     // These ask the kernel or a program, not the tree: what they report may change meanwhile.
-    let asks_others = [Logind, NetworkRoute, Qdisc, Systemd, Tcpstat];
+    let asks_others = [
+        Logind,
+        NetworkRoute,
+        Ntp,
+        Qdisc,
+        Supervisord,
+        Systemd,
+        Tcpstat,
+    ];
     let kinds = CollectorKind::ALL.into_iter();
     let kinds: Vec<_> = kinds.filter(|kind| !asks_others.contains(kind)).collect();
     let mut config = tree.config(&kinds);

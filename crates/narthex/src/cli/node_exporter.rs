@@ -33,15 +33,15 @@ flags! {
         "there is no Go runtime" => "runtime.gomaxprocs": usize;
         "scrapes are answered one after another" => "web.max-requests": usize;
         OF_MISSING => "collector.ethtool.device-exclude": String, "collector.ethtool.device-include": String,
-            "collector.ethtool.metrics-include": String, "collector.ntp.ip-ttl": usize, "collector.ntp.local-offset-tolerance": String,
-            "collector.ntp.max-distance": String, "collector.ntp.protocol-version": usize,
-            "collector.ntp.server": String, "collector.ntp.server-is-local": bool, "collector.ntp.server-port": usize,
+            "collector.ethtool.metrics-include": String,
+
+
             "collector.perf.cache-profilers": Vec<String>, "collector.perf.cpus": String,
             "collector.perf.disable-cache-profilers": bool, "collector.perf.disable-hardware-profilers": bool,
             "collector.perf.disable-software-profilers": bool, "collector.perf.hardware-profilers": Vec<String>,
             "collector.perf.software-profilers": Vec<String>, "collector.perf.tracepoint": Vec<String>,
-            "collector.runit.servicedir": PathBuf,
-            "collector.supervisord.url": String,
+
+
 
 
 
@@ -49,7 +49,7 @@ flags! {
     }
     refused {
         NO_COLLECTOR =>
-            "collector.ethtool": bool, "collector.ntp": bool, "collector.perf": bool, "collector.runit": bool, "collector.supervisord": bool,
+            "collector.ethtool": bool, "collector.perf": bool,
             "collector.wifi": bool;
         "this version does not have it" => "web.systemd-socket": bool;
     }
@@ -69,6 +69,9 @@ impl NodeExporterOptions {
     /// Fails on the first invalid value.
     pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
         let mut host = HostConfig::default();
+        if let Ok(url) = std::env::var("SUPERVISORD_URL") {
+            host.supervisord_url = url;
+        }
         host.set_flags(&values).map_err(usage)?;
         let mut web = WebFlags::from_values(values)?;
         web.telemetry_path = format!("/{}", web.telemetry_path.trim_start_matches('/'));
