@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use narthex_model::{ColumnId, LabelSet, Schema};
 
 use crate::collector::{Collector, Ctx};
+use crate::cost::{Cost, Meter};
 use crate::error::HostError;
 use crate::open_file::ReadBuf;
 use crate::pool::{Job, Task, lock};
@@ -29,6 +30,9 @@ struct Core {
     refresh: bool,
     error: Option<HostError>,
     took: Duration,
+    /// Whether the next run is measured.
+    measure: bool,
+    cost: Option<Cost>,
     ended: Instant,
     /// Whether the round still has to copy the last run's values.
     is_new: bool,
@@ -43,6 +47,7 @@ impl Job for Background {
 impl Core {
     fn run(&mut self) {
         let start = Instant::now();
+        let meter = self.measure.then(Meter::start);
         self.sink.begin();
         let mut ctx = Ctx {
             buf: &mut self.buf,
@@ -56,6 +61,7 @@ impl Core {
         // A refresh that failed remains due.
         self.refresh &= self.error.is_some();
         self.sink.finish(0);
+        self.cost = meter.map(Meter::stop);
         self.ended = Instant::now();
         self.took = self.ended - start;
         self.is_new = true;
@@ -75,6 +81,8 @@ pub(crate) struct BackgroundHandle {
     /// Whether the last run found no data: the next refresh tries again.
     is_empty: bool,
     was_asked: bool,
+    cost: Option<Cost>,
+    new_cost: Option<Cost>,
 }
 
 /// What a background collector contributes to a round.
@@ -107,6 +115,8 @@ impl BackgroundHandle {
                 refresh: true,
                 error: None,
                 took: Duration::ZERO,
+                measure: false,
+                cost: None,
                 ended: Instant::now(),
                 is_new: false,
             }))),
@@ -116,7 +126,19 @@ impl BackgroundHandle {
             refresh: true,
             is_empty: false,
             was_asked: false,
+            cost: None,
+            new_cost: None,
         }
+    }
+
+    /// Returns the cost of a measured run that was not returned yet.
+    pub(crate) fn take_new_cost(&mut self) -> Option<Cost> {
+        self.new_cost.take()
+    }
+
+    /// Returns the cost of the last measured run.
+    pub(crate) fn cost(&self) -> Option<Cost> {
+        self.cost
     }
 
     /// Makes the next run read slowly changing facts again.
@@ -126,7 +148,12 @@ impl BackgroundHandle {
 
     /// Returns the task that the pool should run in this round. First copies the values of a run that ended between
     /// rounds.
-    pub(crate) fn begin(&mut self, round: u64, out: &mut Sink) -> Option<&Arc<Task<Background>>> {
+    pub(crate) fn begin(
+        &mut self,
+        round: u64,
+        measure: bool,
+        out: &mut Sink,
+    ) -> Option<&Arc<Task<Background>>> {
         self.was_asked = false;
         if self.task.waiting().is_some() || (self.is_empty && !self.refresh) {
             return None;
@@ -137,6 +164,7 @@ impl BackgroundHandle {
         }
         let mut core = lock(&self.task.0);
         core.round = round;
+        core.measure = measure;
         core.refresh |= self.refresh;
         self.refresh = false;
         self.was_asked = true;
@@ -201,6 +229,10 @@ impl BackgroundHandle {
             }));
         }
         let took = core.took;
+        if let Some(cost) = core.cost.take() {
+            self.cost = Some(cost);
+            self.new_cost = Some(cost);
+        }
         self.is_empty = match &error {
             Some(error) => error.is_no_data(),
             None => self.values.is_empty(),

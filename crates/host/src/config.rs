@@ -26,6 +26,8 @@ pub struct HostConfig {
     pub timezone: Option<String>,
     /// Which collectors run (`--[no-]collector.<name>`).
     pub collectors: CollectorSet,
+    /// Whether each collector's CPU time, system calls, bytes and series are reported (`--collector.cost-metrics`, off).
+    pub cost_metrics: bool,
     /// Labels that every series gets; none may be a label that these metrics use themselves.
     pub common: LabelSet,
     /// Labels of `node_exporter_build_info`.
@@ -120,6 +122,7 @@ impl Default for HostConfig {
             udev_data: "/run/udev/data".into(),
             timezone: None,
             collectors: CollectorSet::defaults(),
+            cost_metrics: false,
             common: LabelSet::empty(),
             build: BuildInfo::default(),
             cpu: CpuConfig::default(),

@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::cost;
 use crate::error::HostError;
 use wire::{Cursor, Value, Writer};
 
@@ -114,6 +115,7 @@ impl Bus {
                 requests.extend(call.message(self.serial));
             }
             self.stream.write_all(&requests).map_err(io)?;
+            cost::count(0);
             let mut open = calls.len();
             let mut found: Vec<Option<Answer>> = calls.iter().map(|_| None).collect();
             while open > 0 {
@@ -177,6 +179,9 @@ impl Bus {
         self.stream.read_exact(rest).map_err(io)?;
         let mut body = vec![0; body_bytes];
         self.stream.read_exact(&mut body).map_err(io)?;
+        for part in [FIXED_BYTES, head_bytes - FIXED_BYTES, body_bytes] {
+            cost::count(part);
+        }
         let head = message.get(..FIXED_BYTES + field_bytes).unwrap_or_default();
         let fields = Fields::parse(head, is_big_endian).ok_or_else(malformed)?;
         let answer = match kind {

@@ -98,6 +98,8 @@ host_flags! {
     (arp.proc_net_arp): bool = "collector.arp.netlink", default("true") => |on: bool| !on;
     /// Expose expensive priority stats.
     (bcache_priority): bool = "collector.bcache.priorityStats";
+    /// Report what each collector costs: CPU time, system calls, bytes read, series (narthex_host_collector_*).
+    (cost_metrics): bool = "collector.cost-metrics";
     /// Enables metric node_cpu_guest_seconds_total.
     (cpu.guest): bool = "collector.cpu.guest", default("true");
     /// Enables metric cpu_info.

@@ -26,6 +26,8 @@
 mod background;
 mod collector;
 mod config;
+mod cost;
+mod cost_series;
 mod dbus;
 mod error;
 mod exporter;
@@ -61,6 +63,7 @@ pub use config::{
     ArpConfig, BuildInfo, CpuConfig, FilesystemConfig, FilterConfig, HostConfig, NetclassConfig,
     NetdevConfig, NetdevSource, NtpConfig, SystemdConfig,
 };
+pub use cost::{CollectorCost, Cost};
 pub use error::{HostError, ParseError};
 pub use exporter::{ExporterConfig, OwnMetrics, register_metrics, routes};
 pub use flags::{DEPRECATED, FLAGS};

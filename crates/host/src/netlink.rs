@@ -12,6 +12,7 @@ use rustix::net::{
     socket_with,
 };
 
+use crate::cost;
 use crate::error::HostError;
 
 /// `RTM_*` numbers of linux/rtnetlink.h.
@@ -113,6 +114,7 @@ impl Dumper {
         message[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
         message[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
         message[HEADER_BYTES..len].copy_from_slice(body);
+        cost::count(0);
         retry(|| send(&self.fd, &message[..len], SendFlags::empty())).map_err(|source| {
             HostError::Netlink {
                 action: "ask for a dump",
@@ -130,6 +132,7 @@ impl Dumper {
                     source,
                 }
             })?;
+        cost::count(received.0);
         if received.1 > self.buf.len() {
             return Err(HostError::NetlinkMessage {
                 what: "a part larger than the kernel makes",
@@ -158,6 +161,7 @@ impl LinkNews {
         let mut byte = [0_u8; 1];
         let mut changed = false;
         loop {
+            cost::count(0);
             match recv(&self.fd, &mut byte, RecvFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::NOBUFS) => changed = true,
                 Err(Errno::INTR) => {}

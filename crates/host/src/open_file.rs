@@ -8,6 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 
+use crate::cost;
 use crate::error::{HostError, ParseError};
 
 /// A reused buffer for whole files. It starts at 64 KiB and grows to the largest file seen.
@@ -71,6 +72,7 @@ impl OpenFile {
     /// Returns the open descriptor, opening the file if needed.
     pub(crate) fn fd(&mut self) -> Result<&OwnedFd, Errno> {
         if self.fd.is_none() {
+            cost::count(0);
             self.fd = Some(openat(
                 CWD,
                 &self.path,
@@ -220,6 +222,7 @@ fn read_from(
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
         };
+        cost::count(read);
         len += read;
         let ended = match end {
             End::Short => read < room,

@@ -3,7 +3,7 @@
 //! Invariant: a handle refers to the same series from `series` to `retire`, across rounds, schema versions and the
 //! compaction of retired slots. A round whose set of series is unchanged allocates nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
@@ -247,6 +247,43 @@ impl Sink {
         self.previous
             .extend_from_slice(self.frame.present().words());
         &self.frame
+    }
+
+    /// Reports whether series came or went since the last round.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.edit.is_some()
+    }
+
+    /// Returns the number of `owner`'s series in the last round, and the bytes of their lines in the text format, with
+    /// those of families whose first series is the owner's.
+    pub(crate) fn page_share(&self, owner: u8) -> (usize, usize) {
+        let (mut series, mut bytes) = (0, 0);
+        let mut families = HashSet::new();
+        let present = self.frame.present();
+        let is_its = |handle: &&Handle| {
+            handle.owner == owner
+                && handle.column != NO_COLUMN
+                && present.contains(handle.column.index())
+        };
+        for handle in self.handles.iter().filter(is_its) {
+            let family = self.schema.family(handle.column);
+            if families.insert(&*family.name) {
+                let (name, help) = (family.name.len(), family.help.len());
+                bytes += 2 * name + help + family.metric_type.as_str().len();
+                bytes += "# HELP  \n# TYPE  \n".len();
+            }
+            let value = self.frame.values().get(handle.column.index());
+            let labels = handle
+                .set
+                .iter()
+                .map(|label| label.name().len() + label.value().len());
+            // The name is a label too, with less around it.
+            bytes += labels.sum::<usize>() + handle.set.iter().count() * "=\"\",".len();
+            bytes += value.map_or(0, |value| value.to_string().len());
+            bytes = (bytes + "{} \n".len()).saturating_sub("__name__=\"\",,".len());
+            series += 1;
+        }
+        (series, bytes)
     }
 
     pub(crate) fn schema(&self) -> &Schema {

@@ -9,6 +9,8 @@ use narthex_model::{Frame, Schema};
 use crate::background::{Background, BackgroundHandle, Limits};
 use crate::collector::{self, Collector, Ctx};
 use crate::config::{BuildInfo, HostConfig};
+use crate::cost::{CollectorCost, Cost, Meter};
+use crate::cost_series::CostSeries;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::open_file::ReadBuf;
@@ -27,6 +29,9 @@ pub struct HostSource {
     build_info: Option<Slot>,
     build: BuildInfo,
     round: u64,
+    measure: bool,
+    /// Present if costs are reported in every round.
+    costs: Option<Vec<CostSeries>>,
     refresh_ms: i64,
     refreshed_ms: Option<i64>,
     first_wait: Duration,
@@ -41,6 +46,7 @@ struct Running {
     /// Whether its next round reads slowly changing facts again.
     refresh: bool,
     prepared: Duration,
+    cost: Option<Cost>,
     error: Option<HostError>,
 }
 
@@ -48,7 +54,8 @@ struct Running {
 struct InBackground {
     handle: BackgroundHandle,
     own: OwnSeries,
-    age: Option<Slot>,
+    age: Option<Duration>,
+    age_slot: Option<Slot>,
     error: Option<HostError>,
 }
 
@@ -95,6 +102,7 @@ impl HostSource {
                     handle: BackgroundHandle::new(collector),
                     own,
                     age: None,
+                    age_slot: None,
                     error: None,
                 });
             } else {
@@ -103,6 +111,7 @@ impl HostSource {
                     own,
                     refresh: true,
                     prepared: Duration::ZERO,
+                    cost: None,
                     error: None,
                 });
             }
@@ -117,6 +126,8 @@ impl HostSource {
             build_info: None,
             build: config.build,
             round: 0,
+            measure: config.cost_metrics,
+            costs: config.cost_metrics.then(Vec::new),
             refresh_ms: config.refresh_ms,
             refreshed_ms: None,
             first_wait: milliseconds(config.first_wait_ms.max(config.wait_ms)),
@@ -157,18 +168,58 @@ impl HostSource {
             refresh: false,
         };
         let wanted = |running: &&mut Running| only.contains(running.own.kind);
+        let measure = self.measure;
         for running in self.collectors.iter_mut().filter(wanted) {
+            let meter = measure.then(Meter::start);
             clock = running.prepare(clock, &mut ctx, &mut self.sink);
+            running.cost = meter.map(Meter::stop).or(running.cost);
         }
         for running in self.collectors.iter_mut().filter(wanted) {
+            let meter = measure.then(Meter::start);
             clock = running.collect(clock, &mut ctx, &mut self.sink);
+            if let (Some(meter), Some(cost)) = (meter, &mut running.cost) {
+                *cost += meter.stop();
+            }
         }
         self.end_background(only, until, pool_error);
+        self.set_costs(only);
         let build_info = *self
             .build_info
             .get_or_insert_with(|| build_info(&self.build, &mut self.sink));
         self.sink.set(build_info, 1.0);
         self.sink.finish(now_ms)
+    }
+
+    /// As [`collect`](Self::collect), and returns what each collector cost, by kind. The clocks for it take a system
+    /// call or two for each collector.
+    pub fn collect_measured(&mut self, now_ms: i64) -> Vec<CollectorCost> {
+        self.measure = true;
+        self.collect(now_ms);
+        self.measure = self.costs.is_some();
+        let here = self.collectors.iter().map(|running| {
+            let error = running.error.as_ref();
+            (running.own.kind, running.cost, None, error)
+        });
+        let beside = self.in_background.iter().map(|running| {
+            let (cost, error) = (running.handle.cost(), running.error.as_ref());
+            (running.own.kind, cost, running.age, error)
+        });
+        let mut costs: Vec<CollectorCost> = here
+            .chain(beside)
+            .map(|(kind, cost, age, error)| {
+                let (series, page_bytes) = self.sink.page_share(kind as u8);
+                CollectorCost {
+                    kind,
+                    cost,
+                    series,
+                    page_bytes,
+                    age,
+                    error: error.map(ToString::to_string),
+                }
+            })
+            .collect();
+        costs.sort_unstable_by_key(|cost| cost.kind);
+        costs
     }
 
     /// Returns its collectors.
@@ -223,6 +274,7 @@ impl HostSource {
             pool,
             sink,
             round,
+            measure,
             ..
         } = self;
         let wanted = in_background
@@ -230,7 +282,7 @@ impl HostSource {
             .filter(|running| only.contains(running.own.kind));
         let asked = wanted.filter_map(|running| {
             sink.set_owner(running.own.kind as u8);
-            running.handle.begin(*round, sink)
+            running.handle.begin(*round, *measure, sink)
         });
         pool.ask(asked)
     }
@@ -266,6 +318,28 @@ impl HostSource {
             }
             let success = running.error.is_none();
             running.own.set(took, success, &mut self.sink);
+        }
+    }
+
+    /// Sets the series of costs, if they are wanted, for the collectors of this round.
+    fn set_costs(&mut self, only: CollectorSet) {
+        let Some(costs) = &mut self.costs else { return };
+        if costs.is_empty() {
+            let here = self.collectors.iter().map(|running| running.own.kind);
+            let beside = self.in_background.iter().map(|running| running.own.kind);
+            costs.extend(here.chain(beside).map(CostSeries::new));
+        }
+        let is_changed = self.sink.is_changing() || self.round <= 2;
+        let runs = self.collectors.iter().map(|running| running.cost);
+        let beside = self.in_background.iter_mut();
+        let runs = runs.chain(beside.map(|running| running.handle.take_new_cost()));
+        for (series, run) in costs.iter_mut().zip(runs) {
+            if only.contains(series.kind()) {
+                if is_changed {
+                    series.set_share(self.sink.page_share(series.kind() as u8));
+                }
+                series.set(run, &mut self.sink);
+            }
         }
     }
 
@@ -320,10 +394,11 @@ impl Running {
 impl InBackground {
     /// Reports the age of values of an earlier round; a fresh round has none.
     fn set_age(&mut self, age: Option<Duration>, out: &mut Sink) {
+        self.age = age;
         let Some(age) = age else { return };
         out.set_owner(u8::MAX);
         let labels = [("collector", self.own.kind.name())];
-        let slot = *self.age.get_or_insert_with(|| out.add(&AGE, &labels));
+        let slot = *self.age_slot.get_or_insert_with(|| out.add(&AGE, &labels));
         out.set(slot, age.as_secs_f64());
     }
 }

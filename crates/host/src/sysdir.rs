@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::cost;
 use crate::error::HostError;
 use crate::open_file::{ReadBuf, read_once};
 use crate::scan::{label_text, number, trim};
@@ -16,6 +17,7 @@ use crate::scan::{label_text, number, trim};
 ///
 /// `NoData` if the directory does not exist or may not be read, `Read` otherwise.
 pub(crate) fn list(directory: &Path) -> Result<Vec<String>, HostError> {
+    cost::count(0);
     let entries = std::fs::read_dir(directory).map_err(|error| {
         let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         let path = directory.to_path_buf();
@@ -53,6 +55,7 @@ pub(crate) fn text(path: &Path, buf: &mut ReadBuf) -> Option<String> {
 
 /// Reports whether there is a directory at `path`, following links.
 pub(crate) fn is_dir(path: &Path) -> bool {
+    cost::count(0);
     std::fs::metadata(path).is_ok_and(|found| found.is_dir())
 }
 

@@ -96,7 +96,7 @@ impl Rig {
         if refresh {
             self.handle.request_refresh();
         }
-        let asked = self.handle.begin(self.round, &mut self.out).cloned();
+        let asked = self.handle.begin(self.round, false, &mut self.out).cloned();
         self.pool.ask(asked.iter()).expect("threads start");
         let patience = if waits { LONG } else { Duration::ZERO };
         let tasks = [self.handle.task().clone()];

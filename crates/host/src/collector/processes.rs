@@ -11,6 +11,7 @@ use rustix::io::{Errno, pread};
 
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
+use crate::cost;
 use crate::error::HostError;
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
@@ -188,6 +189,10 @@ fn read_stat(dir: &OwnedFd, path: &str) -> Result<Stat, Errno> {
     let file = openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = [0; STAT_BYTES];
     let len = pread(&file, &mut bytes[..], 0)?;
+    // Opened, read, closed.
+    cost::count(0);
+    cost::count(len);
+    cost::count(0);
     // A process that ends meanwhile may print nothing.
     parse(bytes.get(..len).unwrap_or_default()).ok_or(Errno::SRCH)
 }

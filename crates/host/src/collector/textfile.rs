@@ -14,6 +14,7 @@ use narthex_net::glob::glob;
 
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
+use crate::cost;
 use crate::error::HostError;
 
 use crate::kind::CollectorKind;
@@ -270,6 +271,7 @@ impl Stamp {
     fn read(path: &Path) -> std::io::Result<Self> {
         /// Longer than file systems' timestamp resolution.
         const SETTLED: Duration = Duration::from_secs(2);
+        cost::count(0);
         let found = std::fs::metadata(path)?;
         let age = SystemTime::now().duration_since(found.modified()?);
         Ok(Self {

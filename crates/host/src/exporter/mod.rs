@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** statuses and texts of refused scrapes are node_exporter's.
 
+mod advice;
 mod landing;
 mod metrics;
 mod renderer;
@@ -65,6 +66,14 @@ pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostEr
         .with_state(Arc::new(exporter)))
 }
 
+impl Exporter {
+    fn landing(&self, headers: &HeaderMap) -> Response {
+        let measured = || self.renderer.lock_or_renew(Renderer::renewed).measured();
+        let costs = run_long(usize::MAX, || catch_panic("host", measured));
+        landing::page(&self.telemetry_path, &costs.unwrap_or_default(), headers)
+    }
+}
+
 async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Response {
     let path = request.uri().path();
     if path == exporter.telemetry_path {
@@ -72,7 +81,7 @@ async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Resp
         return metrics::count(answer);
     }
     if path == "/" {
-        return landing::page(&exporter.telemetry_path, request.headers());
+        return exporter.landing(request.headers());
     }
     error(StatusCode::NOT_FOUND, "404 page not found")
 }

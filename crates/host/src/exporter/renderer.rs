@@ -10,6 +10,7 @@ use narthex_expfmt::{Negotiated, Writer};
 
 use super::{OwnMetrics, failures};
 use crate::config::HostConfig;
+use crate::cost::CollectorCost;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::source::HostSource;
@@ -56,6 +57,13 @@ impl Renderer {
         let now_ms = Arc::clone(&self.now_ms);
         let renewed = Self::new(self.host.clone(), self.own.clone(), now_ms);
         renewed.expect("the same settings were valid before")
+    }
+
+    /// Collects, and returns what each collector cost.
+    pub(super) fn measured(&mut self) -> Vec<CollectorCost> {
+        let costs = self.source.collect_measured((self.now_ms)());
+        self.log_failures();
+        costs
     }
 
     /// Collects with only these collectors, and renders the page.

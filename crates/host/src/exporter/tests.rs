@@ -1,6 +1,11 @@
-//! Selections of collectors by query, and panics.
+//! Selections of collectors by query, panics, and the landing page.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use narthex_net::axum::body::HttpBody as _;
+use narthex_testkit::TempDir;
 
 use super::*;
 
@@ -58,5 +63,48 @@ fn queries_select_as_node_exporter_does() {
         ),
     ] {
         assert_eq!(selected(query, enabled), expected, "{query}");
+    }
+}
+
+fn shown(response: Response) -> String {
+    let mut body = response.into_body();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut bytes = Vec::new();
+    while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
+        let data = frame.expect("whole").into_data();
+        bytes.extend_from_slice(&data.expect("no trailers"));
+    }
+    String::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn the_landing_page_has_costs_and_advice() {
+    let dir = TempDir::new("host-landing");
+    let jobs = (0..900).map(|at| format!("jobs{{at=\"{at}\"}} {at}\n"));
+    dir.write("a.prom", jobs.collect::<String>());
+    let kinds = [CollectorKind::Textfile, CollectorKind::Uname];
+    let config = HostConfig {
+        collectors: kinds
+            .into_iter()
+            .fold(CollectorSet::none(), CollectorSet::with),
+        textfile_directories: vec![dir.path().display().to_string()],
+        wait_ms: 60_000,
+        ..HostConfig::default()
+    };
+    let exporter = Exporter {
+        telemetry_path: "/a&b".to_owned(),
+        collectors: config.collectors,
+        renderer: Mutex::new(Renderer::new(config, None, Arc::new(|| 0)).expect("valid")),
+    };
+    exporter.landing(&HeaderMap::new());
+    let page = shown(exporter.landing(&HeaderMap::new()));
+    for expected in [
+        "<a href=\"/a&amp;b\">",
+        "<tr><td>textfile<td>902<td>",
+        "<tr><td>uname<td>1<td>",
+        "<li>textfile: 902 series, ",
+        " % of the page; --no-collector.textfile would save 1",
+    ] {
+        assert!(page.contains(expected), "{expected} in {page}");
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the whole source: fixture trees and the real host.
 
+mod cost;
 mod cpu;
 mod devices;
 mod filesystem;
