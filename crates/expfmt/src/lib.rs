@@ -43,6 +43,7 @@ pub use check::{Lint, Problem, check, lint};
 pub use error::{ParseError, ParseErrorKind};
 pub use escape::Escaping;
 pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};
+pub use number::bound_text;
 pub use parser::{Parser, common_labels};
 pub use resolve::{KeepLabels, Resolver};
 pub use round::{MoreSample, ParseOptions, Round, RoundStats};

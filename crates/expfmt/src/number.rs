@@ -130,6 +130,12 @@ pub(crate) fn canonical_bound(text: &str) -> Option<String> {
     (canonical != text).then_some(canonical)
 }
 
+/// Returns the text that the labels `le` and `quantile` of a stored series have for a bound.
+#[must_use]
+pub fn bound_text(bound: f64) -> String {
+    openmetrics(bound)
+}
+
 /// Returns a number as OpenMetrics prints it.
 pub(crate) fn openmetrics(value: f64) -> String {
     let mut out = Vec::new();

@@ -10,7 +10,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 pub(crate) fn refusal(error: &PushError) -> Response {
     let mut response = plain(error.status(), &error.to_string());
-    if matches!(error, PushError::Busy { .. }) {
+    if matches!(error, PushError::Busy { .. } | PushError::Storage { .. }) {
         response
             .headers_mut()
             .insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);

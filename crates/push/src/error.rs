@@ -39,6 +39,11 @@ pub enum PushError {
         /// Which limit is exceeded.
         detail: String,
     },
+    /// The sink refuses samples; nothing was stored.
+    Storage {
+        /// Description of the failure.
+        detail: String,
+    },
     /// The journal could not be written; nothing was stored.
     Journal {
         /// Description of the failure.
@@ -56,7 +61,7 @@ impl PushError {
             }
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } | Self::Storage { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Journal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -81,6 +86,7 @@ impl fmt::Display for PushError {
                 write!(f, "the body did not arrive within {waited_seconds} s")
             }
             Self::Busy { detail } => write!(f, "the gateway is busy: {detail}"),
+            Self::Storage { detail } => write!(f, "the samples cannot be stored: {detail}"),
             Self::Journal { detail } => write!(f, "the journal cannot be written: {detail}"),
         }
     }
@@ -132,6 +138,11 @@ mod tests {
                 PushError::Busy { detail: detail() },
                 503,
                 "the gateway is busy: d",
+            ),
+            (
+                PushError::Storage { detail: detail() },
+                503,
+                "the samples cannot be stored: d",
             ),
             (
                 PushError::Journal { detail: detail() },

@@ -5,12 +5,13 @@
 use crate::{
     decode::Decoder,
     family::{Content, Incoming, write_labels},
+    forward::Forward,
     grouping::Grouping,
     registry::GroupId,
     state::{PushIds, State},
 };
 use narthex_expfmt::{Escaping, Format};
-use narthex_model::{LabelSet, sync::Whole as _};
+use narthex_model::{LabelSet, storage::Lease, sync::Whole as _};
 use std::sync::{Arc, Mutex};
 
 /// Kinds of bodies a group remembers, for senders that push different families in turn.
@@ -41,6 +42,10 @@ pub(crate) struct Pushing {
     /// Number of the newest journal file that holds the whole group.
     pub(crate) journal: u64,
     pub(crate) ids: PushIds,
+    /// Memory of the group's contents, if it is bounded.
+    pub(crate) lease: Option<Lease>,
+    /// What the store's sink has of the group.
+    pub(crate) forward: Option<Forward>,
 }
 
 impl Pushing {

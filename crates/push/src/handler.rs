@@ -100,7 +100,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     if let Some(group) = rest.strip_prefix("/metrics/")
         && let Some(grouping) = Grouping::from_path(group, shared.store.config().utf8_names)
     {
-        return change(&shared, grouping, request).await;
+        return change(&shared.store, &shared.receiver, grouping, request).await;
     }
     let changes = [Method::PUT, Method::POST, Method::DELETE];
     if rest == "/metrics/job/" && changes.contains(&method) {
@@ -139,7 +139,12 @@ fn other(
         ("/-/quit", m) if *m == Method::PUT || *m == Method::POST => (None, quit(shared)),
         ("/" | "/status", m) if *m == get => handled(
             "status",
-            status::page(&shared.store, &shared.config.status, headers),
+            status::page(
+                &shared.store,
+                Some(&shared.config.status),
+                "static/push.js",
+                headers,
+            ),
         ),
         ("/static/push.js", m) if *m == get => handled("static", status::script(headers)),
         ("/-/healthy" | "/-/ready" | "/" | "/status" | "/static/push.js", m) => {
@@ -244,8 +249,9 @@ fn scrape(shared: &Shared, headers: &HeaderMap) -> Response {
 }
 
 /// Handles a push or a deletion.
-async fn change(
-    shared: &Arc<Shared>,
+pub(crate) async fn change(
+    store: &Store,
+    receiver: &Receiver,
     grouping: Result<Grouping, String>,
     request: Request,
 ) -> Response {
@@ -257,14 +263,14 @@ async fn change(
     let grouping = grouping.map_err(|detail| PushError::Path { detail });
     let (handler, outcome) = if is_push {
         let outcome = match grouping {
-            Ok(grouping) => shared.receiver.push(&grouping, request).await,
+            Ok(grouping) => receiver.push(&grouping, request).await,
             Err(error) => Err(error),
         };
         let seconds = metrics::PUSH_SECONDS.with(&[metrics::word(&method)]);
         seconds.observe_duration(start.elapsed());
         ("push", outcome)
     } else {
-        let outcome = grouping.and_then(|grouping| shared.store.delete(&grouping));
+        let outcome = grouping.and_then(|grouping| store.delete(&grouping));
         ("delete", outcome.map(|()| StatusCode::ACCEPTED))
     };
     let response = match outcome {
@@ -278,7 +284,7 @@ async fn change(
     response
 }
 
-fn count(handler: &str, method: &Method, status: StatusCode) {
+pub(crate) fn count(handler: &str, method: &Method, status: StatusCode) {
     metrics::REQUESTS
         .with(&[status.as_str(), handler, metrics::word(method)])
         .inc();

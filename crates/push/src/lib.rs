@@ -12,12 +12,14 @@
 
 mod aggregate;
 mod answers;
+mod api;
 mod asked;
 mod batch;
 mod body;
 mod decode;
 mod error;
 mod family;
+mod forward;
 #[doc(hidden)]
 pub mod fuzz;
 mod gauges;
@@ -41,6 +43,7 @@ mod status;
 mod store;
 
 pub use aggregate::GaugeMode;
+pub use api::api_routes;
 pub use asked::Asked;
 pub use error::PushError;
 pub use grouping::Grouping;

@@ -6,6 +6,11 @@ use std::{collections::VecDeque, sync::Arc};
 /// Names of the last pushes that were added to a group, oldest first.
 pub(crate) type PushIds = VecDeque<String>;
 
+/// Copies of a line's text that are kept for a series.
+const LINE_FACTOR: usize = 4;
+/// Bytes kept for a series beside its text, about.
+const SERIES_BYTES: usize = 400;
+
 /// Names that a group remembers.
 const IDS: usize = 1000;
 
@@ -61,6 +66,14 @@ impl State {
             .iter()
             .map(|stored| stored.content.numbers.cells.len())
             .sum()
+    }
+
+    /// Returns about how many bytes are kept for the contents: rendered lines, the memory of bodies, which is a multiple
+    /// of them, and what a sink keeps of each series.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let lines = self.families.iter();
+        let lines: usize = lines.map(|stored| stored.content.lines().len()).sum();
+        (LINE_FACTOR * lines + SERIES_BYTES * self.series()) as u64
     }
 
     /// Returns whether the last push was stored.

@@ -19,14 +19,19 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Push gateway</title><style>\
 body{font:14px system-ui,sans-serif;margin:2em;color:#222;background:#fff}table{border-collapse:collapse;margin:1em 0}\
 th,td{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}td.n{text-align:right}.failed{color:#b00020}\
-code{white-space:pre-wrap}</style><script src=\"static/push.js\" defer></script></head><body><h1>Push gateway</h1>\n";
+code{white-space:pre-wrap}</style><script src=\"SCRIPT\" defer></script></head><body><h1>Push gateway</h1>\n";
 
-/// Renders the page.
-pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Response {
+/// Renders the page, with a process' flags and build if it has none of its own. `script` is the path of its script.
+pub(crate) fn page(
+    store: &Store,
+    status: Option<&Status>,
+    script: &str,
+    headers: &HeaderMap,
+) -> Response {
     let now_ns = store.now_ns();
     let groups = store.groups();
     let utf8 = store.config().utf8_names;
-    let mut out = HEAD.to_owned();
+    let mut out = HEAD.replace("SCRIPT", script);
     let noun = if groups.len() == 1 { "group" } else { "groups" };
     out.push_str(&format!("<p>{} {noun}.</p>\n", groups.len()));
     out.push_str("<table><tr><th>Group<th>Last push<th>Age<th>Series<th>Families<th>Body<th>Kept for<th>Expected every<th>State<th></tr>\n");
@@ -69,7 +74,21 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
             html(&group.grouping.path(utf8)),
         ));
     }
-    out.push_str("</table>\n<h2>Flags</h2><table>\n");
+    out.push_str("</table>\n");
+    if let Some(status) = status {
+        put_status(&mut out, status);
+    }
+    out.push_str("</body></html>\n");
+    let mut response = respond("text/html; charset=utf-8", out.into(), headers);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    response
+}
+
+/// Writes the flags and the build.
+fn put_status(out: &mut String, status: &Status) {
+    out.push_str("<h2>Flags</h2><table>\n");
     for (name, value) in &status.flags {
         out.push_str(&format!(
             "<tr><td>{}<td><code>{}</code></tr>\n",
@@ -82,14 +101,9 @@ pub(crate) fn page(store: &Store, status: &Status, headers: &HeaderMap) -> Respo
         out.push_str(&format!("<tr><td>{name}<td>{}</tr>\n", html(value)));
     }
     out.push_str(&format!(
-        "<tr><td>started<td>{}</tr></table></body></html>\n",
+        "<tr><td>started<td>{}</tr></table>\n",
         html(&status.started)
     ));
-    let mut response = respond("text/html; charset=utf-8", out.into(), headers);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_SECURITY_POLICY, POLICY);
-    response
 }
 
 /// Returns the page's script.

@@ -9,6 +9,7 @@ use crate::{
     decode::{self, Allowed},
     error::PushError,
     family::{Content, Shape},
+    forward::Forward,
     gob,
     group::{Group, Pushing, Update},
     grouping::Grouping,
@@ -19,7 +20,11 @@ use crate::{
     state::{self, PushIds, Settings, State, Stored},
 };
 use narthex_expfmt::Format;
-use narthex_model::{MetricType, sync::Whole as _};
+use narthex_model::{
+    MetricType,
+    storage::{Budget, Sink},
+    sync::Whole as _,
+};
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
@@ -53,6 +58,8 @@ pub struct StoreConfig {
     pub interval_ms: HashMap<String, u64>,
     /// Jobs whose pushes are added up, and how their gauges are.
     pub aggregate: HashMap<String, GaugeMode>,
+    /// Share of memory that groups are leased from; `None` for no bound.
+    pub memory: Option<Budget>,
 }
 
 /// All groups of a gateway.
@@ -65,6 +72,8 @@ pub struct Store {
     next_id: AtomicU64,
     /// Number of groups that can expire.
     mortal: AtomicUsize,
+    /// Where what is pushed is stored at once.
+    sink: Option<Arc<dyn Sink>>,
     now_ns: NowNs,
 }
 
@@ -92,9 +101,17 @@ impl Store {
             journal: None,
             next_id: AtomicU64::new(1),
             mortal: AtomicUsize::new(0),
+            sink: None,
             config,
             now_ns,
         }
+    }
+
+    /// Makes the store hand every group to a sink: at once when it is pushed to, and again by [`Store::repeat`].
+    #[must_use]
+    pub fn with_sink(mut self, sink: Arc<dyn Sink>) -> Self {
+        self.sink = Some(sink);
+        self
     }
 
     /// Opens a store with a journal next to `persistence_file`; if there is no journal yet, that file of a Pushgateway
@@ -167,7 +184,6 @@ impl Store {
                 return;
             }
         }
-        group.pushing.lock().whole().ids = restored.ids;
         let state = State {
             exists: true,
             families,
@@ -176,6 +192,12 @@ impl Store {
             settings: restored.settings,
             body_bytes: 0,
         };
+        let mut pushing = group.pushing.lock().whole();
+        pushing.ids = restored.ids;
+        if let Err(error) = self.lease(&mut pushing, &state) {
+            // What was acknowledged is kept.
+            tracing::warn!(group = ?group.grouping, %error, "A restored group takes more memory than there is for groups.");
+        }
         self.show(&group, state);
     }
 
@@ -262,22 +284,29 @@ impl Store {
             added: coming(&updates),
         };
         let is_change = !(before.removed.is_empty() && before.added.is_empty());
+        let next = self.after(group, &state, &updates, replace, push);
+        self.lease(pushing, &next)?;
         if is_change && !self.config.is_unchecked {
             let applied = self.registry.apply(group.id, &group.common, &before);
-            applied.map_err(|detail| PushError::Inconsistent { detail })?;
+            if let Err(detail) = applied {
+                self.give_back(pushing, &state);
+                return Err(PushError::Inconsistent { detail });
+            }
         }
-        let pushed_ns = (self.now_ns)();
-        let settings = self.settings(group, push.asked);
         let record = || {
             record::push(
                 &group.grouping,
-                pushed_ns,
+                next.pushed_ns,
                 replace,
-                (settings, id),
+                (next.settings, id),
                 &updates,
             )
         };
-        if let Err(error) = self.append(pushing, !state.exists, record) {
+        // The sink comes first: a push that is refused and sent again must not be in the sums of the journal.
+        let forwarded = self.forward(group, pushing, &next, false);
+        let kept = forwarded.and_then(|()| self.append(pushing, !state.exists, record));
+        if let Err(error) = kept {
+            self.give_back(pushing, &state);
             if is_change && !self.config.is_unchecked {
                 let back = Change {
                     removed: before.added,
@@ -291,19 +320,90 @@ impl Store {
         if let Some(id) = id {
             state::remember(&mut pushing.ids, id.to_owned());
         }
-        let families = merged(&state, &updates, replace, pushed_ns);
-        self.show(
-            group,
-            State {
-                exists: true,
-                families,
-                pushed_ns,
-                failed_ns: state.failed_ns,
-                settings,
-                body_bytes: push.body.len(),
-            },
-        );
+        self.show(group, next);
         Ok(())
+    }
+
+    /// Returns a group's contents after a push.
+    fn after(
+        &self,
+        group: &Group,
+        state: &State,
+        updates: &[Update],
+        replace: bool,
+        push: Push<'_>,
+    ) -> State {
+        let pushed_ns = (self.now_ns)();
+        State {
+            exists: true,
+            families: merged(state, updates, replace, pushed_ns),
+            pushed_ns,
+            failed_ns: state.failed_ns,
+            settings: self.settings(group, push.asked),
+            body_bytes: push.body.len(),
+        }
+    }
+
+    /// Leases the memory that a group takes with these contents.
+    fn lease(&self, pushing: &mut Pushing, state: &State) -> Result<(), PushError> {
+        let Some(budget) = &self.config.memory else {
+            return Ok(());
+        };
+        let bytes = state.kept_bytes();
+        let changed = match &mut pushing.lease {
+            Some(lease) => lease.resize(bytes),
+            empty => budget.lease(bytes).map(|lease| *empty = Some(lease)),
+        };
+        changed.map_err(|over| PushError::Busy {
+            detail: over.to_string(),
+        })
+    }
+
+    /// Leases again what a group took before a push that failed.
+    fn give_back(&self, pushing: &mut Pushing, state: &State) {
+        // Should memory have become short meanwhile, the greater lease of the push stays.
+        let _ = self.lease(pushing, state);
+    }
+
+    /// Hands a group's contents to the sink, if there is one.
+    fn forward(
+        &self,
+        group: &Group,
+        pushing: &mut Pushing,
+        state: &State,
+        is_repeated: bool,
+    ) -> Result<(), PushError> {
+        let Some(sink) = &self.sink else {
+            return Ok(());
+        };
+        let forward = pushing
+            .forward
+            .get_or_insert_with(|| Forward::new(&group.common));
+        let stored = forward.append(&**sink, state, (self.now_ns)(), is_repeated);
+        stored.map_err(|error| PushError::Storage {
+            detail: error.to_string(),
+        })
+    }
+
+    /// Hands groups to the sink again that were not for this long, so that queries find them while they live.
+    pub fn repeat(&self, interval_ms: u64) {
+        if self.sink.is_none() {
+            return;
+        }
+        let interval_ms = i64::try_from(interval_ms).unwrap_or(i64::MAX);
+        let now_ms = (self.now_ns)() / 1_000_000;
+        for group in self.groups() {
+            let mut pushing = group.pushing.lock().whole();
+            let last_ms = pushing.forward.as_ref().map_or(0, Forward::last_ms);
+            if pushing.is_gone || now_ms.saturating_sub(last_ms) < interval_ms {
+                continue;
+            }
+            if let Err(error) = self.forward(&group, &mut pushing, &group.state(), true) {
+                // The other groups would fail in the same way.
+                tracing::error!(%error, "Pushed groups cannot be stored again.");
+                return;
+            }
+        }
     }
 
     /// Returns whether a push is added up, and how its gauges are.
@@ -379,6 +479,9 @@ impl Store {
         if let Err(error) = self.append(pushing, is_new, record) {
             tracing::error!(%error, "The time of a refused push could not be kept.");
         }
+        if let Err(error) = self.forward(group, pushing, &state, false) {
+            tracing::error!(%error, "The time of a refused push could not be stored.");
+        }
         self.show(group, state);
     }
 
@@ -391,6 +494,12 @@ impl Store {
             .is_some_and(|found| Arc::ptr_eq(found, group))
         {
             shard.remove(&group.grouping);
+        }
+        pushing.lease = None;
+        if let (Some(sink), Some(mut forward)) = (&self.sink, pushing.forward.take())
+            && let Err(error) = forward.end(&**sink, (self.now_ns)())
+        {
+            tracing::error!(%error, "The end of a group could not be stored.");
         }
         if group.state().settings.ttl_ms.is_some() {
             self.mortal.fetch_sub(1, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** every flag of Prometheus 3.14 is declared, in one of the three classes.
 
+use super::pushgateway::{Aggregated, Periods};
 use narthex_cli::{Bytes, List, UsageError, Values, flags};
 use std::{path::PathBuf, time::Duration};
 
@@ -45,6 +46,19 @@ flags! {
         remote_write_messages: List = "web.remote-write-receiver.accepted-protobuf-messages", default(MESSAGES);
         /// Maximum time a remote write request waits for memory.
         remote_write_wait: Duration = "web.remote-write-receiver.max-wait", default("10s");
+        /// Accept pushes as a push gateway does, at /metrics/job/… and /api/v1/push.
+        push_receiver: bool = "web.enable-push-receiver";
+        /// How long a pushed group lives after its last push, or JOB=PERIOD for the groups of one job; may be repeated.
+        /// Without it for ever.
+        push_ttls: Periods = "push.ttl";
+        /// Longest time between the pushes to a group, or JOB=PERIOD for the groups of one job; may be repeated. A group
+        /// with one gets narthex_push_up, which is 0 once a push is late by half of it.
+        push_intervals: Periods = "push.interval";
+        /// Keep timestamps of pushed samples, instead of refusing pushes with them.
+        push_timestamps: bool = "push.keep-timestamps";
+        /// Job whose pushes are added up in their group, with =last, =sum, =min or =max behind it for what becomes of its
+        /// gauges; may be repeated.
+        push_aggregate: Aggregated = "push.aggregate", value("JOB");
         /// Data directory.
         storage_path: PathBuf = "storage.tsdb.path", default("data/"), directory();
         /// Retention period; 0 keeps samples forever.

@@ -6,5 +6,7 @@ pub(crate) mod check_metrics;
 pub(crate) mod check_server;
 pub(crate) mod node_exporter;
 pub(crate) mod push;
+mod push_receiver;
+mod push_upkeep;
 pub(crate) mod pushgateway;
 pub(crate) mod server;

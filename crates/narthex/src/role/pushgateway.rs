@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** pushed groups are restored before the port is bound; the journal closes after the last request.
 
-use super::server::{ServerError, runtime};
+use super::{
+    push_upkeep::{Upkeep, now_ns},
+    server::{ServerError, runtime},
+};
 use crate::{
     cgroup::Resources,
     cli::PushOptions,
@@ -13,14 +16,7 @@ use narthex_client::Registry;
 use narthex_model::date;
 use narthex_net::{Server, ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_push::{GatewayConfig, Limits, NowNs, Status, Store, StoreConfig};
-use std::{
-    sync::{Arc, mpsc},
-    thread::JoinHandle,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
-
-/// How often the journal is synced and expired groups are removed.
-const UPKEEP: Duration = Duration::from_secs(1);
+use std::{sync::Arc, time::Duration};
 
 /// Runs the gateway until it is stopped.
 ///
@@ -46,7 +42,7 @@ async fn serve(options: PushOptions) -> Result<(), ServerError> {
     let (stopper, stop) = Stopper::new();
     lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
     let store = open(&options, registry)?;
-    let upkeep = Upkeep::start(Arc::clone(&store))?;
+    let upkeep = Upkeep::start(Arc::clone(&store)).map_err(ServerError::Runtime)?;
     let config = gateway(&options, stopper);
     let routes = narthex_push::routes(Arc::clone(&store), registry, config);
     let routes = routes.layer(middleware::from_fn(|request, next| {
@@ -77,6 +73,7 @@ fn open(options: &PushOptions, registry: &Registry) -> Result<Arc<Store>, Server
         ttl_ms: options.ttls.0.clone(),
         interval_ms: options.intervals.0.clone(),
         aggregate: options.aggregate.0.clone(),
+        memory: None,
     };
     let now_ns: NowNs = Arc::new(now_ns);
     let store = match &options.persistence_file {
@@ -87,13 +84,6 @@ fn open(options: &PushOptions, registry: &Registry) -> Result<Arc<Store>, Server
         })?,
     };
     Ok(Arc::new(store))
-}
-
-fn now_ns() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn gateway(options: &PushOptions, stopper: Stopper) -> GatewayConfig {
@@ -141,39 +131,4 @@ async fn listen(
         tracing::info!(address = address.to_string(), "Listening on");
     }
     Ok(server.serve(routes, stop).await.cut_requests_total)
-}
-
-/// The thread that syncs the journal and removes expired groups.
-struct Upkeep {
-    thread: JoinHandle<()>,
-    stop: mpsc::Sender<()>,
-}
-
-impl Upkeep {
-    fn start(store: Arc<Store>) -> Result<Self, ServerError> {
-        let (stop, stopped) = mpsc::channel();
-        let work = move || {
-            loop {
-                let ended = stopped.recv_timeout(UPKEEP) != Err(mpsc::RecvTimeoutError::Timeout);
-                store.expire();
-                store.maintain();
-                if ended {
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("narthex-push".into())
-            .spawn(work);
-        let thread = thread.map_err(ServerError::Runtime)?;
-        Ok(Self { thread, stop })
-    }
-
-    fn join(self) {
-        // Fails only when the thread has ended already.
-        let _ = self.stop.send(());
-        if self.thread.join().is_err() {
-            tracing::error!("Keeping the push journal ended with a panic.");
-        }
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** stop order is the reverse of start order; the store closes last, when nothing writes to it.
 
+use super::{push_receiver::PushReceiver, push_upkeep::Upkeep as PushUpkeep};
 use crate::{
     cgroup::Resources,
     cli::ServerOptions,
@@ -209,8 +210,7 @@ async fn serve(
     // Start order: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping starts first
     // because replaying the WAL may take seconds; meanwhile samples wait in the sink.
     let (stopper, stop) = Stopper::new();
-    lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
-    let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
+    let hang_ups = follow_signals(&stopper)?;
     let gate = Arc::new(Gate::default());
     let own = Arc::new(OwnPage::new(registry));
     let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
@@ -241,6 +241,8 @@ async fn serve(
     let (db, maintenance) = open_storage(opening, &sink, registry, &gate.health).await?;
     let threads = resources.threads();
     let remote = remote_routes(&options, &ends, &db, &memory, threads, &now_ms)?;
+    let stored = ends.sink(Some(Arc::new(db.clone())));
+    let (pushes, push_upkeep) = pushes(&options, stored, &memory).await?;
     status.set_storage(&db);
     reloader.iter().for_each(|one| one.set_storage(&db));
     let api = api(&options, &db, &memory, now_ms, threads, query_runtime);
@@ -249,7 +251,8 @@ async fn serve(
     gate.open(web::inner(web::Parts {
         api: memory
             .guard_reads(narthex_api::routes(Arc::new(api)))
-            .merge(remote),
+            .merge(remote)
+            .merge(memory.guard_writes(pushes)),
         targets: narthex_scrape::routes(Arc::clone(&manager), listings),
         own,
         stopper: stopper.clone(),
@@ -264,6 +267,7 @@ async fn serve(
     let running = Running {
         gate,
         web,
+        push_upkeep,
         scrape_stopper,
         manager,
         files: files.manager,
@@ -274,6 +278,12 @@ async fn serve(
         db,
     };
     running.end().await
+}
+
+/// Stops at signals that ask for it; returns what is notified of those that ask for a reload.
+fn follow_signals(stopper: &Stopper) -> Result<Arc<tokio::sync::Notify>, ServerError> {
+    lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
+    lifecycle::hang_ups().map_err(ServerError::Runtime)
 }
 
 /// Returns the limits of listings of targets.
@@ -355,6 +365,7 @@ fn follow(
 struct Running {
     gate: Arc<Gate>,
     web: Web,
+    push_upkeep: Option<PushUpkeep>,
     db: Db,
     watch: memory::Watch,
     maintenance: Maintenance,
@@ -378,6 +389,10 @@ impl Running {
         });
         self.gate.close();
         let cut = self.web.join().await;
+        now_waiting_for("pushed groups");
+        if let Some(upkeep) = self.push_upkeep {
+            upkeep.join();
+        }
         now_waiting_for("scrape loops");
         self.scrape_stopper.stop();
         self.manager.join().await;
@@ -653,6 +668,24 @@ fn api(
     )
     .with_listings(memory.listings.clone())
     .with_overflow_threads((threads / 2).max(1), query_runtime)
+}
+
+/// Returns the routes of pushes, if they are accepted, and what forgets groups that expire.
+async fn pushes(
+    options: &ServerOptions,
+    sink: Arc<dyn Sink>,
+    memory: &Memory,
+) -> Result<(Router, Option<PushUpkeep>), ServerError> {
+    if !options.push_receiver {
+        return Ok((Router::new(), None));
+    }
+    narthex_push::register_metrics(narthex_client::global()).map_err(ServerError::Metrics)?;
+    let started = PushReceiver::start(options, sink, memory).await;
+    let PushReceiver { routes, upkeep } = started.map_err(|error| ServerError::Flag {
+        flag: "web.enable-push-receiver",
+        reason: error.to_string(),
+    })?;
+    Ok((routes, Some(upkeep)))
 }
 
 /// Returns what the API shows about this process.

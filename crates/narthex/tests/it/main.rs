@@ -40,6 +40,7 @@ mod promqltest;
 mod proxy;
 mod push;
 mod push_command;
+mod push_receiver;
 mod query_text;
 mod reload;
 mod remote_ends;

@@ -13,6 +13,7 @@ mod journal;
 mod limits;
 mod rig;
 mod settings;
+mod sink;
 
 use narthex_testkit::alloc::Counting;
 
