@@ -163,32 +163,31 @@ fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
         .map_err(ServerError::Runtime)
 }
 
-fn scraping(
+/// Returns what scrapes and what reads files of metrics; there are no targets and no files yet.
+fn sources(
     sink: Arc<dyn Sink>,
     now_ms: &NowMs,
     memory: &Memory,
     runtime: tokio::runtime::Handle,
-) -> ManagerConfig {
-    ManagerConfig {
+    stop: StopToken,
+) -> (Arc<Manager>, reload::Files) {
+    let reading = narthex_files::ManagerConfig {
+        sink: Arc::clone(&sink),
+        now_ms: Arc::clone(now_ms),
+        runtime: runtime.clone(),
+    };
+    let files = reload::Files {
+        manager: Arc::new(FilesManager::new(reading, stop.clone())),
+        series: memory.targets.clone(),
+    };
+    let scraping = ManagerConfig {
         sink,
         now_ms: Arc::clone(now_ms),
         client: reload::client_config(),
         memory: memory.scraping(),
         runtime,
-    }
-}
-
-/// Returns what reads files of metrics beside scraping; there are none yet.
-fn reading(scraping: &ManagerConfig, memory: &Memory, stop: StopToken) -> reload::Files {
-    let config = narthex_files::ManagerConfig {
-        sink: Arc::clone(&scraping.sink),
-        now_ms: Arc::clone(&scraping.now_ms),
-        runtime: scraping.runtime.clone(),
     };
-    reload::Files {
-        manager: Arc::new(FilesManager::new(config, stop)),
-        series: memory.targets.clone(),
-    }
+    (Arc::new(Manager::new(scraping, stop)), files)
 }
 
 async fn serve(
@@ -202,8 +201,7 @@ async fn serve(
     warn_of_flags(&options);
     let config = options.config_file.as_deref().map(load).transpose()?;
     let origins = origins(&options)?;
-    let registry = narthex_client::global();
-    register(registry).map_err(ServerError::Metrics)?;
+    let registry = register().map_err(ServerError::Metrics)?;
     let (memory, watch) = watch_memory(&resources, registry)?;
     let status = process_status(&options, config.as_ref(), &resources, &memory);
 
@@ -223,9 +221,7 @@ async fn serve(
     let ends = remote::sending(&options.storage_path, &now_ms);
     let (scrape_stopper, scrape_stop) = stop.child();
     let scraped = ends.sink(Some(Arc::new(sink.clone())));
-    let scraping = scraping(scraped, &now_ms, &memory, scrape_runtime);
-    let files = reading(&scraping, &memory, scrape_stop.clone());
-    let manager = Arc::new(Manager::new(scraping, scrape_stop));
+    let (manager, files) = sources(scraped, &now_ms, &memory, scrape_runtime, scrape_stop);
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
         files: files.clone(),
@@ -240,19 +236,15 @@ async fn serve(
     };
     let (db, maintenance) = open_storage(opening, &sink, registry, &gate.health).await?;
     let threads = resources.threads();
-    let remote = remote_routes(&options, &ends, &db, &memory, threads, &now_ms)?;
-    let stored = ends.sink(Some(Arc::new(db.clone())));
-    let (pushes, push_upkeep) = pushes(&options, stored, &memory).await?;
+    let writes = remote_routes(&options, &ends, &db, &memory, threads, &now_ms)?;
+    let (pushes, push_upkeep) = pushes(&options, &ends, &db, &memory).await?;
     status.set_storage(&db);
     reloader.iter().for_each(|one| one.set_storage(&db));
-    let api = api(&options, &db, &memory, now_ms, threads, query_runtime);
-    let api = api.with_status(status);
+    let api = api(&options, &db, &memory, now_ms, threads, query_runtime).with_status(status);
+    let reads = memory.guard_reads(narthex_api::routes(Arc::new(api)));
     let listings = listing_limits(&options, &memory);
     gate.open(web::inner(web::Parts {
-        api: memory
-            .guard_reads(narthex_api::routes(Arc::new(api)))
-            .merge(remote)
-            .merge(memory.guard_writes(pushes)),
+        api: reads.merge(writes).merge(pushes),
         targets: narthex_scrape::routes(Arc::clone(&manager), listings),
         own,
         stopper: stopper.clone(),
@@ -413,7 +405,9 @@ impl Running {
     }
 }
 
-fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
+/// Registers what every server counts; returns where.
+fn register() -> Result<&'static Registry, narthex_client::Error> {
+    let registry = narthex_client::global();
     narthex_client::process::register(registry)?;
     narthex_net::register_metrics(registry)?;
     narthex_scrape::register_metrics(registry)?;
@@ -429,7 +423,8 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
         "Build information; the value is always 1.",
         &["version"],
         [env!("CARGO_PKG_VERSION").to_owned()],
-    )
+    )?;
+    Ok(registry)
 }
 
 fn warn_of_flags(options: &ServerOptions) {
@@ -673,19 +668,21 @@ fn api(
 /// Returns the routes of pushes, if they are accepted, and what forgets groups that expire.
 async fn pushes(
     options: &ServerOptions,
-    sink: Arc<dyn Sink>,
+    ends: &Arc<RemoteStorage>,
+    db: &Db,
     memory: &Memory,
 ) -> Result<(Router, Option<PushUpkeep>), ServerError> {
     if !options.push_receiver {
         return Ok((Router::new(), None));
     }
     narthex_push::register_metrics(narthex_client::global()).map_err(ServerError::Metrics)?;
+    let sink = ends.sink(Some(Arc::new(db.clone())));
     let started = PushReceiver::start(options, sink, memory).await;
     let PushReceiver { routes, upkeep } = started.map_err(|error| ServerError::Flag {
         flag: "web.enable-push-receiver",
         reason: error.to_string(),
     })?;
-    Ok((routes, Some(upkeep)))
+    Ok((memory.guard_writes(routes), Some(upkeep)))
 }
 
 /// Returns what the API shows about this process.
