@@ -96,6 +96,9 @@ pub struct HostConfig {
     pub textfile_directories: Vec<String>,
     /// Whether softirqs are reported per vector (`--collector.stat.softirq`, off).
     pub stat_softirq: bool,
+    /// Directory of node_exporter's fixtures to read instead of asking the kernel (`--collector.wifi.fixtures`); empty
+    /// for none.
+    pub wifi_fixtures: PathBuf,
     /// Which fields of `/proc/vmstat` are reported (`--collector.vmstat.fields`).
     pub vmstat_fields: String,
     /// Age at which slowly changing facts (udev properties, clock sources, mount options, the host's name) are read
@@ -156,6 +159,7 @@ impl Default for HostConfig {
             tapestats_ignored: NOTHING.into(),
             textfile_directories: Vec::new(),
             stat_softirq: false,
+            wifi_fixtures: PathBuf::new(),
             vmstat_fields: VMSTAT_FIELDS.into(),
             refresh_ms: 60_000,
             first_wait_ms: 500,

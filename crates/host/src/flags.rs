@@ -253,6 +253,8 @@ host_flags! {
     (): Vec<String> = "collector.textfile.directory", directory();
     /// Regexp of fields to return for vmstat collector.
     (vmstat_fields): String = "collector.vmstat.fields", default(config::VMSTAT_FIELDS);
+    /// Test fixtures to use for wifi collector metrics.
+    (wifi_fixtures): PathBuf = "collector.wifi.fixtures", directory();
     /// procfs mountpoint.
     (procfs): PathBuf = "path.procfs", default("/proc"), directory();
     /// rootfs mountpoint.

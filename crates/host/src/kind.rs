@@ -188,6 +188,8 @@ collectors! {
     Vmstat = "vmstat";
     /// Watchdog timers.
     Watchdog = "watchdog";
+    /// Wireless devices.
+    Wifi = "wifi", off;
     /// Packets that IPsec dropped.
     Xfrm = "xfrm", off;
     /// XFS counters.
@@ -241,6 +243,7 @@ impl CollectorKind {
                 | Self::Textfile
                 | Self::ThermalZone
                 | Self::Watchdog
+                | Self::Wifi
         )
     }
 }

@@ -60,6 +60,13 @@ impl Dumper {
         Ok(Self::new(fd))
     }
 
+    /// Opens a socket for families that have numbers only since boot.
+    pub(crate) fn open_generic() -> Result<Self, HostError> {
+        let action = "open a generic socket";
+        let fd = open_socket(action, Some(netlink::GENERIC), 0)?;
+        Ok(Self::new(fd))
+    }
+
     fn new(fd: OwnedFd) -> Self {
         /// The kernel never sends a larger part of a dump.
         const PART_BYTES: usize = 64 << 10;

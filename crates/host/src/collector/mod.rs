@@ -78,6 +78,7 @@ pub(crate) mod udp_queues;
 pub(crate) mod uname;
 pub(crate) mod vmstat;
 pub(crate) mod watchdog;
+pub(crate) mod wifi;
 pub(crate) mod xfrm;
 pub(crate) mod xfs;
 pub(crate) mod zfs;
@@ -220,6 +221,7 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Ntp => Box::new(ntp::Ntp::new(config)?),
         CollectorKind::Runit => Box::new(runit::Runit::new(config)),
         CollectorKind::Supervisord => Box::new(supervisord::Supervisord::new(config)?),
+        CollectorKind::Wifi => Box::new(wifi::Wifi::new(config)),
         CollectorKind::Systemd => Box::new(systemd::Systemd::new(config)?),
         kind => start_device(kind, config)?,
     })

@@ -17,11 +17,11 @@ const NOT_IN_THE_PAGE: [CollectorKind; 4] = [
     CollectorKind::Uname,
 ];
 
-/// Prefixes of families whose collectors we lack, and of the exporter's own.
-const OTHERS: [&str; 4] = ["go_", "node_wifi_", "process_", "promhttp_"];
+/// Prefixes of the exporter's own families.
+const OTHERS: [&str; 3] = ["go_", "process_", "promhttp_"];
 
 /// Off by default, and on where the page was generated.
-const ON: [CollectorKind; 17] = [
+const ON: [CollectorKind; 18] = [
     CollectorKind::Buddyinfo,
     CollectorKind::Cgroups,
     CollectorKind::CpuVulnerabilities,
@@ -37,12 +37,13 @@ const ON: [CollectorKind; 17] = [
     CollectorKind::Slabinfo,
     CollectorKind::Softirqs,
     CollectorKind::Sysctl,
+    CollectorKind::Wifi,
     CollectorKind::Xfrm,
     CollectorKind::Zoneinfo,
 ];
 
 /// Prefixes of families whose helps are our own words.
-const OWN_HELP: [&str; 18] = [
+const OWN_HELP: [&str; 19] = [
     "node_bcachefs_",
     "node_buddyinfo_",
     "node_cgroups_",
@@ -59,6 +60,7 @@ const OWN_HELP: [&str; 18] = [
     "node_slabinfo_",
     "node_softirqs_functions_",
     "node_sysctl_",
+    "node_wifi_",
     "node_xfrm_",
     "node_zoneinfo_",
 ];
@@ -100,6 +102,7 @@ fn config(dir: &Path, unpacked: &Path) -> HostConfig {
     }
     let textfiles = dir.join("textfile/two_metric_files");
     let qdisc = dir.join("qdisc").display().to_string();
+    let wifi = dir.join("wifi").display().to_string();
     for (flag, value) in [
         ("collector.cpu.info", "true"),
         (
@@ -123,6 +126,7 @@ fn config(dir: &Path, unpacked: &Path) -> HostConfig {
         ("collector.netdev.netlink", "true"),
         ("collector.qdisc.device-include", "(wlan0|eth0)"),
         ("collector.qdisc.fixtures", &qdisc),
+        ("collector.wifi.fixtures", &wifi),
         ("collector.stat.softirq", "true"),
         ("collector.sysctl.include", "fs.file-nr"),
         ("collector.sysctl.include", "fs.file-nr:total,current,max"),

@@ -7,9 +7,6 @@ use narthex_testkit::{
     http, ttar,
 };
 
-/// Prefixes of families whose collectors we lack.
-const LACKED: [&str; 1] = ["node_wifi_"];
-
 /// Families that depend on when and where a page is printed; the one of the fixtures has none of them.
 const VOLATILE: [&str; 13] = [
     "go_",
@@ -28,7 +25,7 @@ const VOLATILE: [&str; 13] = [
 ];
 
 /// The flags of FLAGS.md as far as they apply, with paths below the fixtures where they end in a slash.
-const FLAGS: [&str; 39] = [
+const FLAGS: [&str; 40] = [
     "--web.disable-exporter-metrics",
     "--collector.buddyinfo",
     "--collector.cgroups",
@@ -45,6 +42,7 @@ const FLAGS: [&str; 39] = [
     "--collector.slabinfo",
     "--collector.softirqs",
     "--collector.sysctl",
+    "--collector.wifi",
     "--collector.xfrm",
     "--collector.zoneinfo",
     "--no-collector.filesystem",
@@ -80,12 +78,7 @@ fn comparable(
     (mut samples, mut families): (Samples, Families),
     collectors: &[String],
 ) -> (Samples, Families) {
-    let is_compared = |family: &str| {
-        !LACKED
-            .iter()
-            .chain(&VOLATILE)
-            .any(|begin| family.starts_with(begin))
-    };
+    let is_compared = |family: &str| !VOLATILE.iter().any(|begin| family.starts_with(begin));
     samples.retain(|series, _| {
         let collector = series.strip_prefix("node_scrape_collector_success");
         is_compared(family_of(series))
@@ -113,6 +106,7 @@ fn the_page_of_the_fixtures_is_node_exporters() {
         format!("--path.procfs={}", unpacked.join("proc").display()),
         format!("--path.sysfs={}", unpacked.join("sys").display()),
         format!("--path.rootfs={}", unpacked.path().display()),
+        format!("--collector.wifi.fixtures={}", dir.join("wifi").display()),
         format!("--collector.qdisc.fixtures={}", dir.join("qdisc").display()),
         format!("--path.udev.data={}", unpacked.join("udev/data").display()),
         format!(
