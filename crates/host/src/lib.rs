@@ -65,7 +65,9 @@ pub use config::{
 };
 pub use cost::{CollectorCost, Cost};
 pub use error::{HostError, ParseError};
-pub use exporter::{ExporterConfig, OwnMetrics, register_metrics, routes};
+pub use exporter::{
+    Adviser, ExporterConfig, Finding, OwnMetrics, Severity, register_metrics, routes,
+};
 pub use flags::{DEPRECATED, FLAGS};
 pub use kind::{CollectorKind, CollectorSet};
 pub use source::HostSource;

@@ -46,7 +46,7 @@ impl Resources {
 }
 
 /// Returns the tightest CPU quota from the process' group up to the root, version 2 first.
-fn quota(root: &Path, group: &str) -> Option<f64> {
+pub(crate) fn quota(root: &Path, group: &str) -> Option<f64> {
     let of_v2 = || {
         tightest(root, group_path(group, ""), |dir| {
             let text = fs::read_to_string(dir.join("cpu.max")).ok()?;

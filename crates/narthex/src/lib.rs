@@ -9,6 +9,7 @@ mod cgroup;
 mod cli;
 mod config;
 mod descriptors;
+mod doctor;
 pub mod fuzz;
 mod health;
 mod heap;
@@ -76,6 +77,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli::Invocation::CheckDiscovery(check)) => {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_discovery::run(&check, &mut out, &mut error))
+        }
+        Ok(cli::Invocation::Doctor(doctor)) => {
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(doctor::run(&doctor, &mut out, &mut error))
         }
         Ok(cli::Invocation::CheckMetrics) => {
             let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderValue, header};
 use narthex_net::axum::response::Response;
 use narthex_net::respond;
 
+use super::Finding;
 use super::advice::{advice, bytes, percent, thousands};
 use crate::cost::CollectorCost;
 
@@ -20,13 +21,18 @@ body{font:14px system-ui,sans-serif;margin:2em;color:#222;background:#fff}table{
 th,td{padding:.15em .8em;text-align:right}th:first-child,td:first-child,td:last-child{text-align:left}\
 tr:nth-child(even){background:#f3f3f3}</style></head><body><h1>Node Exporter</h1>\n";
 
-pub(super) fn page(telemetry_path: &str, costs: &[CollectorCost], headers: &HeaderMap) -> Response {
+pub(super) fn page(
+    telemetry_path: &str,
+    findings: &[Finding],
+    costs: &[CollectorCost],
+    headers: &HeaderMap,
+) -> Response {
     let version = env!("CARGO_PKG_VERSION");
     let path = html(telemetry_path);
     let body = format!(
         "{HEAD}<p>Narthex {version}: metrics of this host with node_exporter's names.</p>\n\
          <ul><li><a href=\"{path}\">Metrics</a></ul>\n{}{}</body></html>\n",
-        list(&advice(costs)),
+        list(findings, &advice(costs)),
         table(costs),
     );
     let mut response = respond("text/html; charset=utf-8", body.into(), headers);
@@ -36,14 +42,21 @@ pub(super) fn page(telemetry_path: &str, costs: &[CollectorCost], headers: &Head
     response
 }
 
-fn list(lines: &[String]) -> String {
-    if lines.is_empty() {
+/// Returns the advice, that on the host first.
+fn list(findings: &[Finding], lines: &[String]) -> String {
+    if findings.is_empty() && lines.is_empty() {
         return String::new();
     }
-    let items: String = lines
-        .iter()
-        .map(|line| format!("<li>{}\n", html(line)))
-        .collect();
+    let found = findings.iter().map(|finding| {
+        let (text, help) = (html(&finding.text), html(&finding.help));
+        format!(
+            "<li>{} {}: {text}<br>{help}\n",
+            finding.severity.name(),
+            finding.rule
+        )
+    });
+    let lines = lines.iter().map(|line| format!("<li>{}\n", html(line)));
+    let items: String = found.chain(lines).collect();
     format!("<h2>Advice</h2>\n<ul>\n{items}</ul>\n")
 }
 

@@ -6,6 +6,7 @@
 //! **Invariant:** statuses and texts of refused scrapes are node_exporter's.
 
 mod advice;
+mod finding;
 mod landing;
 mod metrics;
 mod renderer;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use narthex_expfmt::Negotiated;
+use narthex_model::Frame;
 use narthex_model::sync::Renew as _;
 use narthex_net::axum::body::Body;
 use narthex_net::axum::extract::{Request, State};
@@ -26,11 +28,15 @@ use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::source::HostSource;
+pub use finding::{Finding, Severity};
 pub use metrics::register_metrics;
 use renderer::Renderer;
 
 /// Appends this process's own metrics in a format, without the format's end.
 pub type OwnMetrics = Arc<dyn Fn(Negotiated, &mut Vec<u8>) + Send + Sync>;
+
+/// Examines a round of the host at a time in milliseconds, for the landing page.
+pub type Adviser = Arc<dyn Fn(&Frame, i64) -> Vec<Finding> + Send + Sync>;
 
 /// Settings of the [`routes`].
 pub struct ExporterConfig {
@@ -38,6 +44,8 @@ pub struct ExporterConfig {
     pub telemetry_path: String,
     /// This process's own metrics, if they are on the page.
     pub own: Option<OwnMetrics>,
+    /// Advice on the host, if there is to be some.
+    pub adviser: Option<Adviser>,
     /// The time in milliseconds.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
@@ -45,6 +53,7 @@ pub struct ExporterConfig {
 struct Exporter {
     telemetry_path: String,
     collectors: CollectorSet,
+    adviser: Option<Adviser>,
     renderer: Mutex<Renderer>,
 }
 
@@ -59,6 +68,7 @@ pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostEr
     let exporter = Exporter {
         telemetry_path: config.telemetry_path,
         collectors: renderer.collectors(),
+        adviser: config.adviser,
         renderer: Mutex::new(renderer),
     };
     Ok(Router::new()
@@ -68,9 +78,13 @@ pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostEr
 
 impl Exporter {
     fn landing(&self, headers: &HeaderMap) -> Response {
-        let measured = || self.renderer.lock_or_renew(Renderer::renewed).measured();
-        let costs = run_long(usize::MAX, || catch_panic("host", measured));
-        landing::page(&self.telemetry_path, &costs.unwrap_or_default(), headers)
+        let measured = || {
+            let mut renderer = self.renderer.lock_or_renew(Renderer::renewed);
+            renderer.measured(self.adviser.as_ref())
+        };
+        let measured = run_long(usize::MAX, || catch_panic("host", measured));
+        let (costs, findings) = measured.unwrap_or_default();
+        landing::page(&self.telemetry_path, &findings, &costs, headers)
     }
 }
 

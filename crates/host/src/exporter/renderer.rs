@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use narthex_expfmt::{Negotiated, Writer};
 
-use super::{OwnMetrics, failures};
+use super::{Adviser, Finding, OwnMetrics, failures};
 use crate::config::HostConfig;
 use crate::cost::CollectorCost;
 use crate::error::HostError;
@@ -59,11 +59,16 @@ impl Renderer {
         renewed.expect("the same settings were valid before")
     }
 
-    /// Collects, and returns what each collector cost.
-    pub(super) fn measured(&mut self) -> Vec<CollectorCost> {
-        let costs = self.source.collect_measured((self.now_ms)());
+    /// Collects; returns what each collector cost, and advice on the host.
+    pub(super) fn measured(
+        &mut self,
+        adviser: Option<&Adviser>,
+    ) -> (Vec<CollectorCost>, Vec<Finding>) {
+        let now_ms = (self.now_ms)();
+        let costs = self.source.collect_measured(now_ms);
         self.log_failures();
-        costs
+        let findings = adviser.map(|examine| examine(self.source.frame(), now_ms));
+        (costs, findings.unwrap_or_default())
     }
 
     /// Collects with only these collectors, and renders the page.

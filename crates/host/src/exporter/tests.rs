@@ -20,6 +20,7 @@ fn a_panic_costs_its_scrape_alone() {
     let exporter = Exporter {
         telemetry_path: "/metrics".to_owned(),
         collectors: CollectorSet::all(),
+        adviser: None,
         renderer: Mutex::new(renderer.expect("valid")),
     };
     let scraped = || scrape(&exporter, Some("collect[]=uname"), &HeaderMap::new());
@@ -94,6 +95,14 @@ fn the_landing_page_has_costs_and_advice() {
     let exporter = Exporter {
         telemetry_path: "/a&b".to_owned(),
         collectors: config.collectors,
+        adviser: Some(Arc::new(|frame, _| {
+            vec![Finding {
+                severity: Severity::Warning,
+                rule: "many",
+                text: format!("<{}> series", frame.present().count()),
+                help: "Fewer.".to_owned(),
+            }]
+        })),
         renderer: Mutex::new(Renderer::new(config, None, Arc::new(|| 0)).expect("valid")),
     };
     exporter.landing(&HeaderMap::new());
@@ -102,6 +111,7 @@ fn the_landing_page_has_costs_and_advice() {
         "<a href=\"/a&amp;b\">",
         "<tr><td>textfile<td>902<td>",
         "<tr><td>uname<td>1<td>",
+        "<li>warning many: &lt;908&gt; series<br>Fewer.\n",
         "<li>textfile: 902 series, ",
         " % of the page; --no-collector.textfile would save 1",
     ] {

@@ -1,5 +1,6 @@
-//! Flags of `narthex check`: promtool's.
+//! Flags of `narthex check`, which are promtool's, and of `narthex doctor`.
 
+use crate::doctor::Doctor;
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
 };
@@ -59,6 +60,14 @@ flags! {
 }
 
 flags! {
+    /// What `doctor` takes.
+    pub(crate) struct DoctorFlags {
+        /// Address of an exporter or a server, or of its metrics page; without one, this host is examined.
+        urls: Vec<String> = "url", positional();
+    }
+}
+
+flags! {
     /// What `check service-discovery` takes.
     pub(crate) struct DiscoveryFlags {
         /// How long to wait for discovered targets; static ones are available at once.
@@ -81,6 +90,15 @@ pub(crate) fn server(path: &'static str, values: Values) -> Result<CheckServer, 
         path,
         http_config,
     })
+}
+
+/// Reads the values of `doctor`.
+///
+/// # Errors
+/// Fails on the first invalid value.
+pub(crate) fn doctor(values: Values) -> Result<Doctor, UsageError> {
+    let DoctorFlags { urls } = DoctorFlags::from_values(values)?;
+    Ok(Doctor { urls })
 }
 
 /// Reads the values of `check service-discovery`.

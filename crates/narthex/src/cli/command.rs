@@ -3,12 +3,15 @@
 //! **Invariant:** called as `prometheus`, the program is `narthex server`, so that images and units keep their paths.
 
 use super::{
-    check::{self, ConfigFlags, DiscoveryFlags, MetricsFlags, ServerFlags, WebConfigFlags},
+    check::{
+        self, ConfigFlags, DiscoveryFlags, DoctorFlags, MetricsFlags, ServerFlags, WebConfigFlags,
+    },
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
     pushgateway::PushOptions,
     server::ServerOptions,
 };
+use crate::doctor::Doctor;
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
     push::PushCommand,
@@ -27,6 +30,7 @@ pub(crate) enum Invocation {
     CheckConfig(CheckConfig),
     CheckDiscovery(CheckDiscovery),
     CheckServer(CheckServer),
+    Doctor(Doctor),
     CheckWebConfig(Vec<PathBuf>),
     /// Check the page on standard input.
     CheckMetrics,
@@ -119,6 +123,13 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Checks whether a server is ready.",
             flags: &[ServerFlags::FLAGS],
             read: |values| check::server("/-/ready", values).map(Invocation::CheckServer),
+        },
+        Command {
+            name: "doctor",
+            called_as: &[],
+            about: "Examines this host, or the metrics page of one, and says what would help.",
+            flags: &[DoctorFlags::FLAGS],
+            read: |values| check::doctor(values).map(Invocation::Doctor),
         },
     ],
     topics: &[

@@ -6,7 +6,7 @@
 use super::server::ServerError;
 use crate::{
     cli::NodeExporterOptions,
-    descriptors, lifecycle, logging,
+    descriptors, doctor, lifecycle, logging,
     sources::OwnPage,
     web::origin::{Origins, protect},
 };
@@ -79,9 +79,11 @@ fn routes(
     let own: OwnMetrics = Arc::new(move |style, page| {
         own.append(style, page);
     });
+    let cgroups = options.host.sysfs.join("fs/cgroup");
     let config = ExporterConfig {
         telemetry_path: options.web.telemetry_path.clone(),
         own: (!options.web.disable_exporter_metrics).then_some(own),
+        adviser: Some(doctor::adviser(options.host.procfs.clone(), cgroups)),
         now_ms: Arc::new(|| SystemClock.now_ms()),
     };
     let mut host = options.host.clone();

@@ -19,6 +19,7 @@ mod corruption;
 mod crash_soak;
 mod differential;
 mod disk;
+mod doctor;
 #[path = "../../../discovery/src/kubernetes/tests/fake.rs"]
 #[expect(dead_code, reason = "each of its two users needs a part of it")]
 mod fake_kubernetes;

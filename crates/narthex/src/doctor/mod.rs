@@ -1,0 +1,128 @@
+//! Advice on a host, from one page of metrics: rules that are data, each in a file of its own.
+//!
+//! A rule's condition is a PromQL expression, so that it can be tried in a server's console, and made an alert. It is
+//! evaluated over the one page; what a counter says is an average since the host's start.
+//!
+//! **Invariant:** a page without the series of a rule says nothing about it: no finding, no error.
+
+mod facts;
+mod rule;
+mod run;
+
+use narthex_host::{Adviser, Finding, Severity};
+use narthex_model::{Frame, MemStore, storage::Context, storage::Sink as _};
+use narthex_promql::{Engine, EngineOptions, SampleValue, Value};
+use rule::Rule;
+pub(crate) use run::{Doctor, run};
+use std::{path::PathBuf, sync::Arc};
+
+/// The rules' files, by name.
+const FILES: &[(&str, &str)] = &[
+    ("backlog_drops", include_str!("rules/backlog_drops.rule")),
+    (
+        "cgroup_throttled",
+        include_str!("rules/cgroup_throttled.rule"),
+    ),
+    ("clock_offset", include_str!("rules/clock_offset.rule")),
+    (
+        "clock_unsynchronised",
+        include_str!("rules/clock_unsynchronised.rule"),
+    ),
+    ("collector_late", include_str!("rules/collector_late.rule")),
+    ("conntrack_full", include_str!("rules/conntrack_full.rule")),
+    ("disk_full", include_str!("rules/disk_full.rule")),
+    ("file_handles", include_str!("rules/file_handles.rule")),
+    ("inodes_full", include_str!("rules/inodes_full.rule")),
+    ("io_pressure", include_str!("rules/io_pressure.rule")),
+    (
+        "listen_overflows",
+        include_str!("rules/listen_overflows.rule"),
+    ),
+    ("memory_errors", include_str!("rules/memory_errors.rule")),
+    (
+        "memory_pressure",
+        include_str!("rules/memory_pressure.rule"),
+    ),
+    ("memory_short", include_str!("rules/memory_short.rule")),
+    ("mount_stuck", include_str!("rules/mount_stuck.rule")),
+    ("oom_kills", include_str!("rules/oom_kills.rule")),
+    ("raid_degraded", include_str!("rules/raid_degraded.rule")),
+    ("receive_budget", include_str!("rules/receive_budget.rule")),
+    (
+        "retransmissions",
+        include_str!("rules/retransmissions.rule"),
+    ),
+    (
+        "threads_over_quota",
+        include_str!("rules/threads_over_quota.rule"),
+    ),
+    (
+        "time_wait_buckets",
+        include_str!("rules/time_wait_buckets.rule"),
+    ),
+    (
+        "time_wait_ports",
+        include_str!("rules/time_wait_ports.rule"),
+    ),
+    (
+        "udp_receive_errors",
+        include_str!("rules/udp_receive_errors.rule"),
+    ),
+];
+
+/// Evaluates the rules over pages of one moment; returns what they find, the most severe first.
+///
+/// # Errors
+/// Fails if a page cannot be stored or a rule cannot be evaluated; the text names it.
+fn examine(frames: &[&Frame], now_ms: i64) -> Result<Vec<Finding>, String> {
+    let store = MemStore::new();
+    for frame in frames {
+        let mut binding = store
+            .bind(frame.schema())
+            .map_err(|error| error.to_string())?;
+        binding.append(frame).map_err(|error| error.to_string())?;
+    }
+    let engine = Engine::new(EngineOptions::default());
+    let mut findings = Vec::new();
+    for (name, text) in FILES {
+        let rule = Rule::parse(text).map_err(|reason| format!("{name}: {reason}"))?;
+        let result = engine.instant(&store, &rule.when, now_ms, &Context::unlimited());
+        let result = result.map_err(|error| format!("{name}: {error}"))?;
+        let Value::Vector(samples) = result.value else {
+            return Err(format!("{name}: not a vector"));
+        };
+        for sample in samples {
+            if let SampleValue::Float(value) = sample.value {
+                let label = |name: &str| sample.labels.get(name).unwrap_or_default().to_owned();
+                findings.push(Finding {
+                    severity: rule.severity,
+                    rule: name,
+                    text: rule::filled(&rule.says, value, label),
+                    help: rule::filled(&rule.help, value, label),
+                });
+            }
+        }
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    Ok(findings)
+}
+
+/// Returns an adviser for an exporter's landing page. A failure to examine is logged.
+pub(crate) fn adviser(procfs: PathBuf, cgroups: PathBuf) -> Adviser {
+    Arc::new(move |frame, now_ms| {
+        let facts = facts::page(&procfs, &cgroups);
+        let findings = run::examine_with(frame, &facts, now_ms);
+        findings.unwrap_or_else(|reason| {
+            tracing::error!(reason, "The host could not be examined.");
+            Vec::new()
+        })
+    })
+}
+
+/// Returns the severest of the findings.
+fn worst(findings: &[Finding]) -> Option<Severity> {
+    findings.iter().map(|finding| finding.severity).max()
+}
+
+#[cfg(test)]
+mod tests;
