@@ -9,6 +9,7 @@ static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
     ("file", narthex_rules::fuzz::fuzz_file),
+    ("template", narthex_rules::fuzz::fuzz_template),
 ];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("rules", FUNCTIONS, data));

@@ -12,6 +12,7 @@
 //	{"relabel": {"rules": "- action: …", "labels": {"a": "b"}}}
 //	{"config": {"path": "prometheus.yml"}}
 //	{"rules": {"text": "groups: …"}}
+//	{"template": {"alert": "A", "text": "{{ $value }}", "labels": {"a": "b"}, "value": 1.5, "elements": […]}}
 //	{"exposition": {"content_type": "text/plain", "body": "base64", "native": true}}
 //	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
 //
@@ -58,6 +59,8 @@ type request struct {
 	Relabel *relabelRequest `json:"relabel"`
 	Config  *configRequest  `json:"config"`
 	Rules   *rulesRequest   `json:"rules"`
+
+	Template *templateRequest `json:"template"`
 
 	Exposition *expositionRequest `json:"exposition"`
 
@@ -153,6 +156,8 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Config.answer())
 	case req.Rules != nil:
 		return direct(req.Rules.answer())
+	case req.Template != nil:
+		return direct(req.Template.answer())
 	case req.Exposition != nil:
 		return direct(req.Exposition.answer())
 	case req.Scrape != nil:

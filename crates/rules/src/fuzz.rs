@@ -1,7 +1,9 @@
 //! Entry points for fuzzers and for the seeded mutator in the tests; no input may cause a panic.
 
-use crate::{ParseOptions, duplicates, parse};
+use crate::{Element, ParseOptions, Scope, Template, duplicates, parse};
 use narthex_model::NameScheme;
+use narthex_promql::SampleValue;
+use std::collections::BTreeMap;
 
 /// Parses `data` as a rule file, strictly and not.
 ///
@@ -36,5 +38,40 @@ pub fn fuzz_file(data: &[u8]) {
                 );
             }
         }
+    }
+}
+
+/// Expands `data` as a template.
+///
+/// # Panics
+/// Panics when an error has no text, or when a template without actions is not its own result.
+pub fn fuzz_template(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let template = match Template::parse("A", &text) {
+        Ok(template) => template,
+        Err(error) => return assert!(!error.message.is_empty()),
+    };
+    let labels: BTreeMap<_, _> = [("job", "node"), ("instance", "h:1")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    let query = |text: &str| -> Result<Vec<Element>, String> {
+        match text {
+            "none" => Ok(Vec::new()),
+            "elements" => Ok(vec![(labels.clone(), SampleValue::Float(0.5)); 3]),
+            _ => Err("no such query".to_owned()),
+        }
+    };
+    let expanded = template.expand(&Scope {
+        labels: &labels,
+        value: &SampleValue::Float(1.5),
+        external_labels: &BTreeMap::new(),
+        external_url: "http://h/p",
+        time_ms: 0,
+        query: &query,
+    });
+    match expanded {
+        Ok(result) if !text.contains("{{") => assert_eq!(result, text),
+        Ok(_) => {}
+        Err(error) => assert!(!error.message.is_empty()),
     }
 }

@@ -7,9 +7,10 @@ use crate::{
     decode::{RawGroup, RawRule, Text},
     error::{Place, RuleError, RuleFault},
     file::{Group, Rule, RuleKind, Texts},
+    template::Template,
 };
 use narthex_model::{METRIC_NAME, NameScheme};
-use narthex_promql::ast::Expr;
+use narthex_promql::{ast::Expr, fmt::quote};
 use std::collections::HashSet;
 
 /// Checks groups and makes them what is used.
@@ -167,7 +168,24 @@ fn check_rule(rule: &RawRule, scheme: NameScheme) -> (Option<Expr>, Vec<Fault>) 
             faults.push(Fault::at(name.place, message));
         }
     }
+    template_faults(rule, &mut faults);
     (expr, faults)
+}
+
+/// Reports templates of an alert that do not parse.
+fn template_faults(rule: &RawRule, faults: &mut Vec<Fault>) {
+    if rule.alert.text.is_empty() {
+        // A recording rule's labels are no templates.
+        return;
+    }
+    for (kind, pairs) in [("label", &rule.labels), ("annotation", &rule.annotations)] {
+        for (name, text) in pairs {
+            if let Err(error) = Template::parse(&rule.alert.text, &text.text) {
+                let message = format!("{kind} {}: {error}", quote(&name.text));
+                faults.push(Fault::at(text.place, message));
+            }
+        }
+    }
 }
 
 /// Returns the place of the first text that is in the file, though empty.

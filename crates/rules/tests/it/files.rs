@@ -155,6 +155,8 @@ fn errors_are_those_of_the_newest_prometheus() {
         "  - alert: a\n    alert: b\n    expr: 1\n",
         "  - &r {alert: &n a, expr: &e 'x y'}\n  - alert: *n\n    expr: *e\n  - <<: *r\n    alert: c\n",
         "  - alert: !!str &n a\n    expr: !!str x y\n  - alert: b\n    expr:\n      \"x y\"\n",
+        "  - alert: a\n    expr: 1\n    labels: {x: '{{ $label.a }}', y: '{{ end }}'}\n    annotations: {s: '{{ nope 1 }}', t: \"a\\n{{ (1 }}\"}\n",
+        "  - record: a\n    expr: 1\n    labels: {x: '{{ $label.a }}'}\n",
         "  - record: é\n    expr: 'é é'\n",
     ] {
         for legacy in [false, true] {

@@ -1,6 +1,6 @@
 //! Runs the fuzz targets on mutations of the reference files.
 
-use crate::corpus;
+use crate::{corpus, templates};
 use narthex_rules::fuzz;
 use narthex_testkit::mutate::{Mutator, scaled};
 
@@ -34,4 +34,13 @@ fn mutated_files_are_read_or_refused() {
     Mutator::new(0x71)
         .max_len(4096)
         .run(&all, scaled(4_000), fuzz::fuzz_file);
+}
+
+#[test]
+fn mutated_templates_expand_or_fail() {
+    let templates = templates::committed();
+    let all: Vec<&[u8]> = templates.iter().map(String::as_bytes).collect();
+    Mutator::new(0x72)
+        .max_len(512)
+        .run(&all, scaled(20_000), fuzz::fuzz_template);
 }

@@ -1,4 +1,4 @@
-//! Rule files against the reference files and the newest Prometheus.
+//! Rule files and templates against the reference files and the newest Prometheus.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +9,7 @@ mod corpus;
 mod files;
 mod fuzz;
 mod oracle;
+mod templates;
 
 use narthex_testkit::alloc::Counting;
 

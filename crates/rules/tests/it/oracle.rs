@@ -16,6 +16,17 @@ impl Oracle {
         serde_json::from_value(answer["result"].clone()).unwrap()
     }
 
+    /// Asks what a template expands to; an error begins with `error: `.
+    pub(crate) fn template(&mut self, request: Value) -> String {
+        let answer = self.ask(json!({ "template": request }));
+        match answer["result"].as_str() {
+            Some(text) => text.to_owned(),
+            // An empty result is left out.
+            None if answer["ok"] == true => String::new(),
+            None => format!("error: {}", answer["error"].as_str().unwrap()),
+        }
+    }
+
     fn ask(&mut self, request: Value) -> Value {
         serde_json::from_str(&self.0.ask(&request.to_string())).unwrap()
     }
