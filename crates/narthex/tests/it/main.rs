@@ -12,6 +12,7 @@
 mod api;
 mod check;
 mod client;
+mod clients;
 mod clock;
 mod cluster;
 mod command_line;
