@@ -96,3 +96,30 @@ fn pushes_are_refused_unless_asked_for() {
     assert!(!dir.join("data/push").exists());
     server.stop();
 }
+
+#[test]
+fn pushes_and_files_go_to_remote_ends_too() {
+    let dir = TempDir::new("push-receiver");
+    let empty = dir.write("empty.yml", "global: {}\n");
+    let far = support::server_in(&dir.join("far"))
+        .arg(support::config_flag(&empty))
+        .arg("--web.enable-remote-write-receiver");
+    let far = Running::of(far);
+    dir.write("f.prom", "f 1\n");
+    let files = "files: [{job_name: f, paths: [f.prom], interval: 100ms}]";
+    let ends = format!("remote_write: [{{url: '{}/api/v1/write'}}]", far.url);
+    let config = dir.write("near.yml", format!("{files}\n{ends}\n"));
+    let near = support::server_in(&dir.join("near"))
+        .arg(support::config_flag(&config))
+        .arg("--web.enable-push-receiver");
+    let near = Running::of(near);
+    let pushed = ask(&near, "PUT", "/metrics/job/j", "m 2\n");
+    assert_eq!(pushed, (200, String::new()));
+    far.wait_vector("f{job='f'} == 1", |found| found.len() == 1);
+    far.wait_vector("m{job='j'} == 2", |found| found.len() == 1);
+    // A deleted group ends there as well.
+    assert_eq!(ask(&near, "DELETE", "/metrics/job/j", "").0, 202);
+    far.wait_vector("m", |found| found.is_empty());
+    near.stop();
+    far.stop();
+}
