@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::lanes::Reader;
-use crate::metric::{FamilyVisit, Metric, Part, Spec, sealed};
-use crate::visit::{Labels, MetricType, Visitor};
+use crate::metric::{FamilyVisit, Metric, Part, Raw, RawVisitor, Spec, sealed};
+use crate::text;
+use crate::visit::{Labels, MetricType, Sample, Visitor};
 
 /// Declares a family with `N` labels for [`Registry::register_fn`](crate::Registry::register_fn).
 #[derive(Clone, Copy, Debug)]
@@ -118,5 +119,38 @@ where
                 family: FamilyVisit::new(self.spec, visitor),
             });
         }
+    }
+
+    fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
+        let (spec, labels) = (self.spec, Vec::new());
+        self.visit(
+            reader,
+            &mut AsRaw {
+                spec,
+                labels,
+                visitor,
+            },
+        );
+    }
+}
+
+/// Passes samples as raw numbers.
+struct AsRaw<'a> {
+    spec: Spec,
+    labels: Vec<u8>,
+    visitor: &'a mut dyn RawVisitor,
+}
+
+impl Visitor for AsRaw<'_> {
+    fn family(&mut self, _: &str, _: &str, _: MetricType) {}
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        let raw = match self.spec.kind {
+            MetricType::Counter => Raw::Counter(sample.value),
+            _ => Raw::Gauge(sample.value),
+        };
+        self.labels.clear();
+        text::write_labels(&mut self.labels, sample.labels);
+        self.visitor.series(&self.spec, &self.labels, &raw);
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::lanes;
-use crate::metric::{Part, Scratch, Single, Spec, Value};
+use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
 use crate::range::Range;
 use crate::visit::MetricType;
 
@@ -100,6 +100,12 @@ impl Value for CounterValue {
                 slot.map_or(0.0, |slot| read(scratch.reader, slot)),
             );
         }
+    }
+
+    fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {
+        let slot = self.range.peek()?;
+        let value = slot.map_or(0.0, |slot| read(scratch.reader, slot));
+        Some(Raw::Counter(value))
     }
 }
 

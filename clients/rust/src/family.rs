@@ -16,7 +16,7 @@ use crate::gauge::GaugeValue;
 use crate::histogram::{self, HistogramValue};
 use crate::index::{Index, Item};
 use crate::lanes::Reader;
-use crate::metric::{FamilyVisit, Metric, Scratch, Spec, Value, sealed};
+use crate::metric::{FamilyVisit, Metric, RawVisitor, Scratch, Spec, Value, sealed};
 use crate::summary::{self, DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, SummaryValue};
 use crate::text;
 use crate::visit::{Labels, MetricType, Values, Visitor};
@@ -283,6 +283,15 @@ impl<V: Value, const N: usize> sealed::Metric for Family<V, N> {
                 prefetch(soon.rendered.as_ptr().wrapping_add(64));
             }
             family.series(&series.value, &mut scratch, series.labels(self.spec.labels));
+        }
+    }
+
+    fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
+        let mut scratch = Scratch::new(reader, &self.spec);
+        for series in self.index.sorted().iter() {
+            if let Some(raw) = series.value.raw(&mut scratch) {
+                visitor.series(&self.spec, &series.rendered, &raw);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::lanes::{self, Slot, fetch_add_f64};
-use crate::metric::{Part, Scratch, Single, Spec, Value};
+use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
 use crate::range::{ALIGNED_FROM, Range};
 use crate::visit::MetricType;
 
@@ -99,6 +99,11 @@ impl Value for GaugeValue {
         if let Some(slot) = self.range.peek() {
             put(Part::PLAIN, slot.map_or(0.0, read));
         }
+    }
+
+    fn raw<'s>(&self, _: &'s mut Scratch<'_>) -> Option<Raw<'s>> {
+        let slot = self.range.peek()?;
+        Some(Raw::Gauge(slot.map_or(0.0, read)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::lanes::{self, LONGEST_RANGE, Reader, Slot};
-use crate::metric::{Part, Scratch, Single, Spec, Value};
+use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
 use crate::range::Range;
 use crate::visit::{Extra, MetricType};
 
@@ -150,18 +150,9 @@ impl Value for HistogramValue {
     }
 
     fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
-        let Some(slot) = self.range.peek() else {
+        let Some(Raw::Histogram { sum, .. }) = self.raw(scratch) else {
             return;
         };
-        // Read the sum first: a concurrent observation is then more likely counted than summed, and a mean computed
-        // from both errs to the low side, never towards infinity.
-        let mut sum = 0.0;
-        scratch.cells.clear();
-        if let Some(slot) = slot {
-            sum = self.read_sum(scratch.reader, slot);
-            scratch.reader.sums(slot, self.cells(), &mut scratch.cells);
-        }
-        scratch.cells.resize(self.cells(), 0);
         let mut total = 0_u64;
         let texts = scratch.extras.iter().map(String::as_str).chain(["+Inf"]);
         for (count, value) in scratch.cells[1..].iter().zip(texts) {
@@ -177,6 +168,21 @@ impl Value for HistogramValue {
         }
         put(Part::suffix("_sum"), sum);
         put(Part::suffix("_count"), total as f64);
+    }
+
+    fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {
+        let slot = self.range.peek()?;
+        // Read the sum first: a concurrent observation is then more likely counted than summed, and a mean computed
+        // from both errs to the low side, never towards infinity.
+        let mut sum = 0.0;
+        scratch.cells.clear();
+        if let Some(slot) = slot {
+            sum = self.read_sum(scratch.reader, slot);
+            scratch.reader.sums(slot, self.cells(), &mut scratch.cells);
+        }
+        scratch.cells.resize(self.cells(), 0);
+        let buckets = &scratch.cells[1..];
+        Some(Raw::Histogram { sum, buckets })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Metrics are `static`, counting takes a few nanoseconds at any number of threads, and an exposition copies rendered
 //! label sets and formats digits. There is no default exporter: [`Registry::encode_text`] fills a buffer for the caller
-//! to serve, [`Registry::visit`] passes values without text.
+//! to serve, [`Registry::visit`] passes values without text, [`segment::Publisher`] keeps them in shared memory.
 //!
 //! ```
 //! use narthex_client::{Counter, CounterVec, DEFAULT_BOUNDS, Histogram, global};
@@ -72,6 +72,8 @@ mod number;
 pub mod process;
 mod range;
 mod registry;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub mod segment;
 mod summary;
 mod text;
 mod visit;

@@ -20,12 +20,13 @@ pub trait Metric: sealed::Metric {
 }
 
 pub(crate) mod sealed {
-    use super::{Reader, Spec, Visitor};
+    use super::{RawVisitor, Reader, Spec, Visitor};
 
     /// The part of a metric that only this crate uses.
     pub trait Metric: Send + Sync {
         fn spec(&self) -> Spec;
         fn visit(&self, reader: &Reader, visitor: &mut dyn Visitor);
+        fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor);
     }
 }
 
@@ -68,6 +69,44 @@ pub trait Value: Send + Sync + Sized + 'static {
     fn is_enabled(&self) -> bool;
     /// Passes the samples of the series to `put`; none while it is switched off.
     fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64));
+    /// Returns what was counted; `None` while it is switched off.
+    fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>>;
+}
+
+/// What a series counted, as it adds up over processes.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw<'a> {
+    Counter(f64),
+    Gauge(f64),
+    /// Observations of each bucket alone, the last one for what is above all bounds.
+    Histogram {
+        sum: f64,
+        buckets: &'a [u64],
+    },
+    /// The same with [`Coarse`](crate::summary::Coarse) buckets, and observations that are not numbers.
+    Summary {
+        sum: f64,
+        nan: u64,
+        buckets: &'a [u64],
+    },
+}
+
+impl Raw<'_> {
+    /// Returns a number that only falls when the series begins anew.
+    pub(crate) fn count(&self) -> f64 {
+        match self {
+            Self::Counter(value) => *value,
+            Self::Gauge(_) => 0.0,
+            Self::Histogram { buckets, .. } => buckets.iter().sum::<u64>() as f64,
+            Self::Summary { nan, buckets, .. } => (nan + buckets.iter().sum::<u64>()) as f64,
+        }
+    }
+}
+
+/// Receives every series of a registry, in no particular order.
+pub trait RawVisitor {
+    /// Receives a series; its labels as the text format writes them, or nothing without labels.
+    fn series(&mut self, spec: &Spec, labels: &[u8], raw: &Raw<'_>);
 }
 
 /// Which sample of a series it is.
@@ -152,6 +191,13 @@ impl<V: Value> sealed::Metric for Single<V> {
         let mut scratch = Scratch::new(reader, &self.spec);
         let mut family = FamilyVisit::new(self.spec, visitor);
         family.series(&self.value, &mut scratch, Labels::NONE);
+    }
+
+    fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
+        let mut scratch = Scratch::new(reader, &self.spec);
+        if let Some(raw) = self.value.raw(&mut scratch) {
+            visitor.series(&self.spec, b"", &raw);
+        }
     }
 }
 

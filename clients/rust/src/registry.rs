@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::collector::Collector;
 use crate::error::Error;
 use crate::lanes::Reader;
-use crate::metric::{Metric, Spec};
+use crate::metric::{Metric, RawVisitor, Spec};
 use crate::text::TextEncoder;
 use crate::visit::{MetricType, Visitor};
 use crate::{Desc, Samples};
@@ -132,17 +132,32 @@ impl Registry {
     ///
     /// Metrics keep counting meanwhile; each value is one that the metric had during the call.
     pub fn visit(&self, visitor: &mut dyn Visitor) {
+        let entries = self.prepare();
+        let reader = Reader::new();
+        for entry in &entries {
+            entry.metric().visit(&reader, visitor);
+        }
+    }
+
+    /// Passes what every series counted.
+    pub(crate) fn visit_raw(&self, visitor: &mut dyn RawVisitor) {
+        let entries = self.prepare();
+        let reader = Reader::new();
+        for entry in &entries {
+            entry.metric().visit_raw(&reader, visitor);
+        }
+    }
+
+    /// Runs the hooks and returns all metrics.
+    fn prepare(&self) -> Vec<Entry> {
         let content = self.read();
-        let entries: Vec<Entry> = content.metrics.values().cloned().collect();
+        let entries = content.metrics.values().cloned().collect();
         let hooks = content.hooks.clone();
         drop(content);
         for hook in hooks {
             hook();
         }
-        let reader = Reader::new();
-        for entry in &entries {
-            entry.metric().visit(&reader, visitor);
-        }
+        entries
     }
 
     /// Appends the text exposition format 0.0.4; its media type is [`TEXT_CONTENT_TYPE`](crate::TEXT_CONTENT_TYPE).

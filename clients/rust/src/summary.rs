@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** an observation adds to exactly one bucket, and the exposed count is the buckets' total.
 
+mod coarse;
 mod quantile;
 mod window;
 
@@ -17,10 +18,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::lanes::{self, Reader, Slot};
-use crate::metric::{Part, Scratch, Single, Spec, Value};
+use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
 use crate::range::{self, Range};
 use crate::visit::{Extra, MetricType};
 
+pub(crate) use self::coarse::Coarse;
 use self::quantile::{BUCKETS_PER_OCTAVE, Bucket, quantile};
 use self::window::Window;
 
@@ -360,6 +362,15 @@ impl Value for SummaryValue {
         }
         put(Part::suffix("_sum"), sum);
         put(Part::suffix("_count"), reading.count as f64);
+    }
+
+    fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {
+        let slot = self.range.peek()?;
+        let sum = slot.map_or(0.0, |slot| scratch.reader.sum_f64(slot, CELLS, SUM));
+        let totals = self.totals(scratch.reader);
+        let nan = Coarse::fill(&totals.buckets, totals.count, &mut scratch.cells);
+        let buckets = &scratch.cells;
+        Some(Raw::Summary { sum, nan, buckets })
     }
 }
 

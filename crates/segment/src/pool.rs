@@ -518,4 +518,6 @@ pub(crate) fn paths(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>, SegmentErr
 }
 
 #[cfg(test)]
+mod published;
+#[cfg(test)]
 mod tests;

@@ -90,7 +90,7 @@ impl Writer {
     }
 }
 
-fn pool(dir: &Path) -> Pool {
+pub(super) fn pool(dir: &Path) -> Pool {
     Pool::new(PoolOptions {
         dir: dir.to_owned(),
         common: LabelSet::new([("job", "j")]),
@@ -126,7 +126,7 @@ fn stale(frame: &Frame) -> Vec<String> {
     lines.collect()
 }
 
-fn round(pool: &mut Pool, now_ms: i64) -> Vec<String> {
+pub(super) fn round(pool: &mut Pool, now_ms: i64) -> Vec<String> {
     shown(pool.collect(now_ms).unwrap())
 }
 
