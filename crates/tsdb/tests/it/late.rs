@@ -3,8 +3,9 @@
 use crate::support::{NOW_MS, open, options};
 use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
+    conformance::dump,
     metadata::Family,
-    storage::{Binding, Outcome, SeriesSample, Sink},
+    storage::{Binding, Outcome, SeriesSample, Sink, TimeRange},
 };
 use narthex_testkit::alloc;
 use narthex_tsdb::{DbOptions, FaultyIo};
@@ -106,4 +107,38 @@ fn a_sample_that_an_older_row_has_is_found_without_copying_rows() {
     // The state of one page of columns is decoded.
     assert!(each < 2 * COLUMNS as u64, "{each} bytes for each sample");
     disk.kill();
+}
+
+/// The rows after it were read from a file of the log only if that began with a row of their strip, so that a kill lost
+/// those stored since the last key row.
+#[test]
+fn rows_after_a_late_sample_that_begins_a_file_outlive_the_process() {
+    let schema = schema(1);
+    let options = DbOptions {
+        wal_file_bytes: 600,
+        ..options()
+    };
+    let mut files = 0;
+    // After one of these numbers of rows the late sample is the first in a file.
+    for rounds in 1..60 {
+        let disk = FaultyIo::new();
+        let db = open(&disk, &options);
+        let mut binding = db.bind(&schema).expect("bound");
+        let last_ms = NOW_MS - 60_000 + rounds * 100;
+        for round in 1..=rounds {
+            one(&mut *binding, &schema, NOW_MS - 60_000 + round * 100, 1.0);
+        }
+        one(&mut *binding, &schema, last_ms - 50, 1.0);
+        for after in 1..=3 {
+            one(&mut *binding, &schema, last_ms + after * 100, 1.0);
+        }
+        let stored = dump(&db, &[], TimeRange::ALL);
+        disk.kill();
+        drop((binding, db));
+        let db = open(&disk, &options);
+        assert_eq!(dump(&db, &[], TimeRange::ALL), stored, "{rounds} rounds");
+        let in_log = |path: &&std::path::PathBuf| path.starts_with("/data/wal");
+        files = files.max(disk.paths().iter().filter(in_log).count());
+    }
+    assert!(files > 2, "{files} files");
 }

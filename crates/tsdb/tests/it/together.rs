@@ -7,6 +7,7 @@ use narthex_model::{
     storage::{Binding, BoundRound, Budget, Outcome, Sink, StorageError, TimeRange},
 };
 use narthex_tsdb::{Db, DbOptions, EarlySink, FaultyIo};
+use std::time::{Duration, Instant};
 
 /// Options under which nothing but appends changes the disk.
 fn lazy() -> DbOptions {
@@ -79,25 +80,46 @@ fn rounds_together_take_one_write_and_outlive_the_process() {
 #[test]
 fn when_the_write_fails_neither_round_is_stored() {
     for torn_bytes in [None, Some(1), Some(30)] {
-        let disk = FaultyIo::new();
-        let db = open(&disk, &lazy());
-        let mut pair = Pair::new(&db);
-        pair.append(&db, 0).expect("appended");
-        match torn_bytes {
-            None => disk.set_capacity(disk.used_bytes()),
-            Some(bytes) => disk.tear_operation(0, bytes),
+        // A row, and what is too old for one.
+        for step in [1, -1] {
+            a_write_fails(torn_bytes, step);
         }
-        pair.append(&db, 1).expect_err("the disk fails");
-        assert_eq!(steps(&db), [[0], [0]]);
-        disk.set_capacity(u64::MAX);
-        disk.kill();
-        drop((pair, db));
-        let db = open(&disk, &lazy());
-        assert_eq!(steps(&db), [[0], [0]]);
-        let mut pair = Pair::new(&db);
-        pair.append(&db, 2).expect("appended");
-        assert_eq!(steps(&db), [[0, 2], [0, 2]]);
     }
+}
+
+/// Lets the write of the rounds `step` fail: on a full disk, or after some bytes.
+fn a_write_fails(torn_bytes: Option<usize>, step: i64) {
+    let disk = FaultyIo::new();
+    let db = open(&disk, &lazy());
+    let mut pair = Pair::new(&db);
+    pair.append(&db, 0).expect("appended");
+    match torn_bytes {
+        None => disk.set_capacity(disk.used_bytes()),
+        Some(bytes) => disk.tear_operation(0, bytes),
+    }
+    pair.append(&db, step).expect_err("the disk fails");
+    assert_eq!(steps(&db), [[0], [0]]);
+    let mut stored = vec![0];
+    if torn_bytes.is_none() {
+        // A disk that was full is tried again after a moment, in the same strips.
+        disk.set_capacity(u64::MAX);
+        let end = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = pair.append(&db, -2) {
+            assert!(Instant::now() < end, "{error}");
+            std::thread::yield_now();
+        }
+        pair.append(&db, 2).expect("appended");
+        stored = vec![-2, 0, 2];
+        assert_eq!(steps(&db), [stored.clone(), stored.clone()]);
+    }
+    disk.kill();
+    drop((pair, db));
+    let db = open(&disk, &lazy());
+    assert_eq!(steps(&db), [stored.clone(), stored.clone()]);
+    let mut pair = Pair::new(&db);
+    pair.append(&db, 3).expect("appended");
+    stored.push(3);
+    assert_eq!(steps(&db), [stored.clone(), stored]);
 }
 
 #[test]

@@ -143,6 +143,10 @@ impl StripState {
 
     /// Makes visible what `file` of the WAL has.
     fn publish(&mut self, strip: &Strip, change: &Commit<'_>, file: u32, limits: Limits) {
+        if change.parts.is_none() && self.logged.0 != file {
+            // A replay goes on in a file with a key row only, and the next row would not be the strip's first there.
+            self.seal();
+        }
         self.logged = (file, self.schema.len());
         let mut max_ms = i64::MIN;
         if let Some(parts) = change.parts {
