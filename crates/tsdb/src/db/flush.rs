@@ -159,17 +159,16 @@ impl FlushJob {
         self
     }
 
-    /// Works for about `budget`; returns whether all blocks are written.
+    /// Works until `is_over`, but at least a little; returns whether all blocks are written.
     ///
     /// # Errors
     /// Fails when a block cannot be written or a strip cannot be decoded; the job must then be dropped.
-    pub(super) fn work(&mut self, budget: Duration) -> Result<bool, FlushError> {
-        let started = Instant::now();
+    pub(super) fn work(&mut self, is_over: &dyn Fn() -> bool) -> Result<bool, FlushError> {
         loop {
             if self.advance()? {
                 return Ok(true);
             }
-            if started.elapsed() >= budget {
+            if is_over() {
                 return Ok(false);
             }
         }

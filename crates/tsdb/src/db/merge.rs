@@ -126,14 +126,14 @@ impl MergeJob {
         self.sources.iter().map(StripSource::block)
     }
 
-    /// Works for about `budget`; returns whether everything is encoded.
+    /// Works until `is_over`; returns whether everything is encoded.
     ///
     /// # Errors
     /// Fails when the block cannot be written; the job must then be abandoned.
-    pub(super) fn work(&mut self, budget: Duration) -> Result<bool, TsdbError> {
+    pub(super) fn work(&mut self, is_over: &dyn Fn() -> bool) -> Result<bool, TsdbError> {
         let started = Instant::now();
         let mut done = false;
-        while !done && started.elapsed() < budget {
+        while !done && !is_over() {
             done = self.step()?;
         }
         self.took += started.elapsed();

@@ -22,7 +22,7 @@ use crate::{
     wal::{FileEnd, ReplayTo, record::Record},
 };
 use narthex_model::storage::{Account, Budget, Pressure};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// Percentage of the memory that a replayed head may take before it is written into blocks.
 const MOST_PERCENT: u8 = 30;
@@ -121,7 +121,7 @@ impl<'h, 'a> FlushingReplay<'h, 'a> {
             self.unique.next(),
         )
         .counted_in(&self.share);
-        job.work(Duration::MAX)?;
+        job.work(&|| false)?;
         let Flushed { metas, strips, .. } = job.finish();
         let dir = dir_of(root);
         io.sync_dir(&dir).map_err(io_error(&dir, "fsync"))?;

@@ -149,21 +149,13 @@ fn a_day_of_churn(kind: Churning) {
         fleet.replace();
         held.push((fleet.live() - before) >> 10);
     }
+    let most = |held: &[i64]| held.iter().copied().max().expect("a life");
+    // Blocks are two hours long: the first ones include everything. No merge is under way when a minute ends, however
+    // busy the machine is: the database's clock stands still while it works.
     let (first, later) = held.split_at(8);
-    let typical = |held: &[i64]| {
-        let mut sorted = held.to_vec();
-        sorted.sort_unstable();
-        sorted[sorted.len() / 2]
-    };
     assert!(
-        typical(later) * 4 <= typical(first) * 5,
+        most(later) * 4 <= most(first) * 5,
         "memory grows by replacements: {first:?}, then {later:?} KiB"
-    );
-    // Every two hours a merge may be under way when a minute ends.
-    let most = held.iter().copied().max().expect("a life");
-    assert!(
-        most <= typical(first) * 3,
-        "a merge takes much: {held:?} KiB"
     );
     // The last dead series leave, and memory is as in the beginning, but for tables as long as there were series once.
     fleet.live();

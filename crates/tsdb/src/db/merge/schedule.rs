@@ -86,7 +86,7 @@ impl Inner {
         let Some(mut job) = merging.job.take() else {
             return Ok(());
         };
-        match job.work(WORK) {
+        match job.work(&self.deadline(WORK)) {
             Ok(false) => {
                 merging.job = Some(job);
                 Ok(())
