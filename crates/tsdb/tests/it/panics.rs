@@ -207,6 +207,25 @@ fn a_writer_that_panics_stops_all_writing_and_says_so() {
     fixture.check();
 }
 
+/// A row that was encoded when its writer panicked must not get into blocks with those before it.
+#[test]
+fn what_is_sealed_after_a_panic_was_acknowledged() {
+    let mut fixture = Fixture::new();
+    fixture.rounds(300);
+    fixture.wanted.append.store(true, Ordering::Relaxed);
+    panics(|| fixture.round());
+    fixture.wanted.append.store(false, Ordering::Relaxed);
+    let mut now_ms = fixture.clock.now_ms() + 3_600_000;
+    for _ in 0..40 {
+        now_ms += 60_000;
+        fixture.db.maintain(now_ms).expect("maintained");
+    }
+    let paths = fixture.disk.paths();
+    let mut ends = paths.iter().map(|path| path.extension());
+    assert!(ends.any(|end| end.is_some_and(|end| end == "block")));
+    fixture.check();
+}
+
 #[test]
 fn a_panic_while_ungrouped_samples_are_stored_stops_all_writing() {
     let mut fixture = Fixture::new();
