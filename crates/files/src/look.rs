@@ -7,11 +7,11 @@ use std::{fs::File, io::Read as _, path::Path};
 
 /// What a look at a file found.
 #[derive(Debug)]
-pub(crate) enum Look<'a> {
+pub(crate) enum Look {
     /// Nothing new since the last page.
     Unchanged,
     /// The file's content.
-    Page { text: &'a [u8], modified_ms: i64 },
+    Page { text: Vec<u8>, modified_ms: i64 },
     /// Somebody is writing it.
     Unfinished,
     /// It cannot be used, for this reason.
@@ -22,12 +22,14 @@ pub(crate) enum Look<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct FileReader {
     stamp: Option<FileStamp>,
-    text: Vec<u8>,
 }
 
+/// Asks for memory for so many bytes of a page.
+pub(crate) type Room<'a> = &'a mut dyn FnMut(u64) -> Result<(), String>;
+
 impl FileReader {
-    pub(crate) fn look(&mut self, path: &Path, config: &FilesConfig) -> Look<'_> {
-        let look = self.read(path, config);
+    pub(crate) fn look(&mut self, path: &Path, config: &FilesConfig, room: Room<'_>) -> Look {
+        let look = self.read(path, config, room);
         look.unwrap_or_else(|error| Look::Failed(error.to_string()))
     }
 
@@ -36,7 +38,7 @@ impl FileReader {
         self.stamp = None;
     }
 
-    fn read(&mut self, path: &Path, config: &FilesConfig) -> std::io::Result<Look<'_>> {
+    fn read(&mut self, path: &Path, config: &FilesConfig, room: Room<'_>) -> std::io::Result<Look> {
         let before = FileStamp::of(path)?;
         if before.is_unchanged_since(self.stamp.as_ref()) {
             return Ok(Look::Unchanged);
@@ -47,19 +49,22 @@ impl FileReader {
             let reason = format!("it has {bytes} bytes, more than file_size_limit allows: {limit}");
             return Ok(Look::Failed(reason));
         }
-        self.text.clear();
+        if let Err(reason) = room(before.bytes()) {
+            return Ok(Look::Failed(reason));
+        }
+        let mut text = Vec::new();
         // A file that grows meanwhile is not read further than it was.
         File::open(path)?
             .take(before.bytes().saturating_add(1))
-            .read_to_end(&mut self.text)?;
+            .read_to_end(&mut text)?;
         let after = FileStamp::of(path)?;
-        let is_same = before.is_like(&after) && self.text.len() as u64 == before.bytes();
-        if !is_same || !is_complete(&self.text, &before, config) {
+        let is_same = before.is_like(&after) && text.len() as u64 == before.bytes();
+        if !is_same || !is_complete(&text, &before, config) {
             return Ok(Look::Unfinished);
         }
         self.stamp = Some(before);
         Ok(Look::Page {
-            text: &self.text,
+            text,
             modified_ms: before.modified_ms(),
         })
     }

@@ -131,9 +131,11 @@ impl FileOrigin {
     }
 
     fn look_once(&mut self, config: &FilesConfig, now_ms: i64) -> Change {
+        let (budget, parser, held) = (&self.budget, &self.parser, &mut self.lease);
+        let mut room = |bytes: u64| lease(budget, held, kept_bytes(parser) + bytes);
         let look = match &mut self.reader {
-            Reader::File(reader) => reader.look(&self.path, config),
-            Reader::Python(reader) => reader.look(&self.path, config),
+            Reader::File(reader) => reader.look(&self.path, config, &mut room),
+            Reader::Python(reader) => reader.look(&self.path, config, &mut room),
         };
         let parsed = match look {
             Look::Unchanged => None,
@@ -146,25 +148,23 @@ impl FileOrigin {
                     self.parser.schema().clone(),
                     self.page.frame.present().clone(),
                 );
-                let room = kept_bytes(&self.parser) + text.len() as u64;
-                let leased = lease(&self.budget, &mut self.lease, room);
-                Some(leased.and_then(|()| {
-                    let format = config.format.unwrap_or_else(|| Format::sniff(text));
+                let format = config.format.unwrap_or_else(|| Format::sniff(&text));
+                let parsed =
                     self.parser
-                        .parse_into(&mut self.page, format, text, now_ms, &mut self.labels)
-                        .map_err(|error| error.to_string())?;
-                    let (schema, present) = &before;
-                    let frame = &self.page.frame;
-                    Ok(frame.schema().same(schema) && frame.present() == present)
-                }))
+                        .parse_into(&mut self.page, format, &text, now_ms, &mut self.labels);
+                let (schema, present) = &before;
+                let frame = &self.page.frame;
+                Some(match parsed {
+                    Ok(()) => Ok(frame.schema().same(schema) && frame.present() == present),
+                    Err(error) => Err(error.to_string()),
+                })
             }
         };
         self.unfinished = 0;
         let change = match parsed {
             Some(Err(reason)) => return self.fail("parse", reason),
             Some(Ok(has_same_series)) => {
-                // It is in use already; the next page is refused if it is too much.
-                let _ = lease(&self.budget, &mut self.lease, kept_bytes(&self.parser));
+                self.give_back();
                 if has_same_series {
                     Change::Values
                 } else {
@@ -191,7 +191,14 @@ impl FileOrigin {
     /// Keeps what the file shows while somebody is writing it, for some rounds.
     fn unfinished(&mut self) -> Change {
         metrics::UNFINISHED.inc();
+        self.give_back();
         Change::Unfinished
+    }
+
+    /// Leases what is kept between looks.
+    fn give_back(&mut self) {
+        // It is in use already; the next page is refused if it is too much.
+        let _ = lease(&self.budget, &mut self.lease, kept_bytes(&self.parser));
     }
 
     /// Counts a round at whose end the file was still half-written.
@@ -205,6 +212,7 @@ impl FileOrigin {
 
     fn fail(&mut self, reason: &str, error: String) -> Change {
         metrics::FAILED.with(&[reason]).inc();
+        self.give_back();
         if self.error.as_ref() != Some(&error) {
             let file = self.path.display().to_string();
             tracing::warn!(file, error, "A file of metrics cannot be used.");

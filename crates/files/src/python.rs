@@ -9,7 +9,12 @@ mod db;
 mod process;
 mod sums;
 
-use crate::{config::FilesConfig, look::Look, metrics, stamp::FileStamp};
+use crate::{
+    config::FilesConfig,
+    look::{Look, Room},
+    metrics,
+    stamp::FileStamp,
+};
 use std::{
     collections::{BTreeMap, HashSet},
     fs, io,
@@ -28,7 +33,6 @@ pub(crate) struct PythonReader {
     ended_files: BTreeMap<String, FileStamp>,
     /// Last values of files whose process runs.
     running: BTreeMap<String, Vec<f64>>,
-    page: Vec<u8>,
 }
 
 /// What a file's name says.
@@ -51,17 +55,18 @@ impl<'a> DbName<'a> {
 }
 
 impl PythonReader {
-    pub(crate) fn look(&mut self, directory: &Path, config: &FilesConfig) -> Look<'_> {
+    pub(crate) fn look(&mut self, directory: &Path, config: &FilesConfig, room: Room<'_>) -> Look {
         match self.read(directory, config) {
-            Ok(modified_ms) => Look::Page {
-                text: &self.page,
-                modified_ms,
+            Ok((text, modified_ms)) => match room(text.len() as u64) {
+                Ok(()) => Look::Page { text, modified_ms },
+                Err(reason) => Look::Failed(reason),
             },
             Err(error) => Look::Failed(error.to_string()),
         }
     }
 
-    fn read(&mut self, directory: &Path, config: &FilesConfig) -> io::Result<i64> {
+    /// Returns the page, and when the newest file was modified.
+    fn read(&mut self, directory: &Path, config: &FilesConfig) -> io::Result<(Vec<u8>, i64)> {
         let mut names: Vec<String> = Vec::new();
         for entry in fs::read_dir(directory)? {
             if let Ok(name) = entry?.file_name().into_string() {
@@ -95,9 +100,9 @@ impl PythonReader {
                 sums.add(db, &key, value);
             }
         }
-        self.page.clear();
-        sums.render(&mut self.page);
-        Ok(modified_ms)
+        let mut page = Vec::new();
+        sums.render(&mut page);
+        Ok((page, modified_ms))
     }
 
     /// Adds the files of processes that ended since the last time; begins anew if one is gone or another.
@@ -204,5 +209,5 @@ pub(crate) fn fuzz_page(data: &[u8]) {
             sums.add(&db, &key, value);
         }
     }
-    sums.render(&mut reader.page);
+    sums.render(&mut Vec::new());
 }

@@ -117,8 +117,12 @@ impl FileSource {
 
 /// Reports whether a path is what an entry of this kind reads.
 fn is_meant(path: &str, kind: FileKind) -> bool {
-    let is_directory = Path::new(path).is_dir();
-    is_directory == (kind == FileKind::PythonMultiprocess)
+    let path = Path::new(path);
+    match kind {
+        FileKind::PythonMultiprocess => path.is_dir(),
+        // Opening a named pipe would wait for its writer.
+        FileKind::Metrics | FileKind::Textfile => path.is_file(),
+    }
 }
 
 impl RoundSource for FileSource {

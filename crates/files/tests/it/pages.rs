@@ -3,9 +3,12 @@
 use crate::recorder::{Rig, age};
 use narthex_expfmt::Format;
 use narthex_files::PathLabels;
+use narthex_model::storage::Budget;
+use narthex_testkit::{alloc, tool};
 use std::{
     fs::{self, File},
     io::Write as _,
+    process::Command,
     time::Duration,
 };
 
@@ -301,4 +304,39 @@ fn many_series_that_come_and_go_end_as_they_should() {
             "{round}: {ended:?}"
         );
     }
+}
+
+#[test]
+fn a_page_is_read_only_if_there_is_memory_for_it() {
+    let mut rig = Rig::within(Budget::new("files", 20_000), |_, _| {});
+    rig.write("a.prom", "m 1\n");
+    let line = "# a line that is no sample\n";
+    rig.write("b.prom", format!("{}n 1\n", line.repeat(40_000)));
+    let (stored, taken) = alloc::measured(|| rig.round());
+    assert_eq!(stored, [r#"m{job="j"} 1"#]);
+    assert_eq!(
+        rig.up(),
+        [
+            r#"up{file="a.prom", job="j"} 1"#,
+            r#"up{file="b.prom", job="j"} 0"#
+        ]
+    );
+    assert!(taken.peak_bytes < 500_000, "{taken:?}");
+    // What a page with a mistake took is free for the next one.
+    rig.write("b.prom", format!("{}n{{\n", line.repeat(400)));
+    rig.write("c.prom", format!("{}n 1\n", line.repeat(400)));
+    assert_eq!(rig.round(), [r#"m{job="j"} 1"#, r#"n{job="j"} 1"#]);
+}
+
+/// Opening a pipe that nobody writes to would block the whole entry.
+#[test]
+fn a_named_pipe_is_not_opened() {
+    let mut rig = Rig::new(|_, _| {});
+    rig.write("a.prom", "m 1\n");
+    let made = Command::new(tool("mkfifo", "coreutils"))
+        .arg(rig.dir.join("b.prom"))
+        .status();
+    assert!(made.unwrap().success());
+    assert_eq!(rig.round(), [r#"m{job="j"} 1"#]);
+    assert_eq!(rig.up(), [r#"up{file="a.prom", job="j"} 1"#]);
 }

@@ -108,12 +108,17 @@ pub(crate) struct Rig {
 impl Rig {
     /// Starts with the pattern `*.prom` in a new directory, and settings that `change` changes.
     pub(crate) fn new(change: impl FnOnce(&mut FilesConfig, &TempDir)) -> Self {
+        Self::within(Budget::unlimited(), change)
+    }
+
+    /// Starts as `new` does, with so much memory.
+    pub(crate) fn within(budget: Budget, change: impl FnOnce(&mut FilesConfig, &TempDir)) -> Self {
         let dir = TempDir::new("files");
         let mut config = FilesConfig::new("j");
         config.paths = vec![dir.join("*.prom").display().to_string()];
         change(&mut config, &dir);
         Self {
-            source: FileSource::new(config, Budget::unlimited()),
+            source: FileSource::new(config, budget),
             dir,
             recorder: Recorder::default(),
             now_ms: now_ms(),
