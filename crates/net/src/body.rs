@@ -134,6 +134,12 @@ impl BodyPieces {
         self.body.is_end_stream()
     }
 
+    /// Returns the number of bytes still to come, if it was announced.
+    #[must_use]
+    pub fn announced_bytes(&self) -> Option<usize> {
+        usize::try_from(self.body.size_hint().exact()?).ok()
+    }
+
     /// Returns how much of the announced length to reserve in advance.
     fn expected_bytes(&self) -> usize {
         let announced_bytes = self.body.size_hint().lower();

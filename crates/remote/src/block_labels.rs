@@ -3,6 +3,9 @@
 use crate::{error::RemoteError, wire::Reader};
 use std::ops::Range;
 
+/// The tag of a label within a series.
+pub(crate) const LABEL_TAG: u8 = 1 << 3 | 2;
+
 /// Label messages of version 1.
 #[derive(Debug, Default)]
 pub(crate) struct BlockLabels<'a> {
@@ -24,22 +27,44 @@ impl BlockLabels<'_> {
     }
 }
 
+/// Returns the number of tagged label messages.
+pub(crate) fn count_labels(block: &[u8]) -> Result<usize, RemoteError> {
+    let mut reader = Reader::new(block);
+    let mut count = 0;
+    loop {
+        count += reader.skip_run(LABEL_TAG)?;
+        if reader.next()?.is_none() {
+            return Ok(count);
+        }
+        count += 1;
+    }
+}
+
 /// Visits the names and values of tagged label messages.
-pub(crate) fn visit_labels(
-    block: &[u8],
-    mut visit: impl FnMut(&[u8], &[u8]),
+pub(crate) fn visit_labels<'b>(
+    block: &'b [u8],
+    mut visit: impl FnMut(&'b [u8], &'b [u8]),
 ) -> Result<(), RemoteError> {
     let mut reader = Reader::new(block);
-    while let Some((_, field)) = reader.next()? {
-        let (name, value) = label(field.bytes()?)?;
+    while !reader.rest().is_empty() {
+        let message = match reader.bytes_tagged(LABEL_TAG)? {
+            Some(message) => message,
+            None => match reader.next()? {
+                Some((_, field)) => field.bytes()?,
+                None => break,
+            },
+        };
+        let (name, value) = label(message)?;
         visit(name, value);
     }
     Ok(())
 }
 
+#[inline]
 pub(crate) fn label(message: &[u8]) -> Result<(&[u8], &[u8]), RemoteError> {
-    let (mut name, mut value) = (&[][..], &[][..]);
     let mut reader = Reader::new(message);
+    let mut name = reader.bytes_tagged(1 << 3 | 2)?.unwrap_or_default();
+    let mut value = reader.bytes_tagged(2 << 3 | 2)?.unwrap_or_default();
     while let Some((number, field)) = reader.next()? {
         match number {
             1 => name = field.bytes()?,

@@ -189,8 +189,11 @@ async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError>
             return Ok((piece, grants.held));
         }
         if whole.capacity() - whole.len() < piece.len() {
-            // Grows by doubling, so at most twice the bytes that arrived are held, and once more while they are copied.
-            let more = piece.len().max(whole.len());
+            // Grows by doubling up to what is announced, so at most twice the bytes that arrived are held, and once more
+            // while they are copied.
+            let arrived = whole.len() + piece.len();
+            let room = pieces.announced_bytes().map_or(arrived, |n| n.min(arrived));
+            let more = piece.len() + room;
             let more = more.min(limit_bytes - whole.len());
             grants.cover(whole.len() + more).await?;
             let copied = whole.capacity() as u64;

@@ -190,14 +190,33 @@ impl<'a> Incoming<'a> {
 }
 
 impl LabelSource<'_> {
+    /// Returns the number of a series' labels and an upper bound on the bytes of their texts.
+    ///
+    /// # Errors
+    /// Fails if the labels are malformed.
+    pub(crate) fn size(&self, labels: &Range<u32>) -> Result<(usize, usize), RemoteError> {
+        match self {
+            Self::None => Ok((0, 0)),
+            Self::Blocks(blocks) => {
+                let block = blocks.bytes(labels);
+                Ok((block_labels::count_labels(block)?, block.len()))
+            }
+            Self::Symbols { symbols, refs } => {
+                let refs = &refs[labels.start as usize..labels.end as usize];
+                let texts = refs.iter().filter_map(|at| symbols.get(*at as usize));
+                Ok((refs.len() / 2, texts.map(|text| text.len()).sum()))
+            }
+        }
+    }
+
     /// Visits the names and values of a series' labels in the order they were sent.
     ///
     /// # Errors
     /// Fails if an index refers to no symbol.
-    pub(crate) fn visit(
-        &self,
+    pub(crate) fn visit<'s>(
+        &'s self,
         labels: &Range<u32>,
-        mut visit: impl FnMut(&[u8], &[u8]),
+        mut visit: impl FnMut(&'s [u8], &'s [u8]),
     ) -> Result<(), RemoteError> {
         match self {
             Self::None => Ok(()),

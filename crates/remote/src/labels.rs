@@ -3,56 +3,41 @@
 //! **Invariant:** a label set has a metric name, is valid UTF-8 and repeats no label name. The size of the labels is
 //! computed before they are copied: a request may refer to one long symbol any number of times.
 
-use crate::{error::RemoteError, incoming::LabelSource};
-use narthex_model::{LabelSet, METRIC_NAME};
+use crate::{allowance::Allowance, error::RemoteError, incoming::LabelSource};
+use narthex_model::{Label, LabelSet, METRIC_NAME};
 use std::ops::Range;
 
 /// Maximum bytes of a series' labels, with each label's overhead.
-pub(crate) const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Overhead of a label beside its text.
 const LABEL_BYTES: usize = 64;
 
-/// Returns the memory that the labels of a series take as a set.
+/// Builds the label set of a series within `allowance`, or returns the message for the sender if its labels are
+/// invalid.
 ///
 /// # Errors
-/// Fails if the labels are malformed.
-pub(crate) fn bytes_of(
-    source: &LabelSource<'_>,
-    labels: &Range<u32>,
-) -> Result<usize, RemoteError> {
-    let mut bytes = 0;
-    source.visit(labels, |name, value| {
-        bytes += LABEL_BYTES + name.len() + value.len();
-    })?;
-    Ok(bytes)
-}
-
-/// Builds the label set of a series, or returns the message for the sender if its labels are invalid.
-///
-/// # Errors
-/// Fails if the labels are malformed.
+/// Fails if the labels are malformed or their memory is not available.
 pub(crate) fn resolve(
     source: &LabelSource<'_>,
     labels: &Range<u32>,
+    allowance: &mut Allowance,
 ) -> Result<Result<LabelSet, String>, RemoteError> {
-    let bytes = bytes_of(source, labels)?;
+    let (count, text_bytes) = source.size(labels)?;
+    let bytes = count * LABEL_BYTES + text_bytes;
     if bytes > MAX_BYTES {
         return Ok(Err(format!(
             "labels of a series take {bytes} bytes, more than {MAX_BYTES}"
         )));
     }
-    let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    source.visit(labels, |name, value| {
-        pairs.push((name.to_vec(), value.to_vec()));
-    })?;
-    pairs.sort();
-    let texts: Vec<(&str, &str)> = pairs
-        .iter()
-        .filter_map(|(name, value)| {
-            let text = |bytes| std::str::from_utf8(bytes).ok();
-            Some((text(name)?, text(value)?))
-        })
-        .collect();
+    allowance.lease(bytes)?;
+    let mut pairs: Vec<(&[u8], &[u8])> = Vec::with_capacity(count);
+    source.visit(labels, |name, value| pairs.push((name, value)))?;
+    pairs.sort_unstable();
+    let mut texts: Vec<(&str, &str)> = Vec::with_capacity(count);
+    texts.extend(pairs.iter().filter_map(|(name, value)| {
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        Some((text(name)?, text(value)?))
+    }));
     let named = texts
         .iter()
         .any(|(name, value)| *name == METRIC_NAME && !value.is_empty());
@@ -70,11 +55,14 @@ pub(crate) fn resolve(
             twice[0].0
         )));
     }
-    Ok(Ok(LabelSet::new(texts)))
+    let mut set = Vec::with_capacity(count);
+    let texts = texts.iter().filter(|(_, value)| !value.is_empty());
+    set.extend(texts.map(|(name, value)| Label::new(name, value)));
+    Ok(Ok(LabelSet::from_labels(set)))
 }
 
 /// Formats labels as Go prints them, including duplicates.
-fn shown(pairs: &[(Vec<u8>, Vec<u8>)]) -> String {
+fn shown(pairs: &[(&[u8], &[u8])]) -> String {
     let mut out = String::from("{");
     for (at, (name, value)) in pairs.iter().enumerate() {
         if at > 0 {

@@ -295,10 +295,7 @@ impl Receiver {
         let mut valid = Vec::new();
         for at in unknown {
             let series = &incoming.series[at];
-            // Symbols may be long, and each may be used any number of times.
-            let bytes = labels::bytes_of(&incoming.labels, &series.labels)?;
-            incoming.allowance.lease(bytes.min(labels::MAX_BYTES))?;
-            match labels::resolve(&incoming.labels, &series.labels)? {
+            match labels::resolve(&incoming.labels, &series.labels, &mut incoming.allowance)? {
                 Ok(labels) if short => {
                     unplaced.insert(u32::try_from(at).unwrap_or(u32::MAX), labels);
                 }

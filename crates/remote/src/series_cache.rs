@@ -339,10 +339,12 @@ impl SeriesCache {
             GROUP_COLUMNS
         };
         let room = most.saturating_sub(group.columns()?);
-        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        let (mut taken, mut sets, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for series in series {
-            if taken.len() < room && contains(&series.labels, &common) {
+            let own = (taken.len() < room).then(|| own_labels(&series.labels, &common));
+            if let Some(set) = own.flatten() {
                 taken.push(series);
+                sets.push(set);
             } else {
                 left.push(series);
             }
@@ -350,11 +352,6 @@ impl SeriesCache {
         if taken.is_empty() {
             return Ok(left);
         }
-        let names: Vec<&str> = common.iter().map(narthex_model::Label::name).collect();
-        let sets: Vec<LabelSet> = taken
-            .iter()
-            .map(|series| series.labels.without(&names))
-            .collect();
         let first = group.extend(&sets)?;
         for (at, series) in taken.into_iter().enumerate() {
             let place = Place {
@@ -518,10 +515,17 @@ fn origin_of(labels: &LabelSet) -> Option<LabelHash> {
     Some(labels.label("job")?.hash() + labels.label("instance")?.hash())
 }
 
-fn contains(labels: &LabelSet, common: &LabelSet) -> bool {
-    common
-        .iter()
-        .all(|label| labels.iter().any(|other| other == label))
+/// Returns the labels of a series that are not in `common`; `None` if it lacks any of those.
+fn own_labels(labels: &LabelSet, common: &LabelSet) -> Option<LabelSet> {
+    let mut own = Vec::with_capacity(labels.len().checked_sub(common.len())?);
+    let mut common = common.iter().peekable();
+    for label in labels {
+        // Both are sorted by name.
+        if common.next_if(|next| *next == label).is_none() {
+            own.push(label.clone());
+        }
+    }
+    common.peek().is_none().then(|| LabelSet::from_labels(own))
 }
 
 /// Returns the labels common to all the series; few series prove little, so then only labels in `model` count.

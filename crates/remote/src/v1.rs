@@ -12,7 +12,7 @@
 
 use crate::{
     allowance::Allowance,
-    block_labels::{BlockLabels, label},
+    block_labels::{BlockLabels, LABEL_TAG, label},
     error::RemoteError,
     histogram::{self, Version},
     incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
@@ -26,8 +26,10 @@ pub(crate) const MAX_EXEMPLAR_BYTES: usize = 4 * 128;
 /// Overhead of an exemplar's label beside its text.
 pub(crate) const EXEMPLAR_LABEL_BYTES: usize = 96;
 
-/// The tag of a label within a series.
-const LABEL_TAG: u8 = 1 << 3 | 2;
+/// The tag of a series within a request.
+const SERIES_TAG: u8 = 1 << 3 | 2;
+/// The tag of a sample within a series.
+const SAMPLE_TAG: u8 = 2 << 3 | 2;
 
 /// Decodes a request.
 ///
@@ -48,22 +50,24 @@ pub(crate) fn decode<'a>(
         ..BlockLabels::default()
     };
     let mut reader = Reader::new(body);
-    while let Some((number, field)) = reader.next()? {
-        match (number, field) {
-            (1, field) => {
-                let message = field.bytes()?;
-                let at = body.len() - reader.rest().len() - message.len();
-                time_series(message, at, hasher, &mut labels, &mut incoming)?;
-            }
-            (3, field) => {
-                let message = field.bytes()?;
-                incoming
-                    .allowance
-                    .spend(2 * size_of::<Family>() + message.len())?;
-                incoming.families.push(metadata(message)?);
-            }
-            _ => {}
-        }
+    while !reader.rest().is_empty() {
+        let message = match reader.bytes_tagged(SERIES_TAG)? {
+            Some(message) => message,
+            None => match reader.next()? {
+                Some((1, field)) => field.bytes()?,
+                Some((3, field)) => {
+                    let message = field.bytes()?;
+                    incoming
+                        .allowance
+                        .spend(2 * size_of::<Family>() + message.len())?;
+                    incoming.families.push(metadata(message)?);
+                    continue;
+                }
+                _ => continue,
+            },
+        };
+        let at = body.len() - reader.rest().len() - message.len();
+        time_series(message, at, hasher, &mut labels, &mut incoming)?;
     }
     incoming.labels = LabelSource::Blocks(labels);
     Ok(incoming)
@@ -84,6 +88,9 @@ fn time_series(
     let mut reader = Reader::new(message);
     reader.skip_run(LABEL_TAG)?;
     block.end = message.len() - reader.rest().len();
+    while let Some(message) = reader.bytes_tagged(SAMPLE_TAG)? {
+        incoming.push_float(sample(message, series)?)?;
+    }
     loop {
         let from = message.len() - reader.rest().len();
         let Some((number, field)) = reader.next()? else {
@@ -102,13 +109,8 @@ fn time_series(
                 }
             }
             2 => {
-                let (value, time_ms) = sample(field.bytes()?)?;
-                incoming.push_float(FloatSample {
-                    series,
-                    time_ms,
-                    start_ms: 0,
-                    value,
-                })?;
+                let sample = sample(field.bytes()?, series)?;
+                incoming.push_float(sample)?;
             }
             3 => {
                 incoming.allowance.spend(size_of::<(u32, Exemplar)>())?;
@@ -145,9 +147,10 @@ fn count(number: usize) -> Result<u32, RemoteError> {
 }
 
 #[inline]
-fn sample(message: &[u8]) -> Result<(f64, i64), RemoteError> {
-    let (mut value, mut time_ms) = (0.0, 0);
+fn sample(message: &[u8], series: u32) -> Result<FloatSample, RemoteError> {
     let mut reader = Reader::new(message);
+    let mut value = reader.double_tagged(1 << 3 | 1)?.unwrap_or_default();
+    let mut time_ms = reader.int64_tagged(2 << 3)?.unwrap_or_default();
     while let Some((number, field)) = reader.next()? {
         match number {
             1 => value = field.double()?,
@@ -155,7 +158,12 @@ fn sample(message: &[u8]) -> Result<(f64, i64), RemoteError> {
             _ => {}
         }
     }
-    Ok((value, time_ms))
+    Ok(FloatSample {
+        series,
+        time_ms,
+        start_ms: 0,
+        value,
+    })
 }
 
 /// Decodes an exemplar; `None` if its labels are longer than any store keeps.
@@ -251,7 +259,51 @@ mod tests {
             ..BlockLabels::default()
         });
         let all = 5..u32::try_from(body.len() - 4).unwrap();
-        let refused = crate::labels::resolve(&labels, &all).unwrap().unwrap_err();
+        let mut allowance = Allowance::for_body(&body, &Budget::unlimited()).unwrap();
+        let refused = crate::labels::resolve(&labels, &all, &mut allowance).unwrap();
+        let refused = refused.unwrap_err();
         assert!(refused.starts_with("labels of a series take"), "{refused}");
+    }
+
+    /// Senders write tags and fields one way; protobuf allows others.
+    #[test]
+    fn unusual_encodings_mean_the_same() {
+        let field = |tag: &[u8], content: &[u8]| [tag, &[content.len() as u8], content].concat();
+        let (name, value) = (field(b"\x0a", b"__name__"), field(b"\x12", b"m"));
+        let (a, b) = (field(b"\x0a", b"a"), field(b"\x12", b"b"));
+        let (one, second) = (b"\x09\x00\x00\x00\x00\x00\x00\xf0\x3f", b"\x10\xe8\x07");
+        let usual = [
+            field(b"\x0a", &[name.clone(), value.clone()].concat()),
+            field(b"\x0a", &[&a[..], &b].concat()),
+            field(b"\x12", &[&one[..], second].concat()),
+        ];
+        // Tags of two bytes, values first, repeated and unknown fields, and a label after the sample.
+        let unusual = [
+            field(b"\x8a\x00", &[value, name].concat()),
+            field(
+                b"\x92\x00",
+                &[b"\x10\x01", &second[..], one, b"\x18\x07"].concat(),
+            ),
+            field(
+                b"\x0a",
+                &[&field(b"\x0a", b"x")[..], &b, &a, b"\x18\x07"].concat(),
+            ),
+        ];
+        let hasher = KeyHasher::default();
+        for (tag, series) in [(&b"\x0a"[..], usual), (b"\x8a\x00", unusual)] {
+            let body = field(tag, &series.concat());
+            let mut incoming = decode(&body, &hasher, &Budget::unlimited()).unwrap();
+            let [series] = &incoming.series[..] else {
+                panic!("one series");
+            };
+            let labels = &series.labels;
+            let set = crate::labels::resolve(&incoming.labels, labels, &mut incoming.allowance);
+            let expected = LabelSet::new([("__name__", "m"), ("a", "b")]);
+            assert_eq!(set.unwrap(), Ok(expected));
+            let [sample] = incoming.floats[..] else {
+                panic!("one sample");
+            };
+            assert_eq!((sample.value, sample.time_ms), (1.0, 1000));
+        }
     }
 }

@@ -37,14 +37,50 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn skip_run(&mut self, tag: u8) -> Outcome<usize> {
         let mut count = 0;
-        while let [first, rest @ ..] = self.rest
-            && *first == tag
-        {
-            self.rest = rest;
-            self.bytes()?;
+        while self.bytes_tagged(tag)?.is_some() {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// Reads the next field if it has this one-byte tag of a length-delimited field.
+    ///
+    /// With its kin for other types, it spares [`Self::next`] what senders write the same way every time.
+    #[inline]
+    pub(crate) fn bytes_tagged(&mut self, tag: u8) -> Outcome<Option<&'a [u8]>> {
+        if !self.skip_tag(tag) {
+            return Ok(None);
+        }
+        self.bytes().map(Some)
+    }
+
+    /// Reads the next field if it has this one-byte tag of a double.
+    #[inline]
+    pub(crate) fn double_tagged(&mut self, tag: u8) -> Outcome<Option<f64>> {
+        if !self.skip_tag(tag) {
+            return Ok(None);
+        }
+        self.array().map(|bytes| Some(f64::from_le_bytes(bytes)))
+    }
+
+    /// Reads the next field if it has this one-byte tag of a 64-bit integer.
+    #[inline]
+    pub(crate) fn int64_tagged(&mut self, tag: u8) -> Outcome<Option<i64>> {
+        if !self.skip_tag(tag) {
+            return Ok(None);
+        }
+        self.varint().map(|value| Some(value.cast_signed()))
+    }
+
+    #[inline]
+    fn skip_tag(&mut self, tag: u8) -> bool {
+        match self.rest {
+            [first, rest @ ..] if *first == tag => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Returns the next field's number and content, `None` at the end.
