@@ -36,6 +36,9 @@ pub struct Frame {
     stale: Vec<ColumnId>,
     histograms: Vec<Arc<Histogram>>,
     times_ms: Vec<i64>,
+    /// Bounds of `time_ms` and all of `times_ms`.
+    oldest_ms: i64,
+    newest_ms: i64,
     exemplars: Vec<(ColumnId, Exemplar)>,
     start_times_ms: Vec<(ColumnId, i64)>,
 }
@@ -53,6 +56,8 @@ impl Frame {
             stale: Vec::new(),
             histograms: Vec::new(),
             times_ms: Vec::new(),
+            oldest_ms: time_ms,
+            newest_ms: time_ms,
             exemplars: Vec::new(),
             start_times_ms: Vec::new(),
         }
@@ -64,6 +69,7 @@ impl Frame {
             self.schema = schema.clone();
         }
         self.time_ms = time_ms;
+        (self.oldest_ms, self.newest_ms) = (time_ms, time_ms);
         self.values.resize(schema.len(), 0.0);
         self.present.resize(schema.len());
         self.present.clear();
@@ -102,6 +108,8 @@ impl Frame {
             self.times_ms.resize(self.values.len(), self.time_ms);
         }
         self.times_ms[column.index()] = time_ms;
+        self.oldest_ms = self.oldest_ms.min(time_ms);
+        self.newest_ms = self.newest_ms.max(time_ms);
     }
 
     /// Attaches an exemplar to a sample.
@@ -172,6 +180,14 @@ impl Frame {
             .unwrap_or(self.time_ms)
     }
 
+    /// Returns bounds of the frame's time and all its samples' own times, oldest first.
+    ///
+    /// Unlike [`Self::times_ms`], it costs nothing for the slots of a wide schema that have no sample.
+    #[must_use]
+    pub fn time_bounds_ms(&self) -> (i64, i64) {
+        (self.oldest_ms, self.newest_ms)
+    }
+
     /// Returns the exemplars in the order they were attached.
     #[must_use]
     pub fn exemplars(&self) -> &[(ColumnId, Exemplar)] {
@@ -182,5 +198,26 @@ impl Frame {
     #[must_use]
     pub fn start_times_ms(&self) -> &[(ColumnId, i64)] {
         &self.start_times_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Family;
+
+    #[test]
+    fn bounds_cover_every_sample_of_the_round_alone() {
+        let mut edit = Schema::new(LabelSet::empty()).edit();
+        let family = edit.family(Family::default());
+        let columns = ["a", "b"].map(|name| edit.push(&LabelSet::new([("name", name)]), family));
+        let schema = edit.finish();
+        let mut frame = Frame::new(schema.clone(), 100);
+        assert_eq!(frame.time_bounds_ms(), (100, 100));
+        frame.set_time(columns[1], 130);
+        frame.set_time(columns[0], 70);
+        assert_eq!(frame.time_bounds_ms(), (70, 130));
+        frame.restart(&schema, 200);
+        assert_eq!(frame.time_bounds_ms(), (200, 200));
     }
 }

@@ -169,12 +169,9 @@ impl DbBinding {
         } else {
             Vec::new()
         };
-        let newest_ms = frame.times_ms().iter().copied().max();
-        let newest_ms = newest_ms.map_or(frame.time_ms(), |ms| ms.max(frame.time_ms()));
+        let (oldest_ms, newest_ms) = frame.time_bounds_ms();
         let until_ms = inner.flushed_until_ms(&bound.strip, newest_ms);
-        if frame.time_ms() <= until_ms
-            || frame.times_ms().iter().any(|time_ms| *time_ms <= until_ms)
-        {
+        if oldest_ms <= until_ms {
             others.extend(values_in_blocks(inner, bound, frame, until_ms));
         }
         others.sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
