@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** jemalloc is called with names it documents, and values of the types it documents for them.
 
+use std::ffi::{CString, c_void};
+
 /// Returns unused pages to the system.
 pub(crate) fn purge() {
     // 4096 is `MALLCTL_ARENAS_ALL`, which means all arenas.
@@ -15,6 +17,64 @@ pub(crate) fn purge() {
             0,
         )
     };
+}
+
+/// Sizes from which jemalloc places allocations in an arena of their own: the default of `oversize_threshold`.
+const LARGE_BYTES: usize = 8 << 20;
+
+/// Returns the memory of large allocations to the system as soon as they are freed.
+///
+/// jemalloc does so by itself, but not if it has background threads: they return it some seconds later, so that a page
+/// of 80 MB would stay resident beside the one that follows it.
+pub(crate) fn return_large_at_once() {
+    let (Some(usual), Some(large)) = (arena_for(1), arena_for(LARGE_BYTES)) else {
+        return;
+    };
+    // With another `oversize_threshold` there may be no such arena.
+    if usual == large {
+        return;
+    }
+    for pages in ["dirty", "muzzy"] {
+        let Ok(name) = CString::new(format!("arena.{large}.{pages}_decay_ms")) else {
+            continue;
+        };
+        let mut at_once: isize = 0;
+        // SAFETY: `arena.<i>.{dirty,muzzy}_decay_ms` reads an `ssize_t`.
+        unsafe {
+            tikv_jemalloc_sys::mallctl(
+                name.as_ptr(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                (&raw mut at_once).cast::<c_void>(),
+                size_of_val(&at_once),
+            )
+        };
+    }
+}
+
+/// Returns the arena that serves allocations of a size.
+fn arena_for(bytes: usize) -> Option<u32> {
+    // SAFETY: the size is not 0, and no flags are set.
+    let mut probe = unsafe { tikv_jemalloc_sys::mallocx(bytes, 0) };
+    if probe.is_null() {
+        return None;
+    }
+    let mut arena: u32 = 0;
+    let mut len = size_of_val(&arena);
+    // SAFETY: `arenas.lookup` reads a pointer to an allocation, which `probe` is, and writes an `unsigned`, which
+    // `arena` has room for.
+    let code = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"arenas.lookup".as_ptr(),
+            (&raw mut arena).cast::<c_void>(),
+            &raw mut len,
+            (&raw mut probe).cast::<c_void>(),
+            size_of_val(&probe),
+        )
+    };
+    // SAFETY: `probe` was allocated above and is not used any more.
+    unsafe { tikv_jemalloc_sys::dallocx(probe, 0) };
+    (code == 0).then_some(arena)
 }
 
 #[cfg(feature = "heap-profiles")]
@@ -89,5 +149,48 @@ mod profile {
             )
         };
         code == 0 && value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dirty_decay_ms(arena: u32) -> isize {
+        let name = CString::new(format!("arena.{arena}.dirty_decay_ms")).unwrap();
+        let mut decay_ms: isize = -2;
+        let mut len = size_of_val(&decay_ms);
+        // SAFETY: `arena.<i>.dirty_decay_ms` writes an `ssize_t`.
+        let code = unsafe {
+            tikv_jemalloc_sys::mallctl(
+                name.as_ptr(),
+                (&raw mut decay_ms).cast::<c_void>(),
+                &raw mut len,
+                std::ptr::null_mut(),
+                0,
+            )
+        };
+        assert_eq!(code, 0);
+        decay_ms
+    }
+
+    /// The buffer of a large page stayed resident for seconds after it was parsed.
+    #[test]
+    fn large_allocations_are_returned_at_once_despite_background_threads() {
+        let mut on = true;
+        // SAFETY: `background_thread` reads a bool.
+        let code = unsafe {
+            tikv_jemalloc_sys::mallctl(
+                c"background_thread".as_ptr(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                (&raw mut on).cast::<c_void>(),
+                size_of_val(&on),
+            )
+        };
+        assert_eq!(code, 0);
+        return_large_at_once();
+        assert_eq!(dirty_decay_ms(arena_for(LARGE_BYTES).unwrap()), 0);
+        assert!(dirty_decay_ms(arena_for(1).unwrap()) > 0);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     config::{Config, ConfigError},
     descriptors,
     health::Health,
-    lifecycle, logging,
+    heap, lifecycle, logging,
     memory::{self, Memory},
     reload::{self, Reloader},
     remote::{self, NowMs},
@@ -114,6 +114,7 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
                 reason,
             }
         })?;
+    heap::return_large_at_once();
     let descriptors = descriptors::raise_limit();
     let serving = runtime("narthex-io", resources.threads())?;
     // Scrapes have their own runtime so that queries do not delay them. On one thread they share its cache and wake no
