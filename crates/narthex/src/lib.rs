@@ -44,6 +44,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string(), 1),
         },
+        Ok(cli::Invocation::Agent(options)) => match role::agent::run(*options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string(), 1),
+        },
         Ok(cli::Invocation::Pushgateway(options)) => match role::pushgateway::run(*options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string(), 1),

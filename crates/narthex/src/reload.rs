@@ -70,7 +70,8 @@ pub(crate) struct Reloader {
     files: Files,
     remote: Arc<RemoteStorage>,
     status: Arc<ProcessStatus>,
-    storage_flags: StorageFlags,
+    /// `None` if nothing is stored.
+    storage_flags: Option<StorageFlags>,
     /// The storage, once it is open.
     storage: OnceLock<Db>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
@@ -84,7 +85,8 @@ pub(crate) struct Parts {
     pub(crate) files: Files,
     pub(crate) remote: Arc<RemoteStorage>,
     pub(crate) status: Arc<ProcessStatus>,
-    pub(crate) storage_flags: StorageFlags,
+    /// `None` if nothing is stored.
+    pub(crate) storage_flags: Option<StorageFlags>,
     /// The wall clock, in milliseconds since the epoch.
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
@@ -288,7 +290,10 @@ impl Reloader {
 
     /// Applies a configuration's limits to the storage.
     fn tune(&self, config: &Config) {
-        let tuning = self.storage_flags.tuning(Some(config));
+        let Some(flags) = &self.storage_flags else {
+            return;
+        };
+        let tuning = flags.tuning(Some(config));
         self.status.set_retention(storage::shown(&tuning));
         if let Some(db) = self.storage.get() {
             db.tune(&tuning);

@@ -4,7 +4,6 @@ use crate::{cli::ServerOptions, lifecycle, memory::Memory, reload, storage::Stor
 use narthex_model::storage::Sink;
 use narthex_net::Router;
 use narthex_remote::{Message, Receiver, ReceiverConfig, RemoteStorage, RemoteStorageOptions};
-use narthex_tsdb::Db;
 use std::{
     path::Path,
     sync::Arc,
@@ -33,19 +32,18 @@ pub(crate) async fn flush(remote: Arc<RemoteStorage>, deadline: Duration, begin:
     }
 }
 
-/// Returns the routes of remote write: where it is received, and how sending does.
+/// Returns the routes of remote write: where it is received, into `sink`, and how sending does.
 ///
 /// # Errors
 /// Fails on a message's name that is unknown.
 pub(crate) fn routes(
     options: &ServerOptions,
     ends: &Arc<RemoteStorage>,
-    db: &Db,
+    sink: Arc<dyn Sink>,
     memory: &Memory,
     threads: usize,
     now_ms: &NowMs,
 ) -> Result<Router, String> {
-    let sink = ends.sink(Some(Arc::new(db.clone())));
     let receiving = receiving(options, sink, memory, threads, Arc::clone(now_ms))?;
     let status = narthex_remote::status_routes(Arc::clone(ends));
     Ok(memory.guard_writes(receiving).merge(status))

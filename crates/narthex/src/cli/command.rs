@@ -24,6 +24,7 @@ use std::{ffi::OsString, path::PathBuf};
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Server(Box<ServerOptions>),
+    Agent(Box<ServerOptions>),
     Pushgateway(Box<PushOptions>),
     NodeExporter(Box<NodeExporterOptions>),
     Push(PushCommand),
@@ -48,7 +49,25 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             called_as: &["prometheus"],
             about: "Scrapes and stores metrics, answers queries and serves a web page; accepts Prometheus' flags.",
             flags: &[ServerOptions::FLAGS],
-            read: |values| Ok(Invocation::Server(Box::new(ServerOptions::read(values)?))),
+            read: |values| {
+                let options = Box::new(ServerOptions::read(values)?);
+                Ok(if options.is_agent {
+                    Invocation::Agent(options)
+                } else {
+                    Invocation::Server(options)
+                })
+            },
+        },
+        Command {
+            name: "agent",
+            called_as: &[],
+            about: "Scrapes and sends to remote ends through queues on disk; stores and queries nothing. Accepts the flags of Prometheus' agent.",
+            flags: &[ServerOptions::FLAGS],
+            read: |values| {
+                Ok(Invocation::Agent(Box::new(ServerOptions::read_agent(
+                    values,
+                )?)))
+            },
         },
         Command {
             name: "pushgateway",

@@ -10,6 +10,16 @@ const GO: &str = "there is no Go runtime";
 const LATER: &str = "this version does not have it";
 const MESSAGES: &str = "prometheus.WriteRequest,io.prometheus.write.v2.Request";
 
+/// Beginnings of the flags that an agent refuses, as Prometheus' does.
+const SERVER_ONLY: [&str; 6] = [
+    "storage.tsdb.",
+    "storage.remote.read-",
+    "web.search.",
+    "rules.",
+    "alertmanager.",
+    "query.",
+];
+
 flags! {
     /// What the server is asked to do.
     #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +71,10 @@ flags! {
         push_aggregate: Aggregated = "push.aggregate", value("JOB");
         /// Data directory.
         storage_path: PathBuf = "storage.tsdb.path", default("data/"), directory();
+        /// Run as an agent: scrape and send, store and query nothing. As `narthex agent`.
+        is_agent: bool = "agent";
+        /// Data directory of an agent: what waits for remote ends.
+        agent_path: PathBuf = "storage.agent.path", default("data-agent/"), directory();
         /// Retention period; 0 keeps samples forever.
         retention: Option<Duration> = "storage.tsdb.retention.time", default("15d");
         /// Maximum size of all data, logs included; 0 means no limit.
@@ -142,7 +156,8 @@ flags! {
             "scrape.adjust-timestamps": bool, "scrape.timestamp-tolerance": Duration;
         "targets are listed in the configuration" =>
             "scrape.discovery-reload-interval": Duration;
-        "this is not an agent" =>
+        "what waits for a remote end has a bound of its own, queue_config.max_disk_size, and is always locked" =>
+            "storage.agent.checkpoint-from-in-memory-series": bool, "storage.agent.checkpoint-batch-size": u64,
             "storage.agent.no-lockfile": bool, "storage.agent.wal-compression": bool,
             "storage.agent.wal-compression-type": String, "storage.agent.wal-segment-size": Bytes,
             "storage.agent.wal-truncate-frequency": Duration, "storage.agent.retention.min-time": Duration,
@@ -150,19 +165,37 @@ flags! {
     }
     refused {
         LATER =>
-            "agent": bool, "storage.agent.path": String, "web.external-url": String, "web.route-prefix": String,
+            "web.external-url": String, "web.route-prefix": String,
             "web.user-assets": String, "web.systemd-socket": bool, "web.enable-admin-api": bool,
             "web.enable-otlp-receiver": bool, "enable-otlp-receiver": bool;
     }
 }
 
 impl ServerOptions {
+    /// Reads the values of `agent`.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub(crate) fn read_agent(values: Values) -> Result<Self, UsageError> {
+        Self::checked(Self {
+            is_agent: true,
+            ..Self::from_values(values)?
+        })
+    }
+
     /// Reads the values of `server`.
     ///
     /// # Errors
-    /// Fails on the first invalid value.
+    /// Fails on the first invalid value, and on the first flag that belongs to the other mode.
     pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
-        let mut options = Self::from_values(values)?;
+        Self::checked(Self::from_values(values)?)
+    }
+
+    fn checked(mut options: Self) -> Result<Self, UsageError> {
+        options.check_mode()?;
+        if options.is_agent {
+            options.storage_path.clone_from(&options.agent_path);
+        }
         // Without a configuration nobody has decided who has access, so listen on this machine only.
         if options.config_file.is_none() && !options.values.is_given("web.listen-address") {
             options.listen_addresses = vec!["127.0.0.1:9090".to_owned()];
@@ -170,6 +203,26 @@ impl ServerOptions {
         options.retention = options.retention.or(options.older_retention);
         options.retention_bytes = options.retention_bytes.filter(|size| size.0 > 0);
         Ok(options)
+    }
+
+    /// Fails on a flag that has no meaning for an agent, or only for one.
+    fn check_mode(&self) -> Result<(), UsageError> {
+        let (of_others, reason): (&[&str], _) = if self.is_agent {
+            (&SERVER_ONLY, "it can not be used in agent mode")
+        } else {
+            (&["storage.agent."], "it can only be used in agent mode")
+        };
+        let is_other = |flag: &str| of_others.iter().any(|begin| flag.starts_with(begin));
+        let without_effect = self.values.without_effect.iter().map(|(flag, _)| *flag);
+        let mut given = self
+            .values
+            .given()
+            .map(|(flag, _)| flag)
+            .chain(without_effect);
+        match given.find(|flag| is_other(flag)) {
+            Some(flag) => Err(UsageError::Refused { flag, reason }),
+            None => Ok(()),
+        }
     }
 
     /// Returns how often to check the configuration for changes; `None` for never.

@@ -85,12 +85,46 @@ fn mistakes_are_named() {
         refused(&["--log.level=a", "--log.level=b"]),
         "flag '--log.level' cannot be repeated"
     );
-    assert_eq!(
-        refused(&["--agent"]),
-        "flag '--agent' is not supported: this version does not have it"
-    );
     assert!(server(&["--no-agent"]).is_ok());
     assert_eq!(refused(&["x"]), "unexpected \"x\"");
+}
+
+#[test]
+fn an_agent_takes_its_own_flags_only() {
+    let agent = |arguments: &[&str]| match call(arguments)? {
+        Invocation::Agent(options) => Ok::<_, UsageError>(*options),
+        other => panic!("{other:?}"),
+    };
+    let plain = agent(&["narthex", "agent", "--config.file=x"]).unwrap();
+    assert_eq!(plain.storage_path.to_str(), Some("data-agent/"));
+    let drop_in = [
+        "prometheus",
+        "--agent",
+        "--config.file=x",
+        "--storage.agent.path=d",
+        "--storage.agent.retention.max-time=4h",
+        "--storage.remote.flush-deadline=5s",
+    ];
+    let options = agent(&drop_in).unwrap();
+    assert!(options.is_agent);
+    assert_eq!(options.storage_path.to_str(), Some("d"));
+    assert_eq!(options.flush_deadline, Duration::from_secs(5));
+    assert_eq!(options.values.without_effect.len(), 1);
+    for flag in [
+        "storage.tsdb.path",
+        "query.timeout",
+        "rules.alert.resend-delay",
+    ] {
+        let line = ["narthex", "agent", &format!("--{flag}=1m")];
+        assert_eq!(
+            agent(&line).unwrap_err().to_string(),
+            format!("flag '--{flag}' is not supported: it can not be used in agent mode")
+        );
+    }
+    assert_eq!(
+        refused(&["--storage.agent.path=x"]),
+        "flag '--storage.agent.path' is not supported: it can only be used in agent mode"
+    );
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Roles in which the binary can run.
 
+pub(crate) mod agent;
+mod base;
 pub(crate) mod check_config;
 pub(crate) mod check_discovery;
 pub(crate) mod check_metrics;
 pub(crate) mod check_server;
+mod error;
 pub(crate) mod node_exporter;
 pub(crate) mod push;
 mod push_receiver;

@@ -3,7 +3,7 @@
 //! **Invariant:** everything but devices that may hang has one thread: waking others for one page costs more than the
 //! page.
 
-use super::server::ServerError;
+use super::error::ServerError;
 use crate::{
     cli::NodeExporterOptions,
     descriptors, doctor, lifecycle, logging,

@@ -3,8 +3,9 @@
 //! **Invariant:** pushed groups are restored before the port is bound; the journal closes after the last request.
 
 use super::{
+    error::ServerError,
     push_upkeep::{Upkeep, now_ns},
-    server::{ServerError, runtime},
+    server::runtime,
 };
 use crate::{
     cgroup::Resources,

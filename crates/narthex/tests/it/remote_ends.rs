@@ -422,3 +422,96 @@ fn an_outage_and_two_kills_lose_nothing() {
     assert!(twice <= 2 * 200, "{twice} of {distinct} sent twice");
     receiver.stop();
 }
+
+/// Adds an agent's address, data directory and configuration to a command line.
+fn agent(rig: &Rig, spawn: Spawn) -> Spawn {
+    spawn
+        .arg("--web.listen-address=127.0.0.1:0")
+        .arg(format!(
+            "--storage.agent.path={}",
+            rig.dir.join("agent").display()
+        ))
+        .arg(support::config_flag(&rig.config))
+}
+
+/// Sends what it scrapes, receives, is pushed and reads from files; answers about itself and its targets, and not queries.
+#[test]
+fn an_agent_sends_everything_and_stores_nothing() {
+    let rig = Rig::new("agent");
+    let receiver = rig.receiver();
+    configure(
+        &rig.config,
+        &[entry("second", &receiver.url, V2, "")],
+        &rig.targets,
+    );
+    rig.dir.write("dump.prom", "dumped 7\n");
+    let dump = "files: [{job_name: dump, paths: [dump.prom], interval: 100ms}]\n";
+    let text = fs::read_to_string(&rig.config).unwrap() + dump;
+    fs::write(&rig.config, text).unwrap();
+    let spawn = agent(&rig, support::narthex().arg("agent"));
+    let spawn = spawn.args([
+        "--web.enable-remote-write-receiver",
+        "--web.enable-push-receiver",
+    ]);
+    let agent = Running::of(spawn);
+    let answer = request(now_ms()).send(&agent.url).unwrap();
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    let group = format!("{}/metrics/job/batch", agent.url);
+    let pushed = http::post(&group, "text/plain", b"pushed 3\n").unwrap();
+    assert_eq!(pushed.status, 200, "{}", pushed.text());
+    rig.wait_pages(20);
+    let targets = agent.data("/api/v1/targets", &[("state", "active")]);
+    assert_eq!(targets["activeTargets"].as_array().unwrap().len(), 2);
+    assert_eq!(status(&agent, "second")["lastError"], Value::Null);
+    let yaml = agent.data("/api/v1/status/config", &[]);
+    assert!(yaml["yaml"].as_str().unwrap().contains("remote_write:"));
+    let query = client::get(&format!("{}/api/v1/query?query=up", agent.url));
+    assert_eq!(query.status, 422);
+    assert!(query.text().contains("unavailable with Prometheus Agent"));
+    assert!(agent.metric("prometheus_remote_storage_samples_in_total ") > Some(300.0));
+    let dumped = "dumped{job=\"dump\",replica=\"r1\"} == 7";
+    receiver.wait_vector(dumped, |found| found.len() == 1);
+    let pushed = "pushed{job=\"batch\",replica=\"r1\"} == 3";
+    receiver.wait_vector(pushed, |found| found.len() == 1);
+    agent.stop();
+
+    let received = client::vector(&receiver.url, "b_total{replica=\"r1\"}", None);
+    assert_eq!(received.values().next().unwrap().1, 5.0);
+    let pages = known::assert_true(&sent(&receiver.url), &rig.targets);
+    let served: u64 = rig.targets.iter().map(Target::count).sum();
+    // The last scrape of each target may have been cut off by the end.
+    assert!(pages as u64 + 2 >= served, "{pages} of {served} pages");
+    let mut left: Vec<_> = fs::read_dir(rig.dir.join("agent"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["push", "remote"]);
+    receiver.stop();
+}
+
+/// Called as Prometheus with its agent's flags, and sending to Prometheus.
+#[test]
+fn the_command_line_of_prometheus_agent_works() {
+    let rig = Rig::new("agent-drop-in");
+    let idle = support::config(&rig.dir, "1h", &[]);
+    let flags = ["--web.enable-remote-write-receiver"];
+    let receiver = Running::prometheus(&rig.dir.join("debian"), &idle, &flags);
+    let v1 = entry("debian", &receiver.url, "prometheus.WriteRequest", "");
+    configure(&rig.config, &[v1], &rig.targets);
+    let agent = Running::of(agent(&rig, support::narthex().arg0("prometheus")).args([
+        "--agent",
+        "--storage.agent.retention.max-time=4h",
+        "--storage.remote.flush-deadline=10s",
+    ]));
+    rig.wait_pages(10);
+    let query = client::get(&format!("{}/api/v1/query?query=up", agent.url));
+    assert_eq!(query.status, 422, "{}", query.text());
+    let log = agent.stop();
+    assert!(
+        log.contains("flag=storage.agent.retention.max-time"),
+        "{log}"
+    );
+    known::assert_true(&sent(&receiver.url), &rig.targets);
+    receiver.stop();
+}

@@ -1,0 +1,402 @@
+//! What a server and an agent have in common: the port, what is known of the process, scraping, remote ends.
+
+use super::{error::ServerError, push_receiver::PushReceiver, push_upkeep::Upkeep as PushUpkeep};
+use crate::{
+    cgroup::Resources,
+    cli::ServerOptions,
+    config::Config,
+    lifecycle,
+    memory::{self, Memory},
+    reload::{self, Reloader},
+    remote::{self, NowMs},
+    sources::OwnPage,
+    status::{Loaded, ProcessStatus},
+    storage::{self, StorageFlags, ms},
+    web::{self, Gate},
+};
+use narthex_api::{Api, ApiConfig, BuildInfo};
+use narthex_client::Registry;
+use narthex_files::FilesManager;
+use narthex_model::storage::{Sink, Store};
+use narthex_net::{Router, Server, ServerConfig, StopToken, Stopper};
+use narthex_promql::{Engine, EngineOptions};
+use narthex_remote::RemoteStorage;
+use narthex_scrape::{Manager, ManagerConfig, RouteLimits};
+use narthex_tsdb::{Clock as _, SystemClock};
+use std::{path::Path, sync::Arc, time::Instant};
+use tokio::sync::Notify;
+
+/// Version of Prometheus whose API this is.
+const PROMETHEUS_VERSION: &str = "3.14.0";
+
+/// A process that listens and answers nothing but about itself yet.
+pub(super) struct Base {
+    pub(super) memory: Memory,
+    pub(super) status: Arc<ProcessStatus>,
+    pub(super) stop: StopToken,
+    pub(super) now_ms: NowMs,
+    pub(super) gate: Arc<Gate>,
+    pub(super) web: Web,
+    pub(super) watch: memory::Watch,
+    started: Instant,
+    origins: web::origin::Origins,
+    stopper: Stopper,
+    hang_ups: Arc<Notify>,
+    own: Arc<OwnPage>,
+}
+
+impl Base {
+    /// Registers metrics, divides the memory, handles signals and binds the port.
+    ///
+    /// # Errors
+    /// Fails on an unusable flag or address.
+    pub(super) async fn start(
+        options: &ServerOptions,
+        config: Option<&Config>,
+        resources: &Resources,
+    ) -> Result<Self, ServerError> {
+        let started = Instant::now();
+        warn_of_flags(options);
+        let origins = origins(options)?;
+        let registry = narthex_client::global();
+        register(registry).map_err(ServerError::Metrics)?;
+        let (memory, watch) = watch_memory(resources, registry)?;
+        let status = process_status(options, config, resources, &memory);
+        let (stopper, stop) = Stopper::new();
+        lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
+        let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
+        let gate = Arc::new(Gate::default());
+        let own = Arc::new(OwnPage::new(registry));
+        let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
+        let hosts = web::hosts::Hosts::new(&options.allowed_hosts.0);
+        let router = web::outer(Arc::clone(&gate), early, hosts);
+        let web = Web::start(options, router, &stop).await?;
+        Ok(Self {
+            memory,
+            status,
+            stop,
+            now_ms: Arc::new(|| SystemClock.now_ms()),
+            gate,
+            web,
+            watch,
+            started,
+            origins,
+            stopper,
+            hang_ups,
+            own,
+        })
+    }
+
+    /// Answers all requests: `api`, targets, and the process itself.
+    pub(super) fn open(
+        &self,
+        options: &ServerOptions,
+        resources: &Resources,
+        api: Router,
+        manager: &Arc<Manager>,
+        reloader: Option<Arc<Reloader>>,
+    ) {
+        let listings = RouteLimits {
+            memory: self.memory.listings.clone(),
+            wait: options.query_timeout,
+        };
+        self.gate.open(web::inner(web::Parts {
+            api,
+            targets: narthex_scrape::routes(Arc::clone(manager), listings),
+            own: Arc::clone(&self.own),
+            stopper: self.stopper.clone(),
+            enable_lifecycle: options.enable_lifecycle,
+            reloader,
+            origins: self.origins.clone(),
+        }));
+        tracing::info!(
+            url = format!("http://{}", self.web.address),
+            cpus = resources.cpus,
+            memory_bytes = resources.memory_bytes,
+            start_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "Server is ready to receive web requests.",
+        );
+    }
+}
+
+/// The listening side of the server.
+pub(super) struct Web {
+    /// URL to show to people.
+    pub(super) address: String,
+    serving: tokio::task::JoinHandle<narthex_net::ServeReport>,
+}
+
+impl Web {
+    pub(super) async fn start(
+        options: &ServerOptions,
+        router: Router,
+        stop: &StopToken,
+    ) -> Result<Self, ServerError> {
+        let mut config = ServerConfig::default();
+        config.max_connections = options.max_connections;
+        config.min_rate_bytes = options.min_transfer_rate.0;
+        config.rate_window = options.transfer_rate_window;
+        config.read_timeout = options.read_timeout;
+        let addresses: Vec<&str> = options
+            .listen_addresses
+            .iter()
+            .map(String::as_str)
+            .collect();
+        let server = Server::bind(&addresses, config)
+            .await
+            .map_err(ServerError::Net)?;
+        let server = match &options.web_config_file {
+            Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
+            None => server,
+        };
+        let first = server.local_addrs().first().copied();
+        for address in server.local_addrs() {
+            let open = !address.ip().is_loopback() && options.web_config_file.is_none();
+            tracing::info!(address = address.to_string(), "Listening on");
+            if open {
+                tracing::warn!(
+                    address = address.to_string(),
+                    "Anyone who can reach this address can read everything: authentication is not configured."
+                );
+            }
+        }
+        let address = first.map(shown_address).unwrap_or_default();
+        Ok(Self {
+            address,
+            serving: tokio::spawn(server.serve(router, stop.clone())),
+        })
+    }
+
+    /// Waits until the last request has ended; returns how many were cut off.
+    pub(super) async fn join(self) -> u64 {
+        match self.serving.await {
+            Ok(report) => report.cut_requests_total,
+            Err(error) => {
+                tracing::error!(%error, "Serving ended with a panic.");
+                1
+            }
+        }
+    }
+}
+
+/// Returns an address a browser can open: a wildcard becomes this machine.
+fn shown_address(address: std::net::SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    }
+}
+
+/// Reads the configuration to start with.
+///
+/// # Errors
+/// Fails if it cannot be used.
+pub(super) fn load(path: &Path) -> Result<Config, ServerError> {
+    let config = Config::load(path, &reload::environment).map_err(ServerError::Config)?;
+    reload::check_clients(&config).map_err(of_config_file)?;
+    Ok(config)
+}
+
+fn of_config_file(reason: String) -> ServerError {
+    ServerError::Flag {
+        flag: "config.file",
+        reason,
+    }
+}
+
+/// Returns what scrapes targets and what reads files of metrics, into `sink`; there are none yet.
+pub(super) fn reading(
+    sink: Arc<dyn Sink>,
+    base: &Base,
+    runtime: tokio::runtime::Handle,
+    stop: StopToken,
+) -> (Arc<Manager>, reload::Files) {
+    let files = narthex_files::ManagerConfig {
+        sink: Arc::clone(&sink),
+        now_ms: Arc::clone(&base.now_ms),
+        runtime: runtime.clone(),
+    };
+    let files = reload::Files {
+        manager: Arc::new(FilesManager::new(files, stop.clone())),
+        series: base.memory.targets.clone(),
+    };
+    let scraping = ManagerConfig {
+        sink,
+        now_ms: Arc::clone(&base.now_ms),
+        client: reload::client_config(),
+        memory: base.memory.scraping(),
+        runtime,
+    };
+    (Arc::new(Manager::new(scraping, stop)), files)
+}
+
+/// Scrapes according to a loaded configuration, and reloads it on a signal or, if `interval` is set, when its files
+/// change.
+pub(super) fn follow(
+    (path, config): (&Path, Config),
+    parts: reload::Parts,
+    options: &ServerOptions,
+    base: &Base,
+) -> Result<Arc<Reloader>, ServerError> {
+    let reloader = Reloader::start(path, config, parts, &base.stop).map_err(of_config_file)?;
+    let on_signal = reload::on_signal(
+        Arc::clone(&reloader),
+        Arc::clone(&base.hang_ups),
+        base.stop.clone(),
+    );
+    tokio::spawn(on_signal);
+    if let Some(interval) = options.auto_reload() {
+        tokio::spawn(Arc::clone(&reloader).watch(interval, base.stop.clone()));
+    }
+    Ok(reloader)
+}
+
+/// Returns the routes at which samples are written to `sink`, and what ends pushed groups, if pushes are accepted.
+///
+/// # Errors
+/// Fails on an unusable flag or journal of pushed groups.
+pub(super) async fn writes(
+    options: &ServerOptions,
+    ends: &Arc<RemoteStorage>,
+    sink: Arc<dyn Sink>,
+    base: &Base,
+    threads: usize,
+) -> Result<(Router, Option<PushUpkeep>), ServerError> {
+    let (memory, now_ms) = (&base.memory, &base.now_ms);
+    let routes = remote::routes(options, ends, Arc::clone(&sink), memory, threads, now_ms);
+    let routes = routes.map_err(|reason| ServerError::Flag {
+        flag: "web.remote-write-receiver.accepted-protobuf-messages",
+        reason,
+    })?;
+    if !options.push_receiver {
+        return Ok((routes, None));
+    }
+    narthex_push::register_metrics(narthex_client::global()).map_err(ServerError::Metrics)?;
+    let started = PushReceiver::start(options, sink, memory).await;
+    let pushes = started.map_err(|error| ServerError::Flag {
+        flag: "web.enable-push-receiver",
+        reason: error.to_string(),
+    })?;
+    let routes = routes.merge(memory.guard_writes(pushes.routes));
+    Ok((routes, Some(pushes.upkeep)))
+}
+
+/// Returns the routes of the API over a store; queries that many others run beside have `query_runtime`.
+pub(super) fn api(
+    options: &ServerOptions,
+    store: Arc<dyn Store>,
+    base: &Base,
+    threads: usize,
+    query_runtime: tokio::runtime::Handle,
+) -> Router {
+    let memory = &base.memory;
+    let budget = memory.queries.clone();
+    let engine = EngineOptions {
+        lookback_delta_ms: ms(options.lookback_delta),
+        max_samples: options.max_samples,
+        max_label_bytes: options.max_label_bytes.as_usize(),
+        pattern_memory_bytes: options.max_pattern_bytes.0,
+        ..EngineOptions::default()
+    };
+    let config = ApiConfig {
+        timeout: options.query_timeout,
+        max_concurrency: options.max_concurrency,
+        max_metadata_concurrency: options.max_metadata_concurrency,
+        max_parameters: options.max_parameters,
+        query_memory_bytes: budget.limit_bytes() / 2,
+        build: BuildInfo {
+            prometheus_version: PROMETHEUS_VERSION.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..BuildInfo::default()
+        },
+    };
+    let now_ms = Arc::clone(&base.now_ms);
+    let api = Api::new(store, Arc::new(Engine::new(engine)), config, budget, now_ms)
+        .with_listings(memory.listings.clone())
+        .with_overflow_threads((threads / 2).max(1), query_runtime)
+        .with_status(Arc::<ProcessStatus>::clone(&base.status));
+    memory.guard_reads(narthex_api::routes(Arc::new(api)))
+}
+
+/// Divides the memory and starts watching it.
+fn watch_memory(
+    resources: &Resources,
+    registry: &Registry,
+) -> Result<(Memory, memory::Watch), ServerError> {
+    let memory = Memory::new(resources.memory_bytes);
+    memory
+        .register_metrics(registry)
+        .map_err(ServerError::Metrics)?;
+    let watch = memory::Watch::start(&memory).map_err(ServerError::Runtime)?;
+    Ok((memory, watch))
+}
+
+fn origins(options: &ServerOptions) -> Result<web::origin::Origins, ServerError> {
+    web::origin::Origins::read(&options.cors_origin).map_err(|error| {
+        // The lines before the last draw the pattern, but the error must be one line.
+        let text = error.to_string();
+        let reason = text.lines().last().unwrap_or_default();
+        ServerError::Flag {
+            flag: "web.cors.origin",
+            reason: reason.trim_start_matches("error: ").to_owned(),
+        }
+    })
+}
+
+fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
+    narthex_client::process::register(registry)?;
+    narthex_net::register_metrics(registry)?;
+    narthex_scrape::register_metrics(registry)?;
+    narthex_files::register_metrics(registry)?;
+    narthex_api::register_metrics(registry)?;
+    narthex_remote::register_metrics(registry)?;
+    narthex_remote::register_send_metrics(registry)?;
+    narthex_discovery::register_metrics(registry)?;
+    reload::register_metrics(registry)?;
+    narthex_client::register_info(
+        registry,
+        "narthex_build_info",
+        "Build information; the value is always 1.",
+        &["version"],
+        [env!("CARGO_PKG_VERSION").to_owned()],
+    )
+}
+
+fn warn_of_flags(options: &ServerOptions) {
+    for (flag, reason) in &options.values.without_effect {
+        tracing::warn!(flag, reason, "Flag is accepted without effect.");
+    }
+    for feature in &options.features.0 {
+        tracing::warn!(option = feature, "Unknown option for --enable-feature.");
+    }
+}
+
+/// Returns what the API shows about this process.
+fn process_status(
+    options: &ServerOptions,
+    config: Option<&Config>,
+    resources: &Resources,
+    memory: &Memory,
+) -> Arc<ProcessStatus> {
+    let retention = storage::shown(&StorageFlags::from_options(options).tuning(config));
+    let now_ms = SystemClock.now_ms();
+    let status = ProcessStatus::new(
+        options.values.in_effect(),
+        now_ms,
+        resources,
+        memory.process.clone(),
+        retention,
+    );
+    status.set_config(Loaded {
+        yaml: config
+            .map(|config| config.shown.clone())
+            .unwrap_or_default(),
+        external_labels: config
+            .map(|config| config.external_labels.clone())
+            .unwrap_or_default(),
+        at_ms: now_ms,
+        succeeded: true,
+    });
+    Arc::new(status)
+}

@@ -1,0 +1,62 @@
+//! Why a server or an agent could not start, or did not end cleanly.
+
+use crate::config::ConfigError;
+use narthex_host::HostError;
+use narthex_net::NetError;
+use narthex_tsdb::TsdbError;
+use std::{error::Error, fmt};
+
+/// Reasons why the server could not start or did not end cleanly.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum ServerError {
+    Config(ConfigError),
+    /// An unusable value of a flag.
+    Flag {
+        flag: &'static str,
+        reason: String,
+    },
+    Runtime(std::io::Error),
+    Net(NetError),
+    Storage(TsdbError),
+    /// Opening the data directory panicked.
+    Replay(String),
+    Host(HostError),
+    Metrics(narthex_client::Error),
+    /// Requests that were cut off because they outlasted the stop's deadline.
+    Cut {
+        requests: u64,
+    },
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Flag { flag, reason } => write!(f, "--{flag}: {reason}"),
+            Self::Runtime(error) => write!(f, "starting the runtime: {error}"),
+            Self::Net(error) => error.fmt(f),
+            Self::Storage(error) => error.fmt(f),
+            Self::Replay(reason) => write!(f, "opening storage: {reason}"),
+            Self::Host(error) => error.fmt(f),
+            Self::Metrics(error) => error.fmt(f),
+            Self::Cut { requests } => {
+                write!(f, "{requests} requests outlasted the stop and were cut off")
+            }
+        }
+    }
+}
+
+impl Error for ServerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Runtime(error) => Some(error),
+            Self::Net(error) => Some(error),
+            Self::Storage(error) => Some(error),
+            Self::Host(error) => Some(error),
+            Self::Metrics(error) => Some(error),
+            Self::Flag { .. } | Self::Replay(_) | Self::Cut { .. } => None,
+        }
+    }
+}
