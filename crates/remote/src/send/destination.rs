@@ -27,7 +27,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 /// Time between two log lines about a destination that fails.
@@ -53,6 +53,8 @@ pub(super) struct Destination {
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     health: Mutex<Health>,
     totals: SharedTotals,
+    /// The time before which samples count as sent while none was.
+    begin_ms: i64,
     highest_in_ms: AtomicI64,
     highest_sent_ms: AtomicI64,
     /// When a request was last taken or refused.
@@ -153,6 +155,8 @@ impl Protocol {
 pub(super) struct Store {
     queue: Arc<Queue>,
     cursor: Mutex<Cursor>,
+    /// When the cursor was last written by an earlier process, at its last answer or its start.
+    acknowledged_ms: i64,
 }
 
 impl Store {
@@ -161,6 +165,7 @@ impl Store {
     /// # Errors
     /// Fails if files cannot be opened or read, or are of a newer release.
     pub(super) fn open(dir: &Path, config: &QueueConfig) -> Result<Self, QueueError> {
+        let acknowledged_ms = modified_ms(&dir.join("cursor")).unwrap_or(i64::MAX);
         let (file, mut ranges) = std::fs::create_dir_all(dir)
             .and_then(|()| CursorFile::open(dir))
             .map_err(|source| QueueError::Io {
@@ -177,6 +182,7 @@ impl Store {
             .map(|range| Arc::new(Mutex::new(Progress::new(range))));
         Ok(Self {
             cursor: Mutex::new(Cursor::new(file, lanes.collect())),
+            acknowledged_ms,
             queue: Arc::new(queue),
         })
     }
@@ -214,6 +220,7 @@ impl Destination {
             rules: config.write_relabel_configs.clone(),
         });
         let queue = Arc::clone(&store.queue);
+        let begin_ms = store.acknowledged_ms.min(now_ms());
         queue.set_limit(config.queue.max_disk_bytes);
         let loose = LooseWriter::new(Arc::clone(&queue), Arc::clone(&labelling), parts(&config));
         Ok(Self {
@@ -231,6 +238,7 @@ impl Destination {
             now_ms,
             health: Mutex::default(),
             totals: SharedTotals::default(),
+            begin_ms,
             highest_in_ms: AtomicI64::new(0),
             highest_sent_ms: AtomicI64::new(0),
             answered_ms: AtomicI64::new(0),
@@ -542,11 +550,14 @@ impl Destination {
         }
     }
 
-    /// Returns the seconds between the newest sample that came and the newest that was sent.
+    /// Returns the seconds between the newest sample that came and the newest that was sent; while none was, the
+    /// last answer to the process before, its start or that of this one counts.
     pub(super) fn behind_seconds(&self) -> f64 {
-        let [came, sent] = [&self.highest_in_ms, &self.highest_sent_ms];
-        let came_ms = came.load(Ordering::Relaxed);
-        let sent_ms = sent.load(Ordering::Relaxed);
+        let came_ms = self.highest_in_ms.load(Ordering::Relaxed);
+        let sent_ms = match self.highest_sent_ms() {
+            0 => self.begin_ms,
+            sent_ms => sent_ms,
+        };
         seconds(came_ms.saturating_sub(sent_ms).max(0))
     }
 
@@ -572,6 +583,13 @@ impl Drop for Destination {
             self.metrics.remove();
         }
     }
+}
+
+/// Returns when a file was last written, in milliseconds since the epoch; `None` if there is none.
+fn modified_ms(path: &Path) -> Option<i64> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
 }
 
 /// Returns what of a round a destination gets.

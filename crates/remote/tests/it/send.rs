@@ -387,6 +387,31 @@ fn rounds_appended_together_reach_storage_at_once_and_the_queue() {
     rig.storage.stop(Duration::from_secs(5));
 }
 
+/// It was the age of the epoch.
+#[test]
+fn a_destination_that_took_nothing_yet_is_behind_since_the_start() {
+    let dir = TempDir::new("send-behind");
+    let rig = Rig::new(dir.path());
+    // A port that nobody listens at.
+    rig.apply(&[named("behind", config("http://127.0.0.1:1/"))]);
+    let sink = rig.storage.sink(None);
+    let behind = || rig.storage.status()[0].behind_seconds;
+    assert!(behind().abs() < f64::EPSILON);
+    Target::new(&sink, "i", 1).round(NOW_MS + 5000);
+    assert!((behind() - 5.0).abs() < f64::EPSILON, "{}", behind());
+    drop(sink);
+    rig.kill();
+    // A later process knows when something was last answered; here its clock was never that far.
+    let rig = Rig::new(dir.path());
+    rig.now_ms.store(NOW_MS + 60_000, Ordering::Relaxed);
+    rig.apply(&[named("behind", config("http://127.0.0.1:1/"))]);
+    let sink = rig.storage.sink(None);
+    Target::new(&sink, "i", 1).round(NOW_MS + 61_000);
+    let behind = rig.storage.status()[0].behind_seconds;
+    assert!((behind - 1.0).abs() < f64::EPSILON, "{behind}");
+    rig.storage.stop(Duration::ZERO);
+}
+
 #[test]
 fn a_message_of_version_2_says_more() {
     let (dir, remote) = (TempDir::new("send-v2"), Remote::start());
