@@ -26,6 +26,8 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinHandle as Task};
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest sleep.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest sleep while the lane ends.
+const ENDING_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause after a file that could not be read.
 const READ_PAUSE: Duration = Duration::from_secs(1);
 
@@ -303,6 +305,11 @@ impl Lane {
                 let wait = next.saturating_duration_since(Instant::now());
                 wait.min(LOOK_INTERVAL)
             });
+            // A shard that gives up at the end raises no signal.
+            let wait = match order {
+                Order::Run => wait,
+                _ => wait.min(ENDING_LOOK_INTERVAL),
+            };
             self.destination.signal().wait(seen, wait);
         }
     }

@@ -412,6 +412,27 @@ fn a_destination_that_took_nothing_yet_is_behind_since_the_start() {
     rig.storage.stop(Duration::ZERO);
 }
 
+/// The end took five seconds more than the last attempt.
+#[test]
+fn an_attempt_that_fails_during_the_end_is_the_end() {
+    let (dir, remote) = (TempDir::new("send-dead-end"), Remote::start());
+    remote.state().otherwise = Some(Answer {
+        after: Duration::from_millis(300),
+        ..Answer::status(503)
+    });
+    let rig = Rig::new(dir.path());
+    rig.apply(&[named("dead-end", config(&remote.url))]);
+    Target::new(&rig.storage.sink(None), "i", 1).round(NOW_MS);
+    until("an error", || rig.storage.status()[0].last_error.is_some());
+    // It is answered later.
+    let came = remote.state().came.len();
+    until("a request", || remote.state().came.len() > came);
+    let begin = Instant::now();
+    rig.storage.stop(Duration::from_mins(1));
+    assert!(begin.elapsed() < Duration::from_secs(4));
+    assert_eq!(rig.storage.status()[0].pending_samples, 1);
+}
+
 #[test]
 fn a_message_of_version_2_says_more() {
     let (dir, remote) = (TempDir::new("send-v2"), Remote::start());
