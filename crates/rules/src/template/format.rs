@@ -240,7 +240,7 @@ fn verb(value: &Value, letter: char, flags: Flags, follow: bool) -> String {
         },
     };
     printed.unwrap_or_else(|| {
-        let shown = verb(value, 'v', Flags::default(), false);
+        let shown = verb(value, 'v', flags, false);
         format!("%!{letter}({}={shown})", value.type_name())
     })
 }

@@ -301,7 +301,8 @@ impl<'a> Lexer<'a> {
                 None => self.error("unterminated raw quoted string"),
             },
             '$' => self.field_or_variable(Class::Variable),
-            '.' if self.peek().is_some_and(|c| c.is_ascii_digit()) => {
+            // As in Go, a dot at the end of the text begins a number.
+            '.' if self.peek().is_none_or(|c| c.is_ascii_digit()) => {
                 self.pos -= 1;
                 self.number()
             }

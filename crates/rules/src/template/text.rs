@@ -41,8 +41,11 @@ pub(super) fn title(text: &str) -> String {
     let mut raised = false;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        let joins = matches!(c, '\'' | '.' | ':' | '\u{2019}')
-            && chars.peek().is_some_and(|next| next.is_alphabetic());
+        let joins = match c {
+            '\'' | '.' | '\u{2019}' => chars.peek().is_some_and(|next| next.is_alphanumeric()),
+            ':' => chars.peek().is_some_and(|next| next.is_alphabetic()),
+            _ => false,
+        };
         if c.is_alphanumeric() || c == '_' {
             if !raised && c.is_alphabetic() {
                 out.extend(c.to_uppercase());

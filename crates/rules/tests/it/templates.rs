@@ -6,7 +6,7 @@
 use crate::oracle::Oracle;
 use narthex_promql::SampleValue;
 use narthex_rules::{Element, Scope, Template};
-use narthex_testkit::corpora;
+use narthex_testkit::{corpora, mutate::scaled, rng::SplitMix64};
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 const ALERT: &str = "A";
@@ -200,4 +200,64 @@ fn endless_templates_end() {
     );
     let deep = "{{ if 1 }}".repeat(5000);
     assert_eq!(ours(&deep), result);
+}
+
+/// Splits a template into words that keep what ends them.
+fn words(template: &str) -> Vec<&str> {
+    let ends = [' ', '(', ')', '|', '.', '}', '{', '"'];
+    template.split_inclusive(ends).collect()
+}
+
+/// Changes a few words of a committed template.
+fn changed(templates: &[String], all: &[&str], rng: &mut SplitMix64) -> String {
+    let mut pick = |from: usize| {
+        let at = rng.next_u64() % from.max(1) as u64;
+        usize::try_from(at).unwrap()
+    };
+    let mut text = words(&templates[pick(templates.len())]);
+    for _ in 0..=pick(3) {
+        let at = pick(text.len());
+        match pick(4) {
+            0 if at < text.len() => {
+                text.remove(at);
+            }
+            1 => text.insert(at, all[pick(all.len())]),
+            2 if at < text.len() => text[at] = all[pick(all.len())],
+            _ if at < text.len() => {
+                let other = pick(text.len());
+                text.swap(at, other);
+            }
+            _ => {}
+        }
+    }
+    text.concat()
+}
+
+#[test]
+fn changed_templates_mean_the_same_to_the_newest_prometheus() {
+    let mut oracle = Oracle::start();
+    let templates = committed();
+    let all: Vec<&str> = templates
+        .iter()
+        .flat_map(|template| words(template))
+        .collect();
+    let mut rng = SplitMix64::new(0x7e);
+    let (mut ran, mut errors) = (0, 0);
+    for _ in 0..scaled(3_000) {
+        let text = changed(&templates, &all, &mut rng);
+        let (found, expected) = (ours(&text), theirs(&mut oracle, &text));
+        // Only Go has complex numbers and addresses, only we have limits.
+        let excepted = found.contains("complex constants") || found.contains("exceeded maximum");
+        if excepted || found.contains("0xc000000000") {
+            continue;
+        }
+        assert_eq!(found, expected, "{text}");
+        ran += 1;
+        errors += usize::from(expected.starts_with("error: "));
+    }
+    // Both results and errors were compared.
+    assert!(
+        errors * 5 > ran && errors * 5 < ran * 4,
+        "{errors} of {ran}"
+    );
 }
