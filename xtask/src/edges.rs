@@ -80,6 +80,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-api",
             "narthex-push",
             "narthex-remote",
+            "narthex-rules",
             "narthex-ui",
             "narthex-yaml",
         ],

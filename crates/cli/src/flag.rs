@@ -154,6 +154,13 @@ impl Flag {
         self
     }
 
+    /// Allows a positional argument to be left out.
+    #[must_use]
+    pub const fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
     /// Hides it from `--help`.
     #[must_use]
     pub const fn hidden(mut self) -> Self {
@@ -187,6 +194,9 @@ impl Flag {
     pub(crate) fn usage(&self) -> String {
         let again = if self.is_repeatable { " ..." } else { "" };
         match (self.kind, self.default) {
+            _ if self.is_positional && self.is_optional => {
+                format!("[<{}>{}]", self.name, again.trim_start())
+            }
             _ if self.is_positional => format!("<{}>{}", self.name, again.trim_start()),
             (ValueKind::Switch, _) => format!("--[no-]{}", self.name),
             (_, "") => format!("--{}={}{again}", self.name, self.shown_value()),

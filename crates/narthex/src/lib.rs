@@ -70,6 +70,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_config::run(&check, &mut out, &mut error))
         }
+        Ok(cli::Invocation::CheckRules(check)) => {
+            let input = std::io::stdin().lock();
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(role::check_rules::run(&check, input, &mut out, &mut error))
+        }
         Ok(cli::Invocation::CheckWebConfig(files)) => {
             let mut error = std::io::stderr().lock();
             ended(role::check_server::web_config(&files, &mut error))

@@ -2,7 +2,10 @@
 
 use crate::doctor::Doctor;
 use crate::role::{
-    check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
+    check_config::CheckConfig,
+    check_discovery::CheckDiscovery,
+    check_rules::{CheckRules, RuleLints},
+    check_server::CheckServer,
 };
 use narthex_cli::{UsageError, Values, flags};
 use std::{path::PathBuf, time::Duration};
@@ -14,22 +17,34 @@ flags! {
     pub(crate) struct ConfigFlags {
         /// Check the syntax only, not the files that the configuration names.
         syntax_only: bool = "syntax-only";
-        /// Comma-separated lints: all, duplicate-rules, too-long-scrape-interval or none. Rules are not supported, so
-        /// there are no duplicates to find.
+        /// Comma-separated lints: all, duplicate-rules, too-long-scrape-interval or none.
         lint: String = "lint", default("duplicate-rules"),
             offers(&["all", "duplicate-rules", "too-long-scrape-interval", "none"]);
         /// Exit with code 3 if lint finds a problem.
         lint_fatal: bool = "lint-fatal";
         /// The server's lookback delta, with which lint compares scrape intervals.
         lookback_delta: Duration = "query.lookback-delta", default("5m");
+        /// Skip unknown keys in rule files.
+        ignore_unknown_fields: bool = "ignore-unknown-fields";
         /// Configuration files.
         files: Vec<PathBuf> = "config-files", positional();
     }
-    without effect {
-        "it is about files of rules, which are not read" => "ignore-unknown-fields": bool;
-    }
     refused {
         LATER => "agent": bool;
+    }
+}
+
+flags! {
+    /// What `check rules` takes.
+    pub(crate) struct RulesFlags {
+        /// Comma-separated lints: all, duplicate-rules or none.
+        lint: String = "lint", default("duplicate-rules"), offers(&["all", "duplicate-rules", "none"]);
+        /// Exit with code 3 if lint finds a problem.
+        lint_fatal: bool = "lint-fatal";
+        /// Skip unknown keys instead of rejecting them.
+        ignore_unknown_fields: bool = "ignore-unknown-fields";
+        /// Rule files; standard input without them.
+        files: Vec<PathBuf> = "rule-files", positional(), optional();
     }
 }
 
@@ -110,6 +125,31 @@ pub(crate) fn discovery(values: Values) -> Result<CheckDiscovery, UsageError> {
     Ok(CheckDiscovery { file, job, timeout })
 }
 
+/// Reads the values of `check rules`.
+///
+/// # Errors
+/// Fails on the first invalid value.
+pub(crate) fn rules(values: Values) -> Result<CheckRules, UsageError> {
+    let flags = RulesFlags::from_values(values)?;
+    let (mut duplicate_rules, mut unknown_lints) = (false, Vec::new());
+    for lint in flags.lint.split(',') {
+        match lint {
+            "all" | "duplicate-rules" => duplicate_rules = true,
+            "" | "none" => {}
+            other => unknown_lints.push(other.to_owned()),
+        }
+    }
+    Ok(CheckRules {
+        files: flags.files,
+        unknown_lints,
+        lints: RuleLints {
+            duplicate_rules,
+            ignore_unknown_fields: flags.ignore_unknown_fields,
+        },
+        lint_fatal: flags.lint_fatal,
+    })
+}
+
 /// Reads the values of `check config`.
 ///
 /// # Errors
@@ -117,23 +157,29 @@ pub(crate) fn discovery(values: Values) -> Result<CheckDiscovery, UsageError> {
 pub(crate) fn config(values: Values) -> Result<CheckConfig, UsageError> {
     let flags = ConfigFlags::from_values(values)?;
     let (mut interval, mut none, mut unknown_lints) = (false, false, Vec::new());
+    let mut duplicate_rules = false;
     for lint in flags.lint.split(',').map(str::trim) {
         match lint {
-            "all" | "too-long-scrape-interval" => interval = true,
+            "all" => (interval, duplicate_rules) = (true, true),
+            "too-long-scrape-interval" => interval = true,
+            "duplicate-rules" => duplicate_rules = true,
             "none" => none = true,
-            // Rules are not supported, so there are none to lint.
-            "" | "duplicate-rules" => {}
+            "" => {}
             other => unknown_lints.push(other.to_owned()),
         }
     }
     if none {
-        (interval, unknown_lints) = (false, Vec::new());
+        (interval, duplicate_rules, unknown_lints) = (false, false, Vec::new());
     }
     let delta = Some(flags.lookback_delta).filter(|delta| interval && !delta.is_zero());
     Ok(CheckConfig {
         files: flags.files,
         syntax_only: flags.syntax_only,
         unknown_lints,
+        rule_lints: RuleLints {
+            duplicate_rules,
+            ignore_unknown_fields: flags.ignore_unknown_fields,
+        },
         lookback_delta: delta,
         lint_fatal: flags.lint_fatal,
     })

@@ -4,7 +4,8 @@
 
 use super::{
     check::{
-        self, ConfigFlags, DiscoveryFlags, DoctorFlags, MetricsFlags, ServerFlags, WebConfigFlags,
+        self, ConfigFlags, DiscoveryFlags, DoctorFlags, MetricsFlags, RulesFlags, ServerFlags,
+        WebConfigFlags,
     },
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
@@ -13,8 +14,8 @@ use super::{
 };
 use crate::doctor::Doctor;
 use crate::role::{
-    check_config::CheckConfig, check_discovery::CheckDiscovery, check_server::CheckServer,
-    push::PushCommand,
+    check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
+    check_server::CheckServer, push::PushCommand,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
 use narthex_host::CollectorKind;
@@ -30,6 +31,7 @@ pub(crate) enum Invocation {
     Push(PushCommand),
     CheckConfig(CheckConfig),
     CheckDiscovery(CheckDiscovery),
+    CheckRules(CheckRules),
     CheckServer(CheckServer),
     Doctor(Doctor),
     CheckWebConfig(Vec<PathBuf>),
@@ -104,6 +106,13 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Checks configuration files.",
             flags: &[ConfigFlags::FLAGS],
             read: |values| check::config(values).map(Invocation::CheckConfig),
+        },
+        Command {
+            name: "check rules",
+            called_as: &[],
+            about: "Checks rule files, or standard input.",
+            flags: &[RulesFlags::FLAGS],
+            read: |values| check::rules(values).map(Invocation::CheckRules),
         },
         Command {
             name: "check metrics",

@@ -239,6 +239,27 @@ impl Config {
     }
 }
 
+/// Returns the files that match the `rule_files` of a configuration, each once. Nothing else in it is checked.
+///
+/// # Errors
+/// Fails when the file cannot be read, is not YAML, or has an invalid pattern.
+pub(crate) fn rule_files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut root = narthex_yaml::read(&read_file(path)?)?;
+    other::check_patterns(&root)?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    fill::fill(&mut root, &FILE_ROOT, directory);
+    let mut files: Vec<PathBuf> = Vec::new();
+    for pattern in root.texts("rule_files") {
+        let found = narthex_net::glob::glob(&pattern).map_err(ConfigError::invalid)?;
+        for file in found.into_iter().map(PathBuf::from) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    }
+    Ok(files)
+}
+
 /// Reads a file that holds only HTTP client settings.
 ///
 /// # Errors

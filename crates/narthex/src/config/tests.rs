@@ -70,7 +70,7 @@ fn faults_are_named_with_their_place() {
         ),
         (
             "rule_files: [x]\n",
-            "line 1, column 1: rule_files is not supported: this version does not have it",
+            "line 1, column 1: rule_files is not supported: this version checks rules but does not evaluate them",
         ),
         (
             "scrape_configs:\n- job_name: a\n  consult_sd_configs: []\n",

@@ -1,8 +1,11 @@
 //! `narthex check config`: reads configuration files as the server would and reports whether it would accept them.
 //!
+//! The rule files that a configuration names are checked too, although the server refuses such a configuration.
+//!
 //! **Invariant:** exit codes are promtool's: 0 if all files are valid, 1 if one is not, 3 if only lint found something
 //! and `--lint-fatal` is set.
 
+use super::check_rules::{Findings, RuleLints, check_files as check_rule_files};
 use crate::config::{Config, Job};
 use narthex_discovery::{SdConfig, TargetGroup};
 use std::{
@@ -10,11 +13,6 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-
-/// The server would reject a file.
-const FAILED: u8 = 1;
-/// Lint found something.
-const LINTED: u8 = 3;
 
 /// Files to check, and options.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +22,8 @@ pub(crate) struct CheckConfig {
     pub(crate) syntax_only: bool,
     /// Names in `--lint` that are unknown.
     pub(crate) unknown_lints: Vec<String>,
+    /// What is looked for in rule files.
+    pub(crate) rule_lints: RuleLints,
     /// Lookback to compare scrape intervals with, beyond which series turn stale between scrapes; `None` without that
     /// lint.
     pub(crate) lookback_delta: Option<Duration>,
@@ -40,7 +40,7 @@ pub(crate) fn run(
     out: &mut dyn Write,
     error: &mut dyn Write,
 ) -> io::Result<u8> {
-    let (mut failed, mut linted) = (false, false);
+    let mut findings = Findings::default();
     for lint in &check.unknown_lints {
         writeln!(out, "WARNING: unknown lint option: {lint:?}")?;
     }
@@ -61,7 +61,8 @@ pub(crate) fn run(
             Err(reason) => {
                 writeln!(error, "  FAILED: {reason}")?;
                 writeln!(out)?;
-                failed = true;
+                findings.failed = true;
+                check_rules(path, check, &mut findings, out, error)?;
                 continue;
             }
         };
@@ -73,14 +74,28 @@ pub(crate) fn run(
                 job.scrape.job_name,
                 crate::config::show_period(job.scrape.scrape_interval)
             )?;
-            linted = true;
+            findings.linted = true;
         }
     }
-    Ok(match (failed, linted && check.lint_fatal) {
-        (true, _) => FAILED,
-        (false, true) => LINTED,
-        (false, false) => 0,
-    })
+    Ok(findings.code(check.lint_fatal))
+}
+
+/// Checks the rule files that a configuration names. Only one that fails can name any.
+fn check_rules(
+    path: &Path,
+    check: &CheckConfig,
+    findings: &mut Findings,
+    out: &mut dyn Write,
+    error: &mut dyn Write,
+) -> io::Result<()> {
+    if check.syntax_only {
+        return Ok(());
+    }
+    match crate::config::rule_files(path) {
+        Ok(files) => check_rule_files(&files, check.rule_lints, findings, out, error),
+        // Whatever is wrong with the configuration itself has been reported.
+        Err(_) => Ok(()),
+    }
 }
 
 fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {

@@ -5,6 +5,7 @@ mod base;
 pub(crate) mod check_config;
 pub(crate) mod check_discovery;
 pub(crate) mod check_metrics;
+pub(crate) mod check_rules;
 pub(crate) mod check_server;
 mod error;
 pub(crate) mod node_exporter;

@@ -157,6 +157,45 @@ fn configurations_are_judged_as_promtool_judges_them() {
 }
 
 #[test]
+fn rules_of_a_configuration_are_checked_though_it_is_refused() {
+    let dir = TempDir::new("check-config-rules");
+    dir.write(
+        "rules/good.yml",
+        "groups: [{name: g, rules: [{record: a, expr: up}]}]\n",
+    );
+    dir.write(
+        "rules/bad.yml",
+        "groups: [{name: g, rules: [{record: a, expr: up +}]}]\n",
+    );
+    let config = dir.write(
+        "p.yml",
+        "rule_files: [rules/*.yml, rules/good.yml, none/*]\n",
+    );
+    let found = check(support::narthex(), &["check", "config"], &[&config]);
+    assert_eq!(found.exit.code, Some(1), "{}", found.stderr);
+    assert!(
+        found.stderr.contains("does not evaluate them"),
+        "{}",
+        found.stderr
+    );
+    assert!(found.stderr.contains("bad.yml: 1:"), "{}", found.stderr);
+    assert!(
+        found.stdout.contains("  SUCCESS: 1 rules found"),
+        "{}",
+        found.stdout
+    );
+    assert_eq!(
+        found.stdout.matches("good.yml").count(),
+        1,
+        "{}",
+        found.stdout
+    );
+    let alone = ["check", "config", "--syntax-only"];
+    let found = check(support::narthex(), &alone, &[&config]);
+    assert!(!found.stderr.contains("bad.yml"), "{}", found.stderr);
+}
+
+#[test]
 fn web_configurations_are_checked() {
     let dir = TempDir::new("check-web");
     let good = dir.write("good.yml", "http_server_config: {http2: false}\n");

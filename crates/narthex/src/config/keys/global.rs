@@ -14,7 +14,7 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("global", KeyKind::Section(&GLOBAL), THERE, "Defaults for all jobs, and labels of this server."),
         key("runtime", KeyKind::Section(&RUNTIME), THERE, "Process settings."),
         key("alerting", KeyKind::Section(&ALERTING), "", "Where alerts are sent.").no_effect(NO_RULES),
-        key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *.").refused(NOT_HERE),
+        key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *.").refused(NOT_EVALUATED),
         key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
         key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
         key("files", KeyKind::Sections(&files::FILES), "", "Files of metrics to read; Prometheus does not have it."),
@@ -35,6 +35,7 @@ pub(crate) static SCRAPE_FILE: Section = Section {
 };
 
 const QUERY_COST: &str = "it belongs to a feature that this version does not have";
+const NOT_EVALUATED: &str = "this version checks rules but does not evaluate them";
 const NO_RULES: &str = "there are no rules";
 
 #[rustfmt::skip]
