@@ -166,8 +166,8 @@ fn help_shows_what_it_is_asked_for() {
     let short = printed(&["a", "b", "--help"]);
     assert_eq!(
         short,
-        "usage: narthex a b [<flags>] <first> <others>\n\nDoes it.\n\nArguments:\n  <first>\n      First.\n  \
-         <others>\n      Others.\n\nFlags:\n  --query.timeout=2m\n      How long. A second sentence on a second line. \
+        "usage: narthex a b [<flags>] <first> [<others>]\n\nDoes it.\n\nArguments:\n  <first>\n      First.\n  \
+         [<others>]\n      Others.\n\nFlags:\n  --query.timeout=2m\n      How long. A second sentence on a second line. \
          Environment: `TIMEOUT`.\n  --web.listen-address=x:1 ...\n      Where to.\n  --names=TEXT ...\n      Names.\n  \
          --[no-]fast\n      Be quick.\n  --log.level=TEXT\n      The level.\n  --config.file=FILE\n      A file.\n\n\
          Accepted without effect:\n  --idle: it is idle\n\nRefused:\n  --bad: it is bad\n"
@@ -190,7 +190,7 @@ fn help_shows_what_it_is_asked_for() {
 
 #[test]
 fn the_first_word_of_a_command_lists_what_may_follow() {
-    let list = "usage: narthex a <subcommand> [<flags>]\n\nSubcommands:\n  a b [<flags>] <first> <others>\n      \
+    let list = "usage: narthex a <subcommand> [<flags>]\n\nSubcommands:\n  a b [<flags>] <first> [<others>]\n      \
                 Does it.\n";
     for line in [&["a"][..], &["a", "--help"], &["help", "a"]] {
         assert_eq!(printed(line), list, "{line:?}");
