@@ -81,6 +81,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-push",
             "narthex-remote",
             "narthex-rules",
+            "narthex-segment",
             "narthex-ui",
             "narthex-yaml",
         ],

@@ -1,7 +1,7 @@
 //! A pool of forked workers, each of which publishes its metrics in a segment.
 //!
-//! `cargo run --example workers -- DIR` forks four workers that count for some seconds; `narthex segment watch DIR` shows
-//! what they count together, and `narthex segment switch DIR workers example_requests_total off` stops them counting.
+//! `cargo run --example workers -- DIR` forks four workers that count for some seconds; `narthex segment watch --dir=DIR` shows
+//! what they count together, and `narthex segment switch --dir=DIR workers example_requests_total off` stops them counting.
 
 use narthex_client::segment::{GaugeMerge, Publisher, SegmentOptions};
 use narthex_client::{CounterVec, DEFAULT_BOUNDS, Gauge, Histogram, global};

@@ -19,6 +19,7 @@ mod memory;
 mod reload;
 mod remote;
 mod role;
+mod segments;
 mod sources;
 mod status;
 mod storage;
@@ -90,6 +91,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli::Invocation::Doctor(doctor)) => {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(doctor::run(&doctor, &mut out, &mut error))
+        }
+        Ok(cli::Invocation::Segment(command)) => {
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(role::segment::run(&command, &mut out, &mut error))
         }
         Ok(cli::Invocation::CheckMetrics) => {
             let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());

@@ -252,6 +252,12 @@ impl Reloader {
         for warning in &config.warnings {
             tracing::warn!(warning, "Configuration");
         }
+        // At the start there is none yet; one that was loaded has files.
+        let is_other =
+            |running: &Config| !running.files.is_empty() && running.segments != config.segments;
+        if is_other(&self.applied.config.lock().whole()) {
+            tracing::warn!("Changed segments are read after the next start.");
+        }
         let now_ms = (self.now_ms)();
         self.status.set_config(Loaded {
             yaml: config.shown.clone(),

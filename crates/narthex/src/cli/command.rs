@@ -10,12 +10,13 @@ use super::{
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
     pushgateway::PushOptions,
+    segment::{self, DumpFlags, ListFlags, SwitchFlags, WatchFlags},
     server::ServerOptions,
 };
 use crate::doctor::Doctor;
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
-    check_server::CheckServer, push::PushCommand,
+    check_server::CheckServer, push::PushCommand, segment::SegmentCommand,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
 use narthex_host::CollectorKind;
@@ -37,6 +38,7 @@ pub(crate) enum Invocation {
     CheckWebConfig(Vec<PathBuf>),
     /// Check the page on standard input.
     CheckMetrics,
+    Segment(SegmentCommand),
     /// Text to print.
     Print(String),
 }
@@ -158,6 +160,34 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Examines this host, or the metrics page of one, and says what would help.",
             flags: &[DoctorFlags::FLAGS],
             read: |values| check::doctor(values).map(Invocation::Doctor),
+        },
+        Command {
+            name: "segment ls",
+            called_as: &[],
+            about: "Lists the segments of a directory: who writes them, and what is in them.",
+            flags: &[ListFlags::FLAGS],
+            read: |values| segment::list(values).map(Invocation::Segment),
+        },
+        Command {
+            name: "segment dump",
+            called_as: &[],
+            about: "Prints the metrics in a directory's segments in the text format.",
+            flags: &[DumpFlags::FLAGS],
+            read: |values| segment::dump(values).map(Invocation::Segment),
+        },
+        Command {
+            name: "segment watch",
+            called_as: &[],
+            about: "Shows the series in a directory's segments that change fastest.",
+            flags: &[WatchFlags::FLAGS],
+            read: |values| segment::watch(values).map(Invocation::Segment),
+        },
+        Command {
+            name: "segment switch",
+            called_as: &[],
+            about: "Switches a metric of a running program on or off.",
+            flags: &[SwitchFlags::FLAGS],
+            read: |values| segment::switch(values).map(Invocation::Segment),
         },
     ],
     topics: &[

@@ -5,6 +5,7 @@ mod command;
 mod node_exporter;
 mod push;
 mod pushgateway;
+mod segment;
 mod server;
 #[cfg(test)]
 mod tests;

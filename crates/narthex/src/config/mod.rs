@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) max_exemplars: Option<usize>,
     /// Where samples are sent.
     pub(crate) remote_write: RemoteWrite,
+    /// Segments to read.
+    pub(crate) segments: Option<Segments>,
     /// The configuration in effect, as YAML without secrets.
     pub(crate) shown: String,
     /// A sentence for each key that is accepted but has no effect.
@@ -71,6 +73,15 @@ pub(crate) struct Config {
 pub(crate) struct Retention {
     pub(crate) time: Option<Duration>,
     pub(crate) bytes: Option<u64>,
+}
+
+/// A directory of segments.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Segments {
+    pub(crate) dir: PathBuf,
+    pub(crate) interval: Duration,
+    pub(crate) merge: bool,
+    pub(crate) job_name: String,
 }
 
 /// Returns the value of an environment variable.
@@ -173,6 +184,16 @@ impl Config {
         let labels = labels.unwrap_or_default();
         let pairs = labels.iter();
         self.external_labels = LabelSet::new(pairs.map(|(name, value)| (&**name, &**value)));
+        self.segments = root.given("segments").map(|segments| {
+            let interval = Some(segments.period("interval")).filter(|period| !period.is_zero());
+            let inherited = || global.map(|global| global.period("scrape_interval"));
+            Segments {
+                dir: segments.text_of("dir").into(),
+                interval: interval.or_else(inherited).unwrap_or_default(),
+                merge: segments.flag("merge"),
+                job_name: segments.text_of("job_name").to_owned(),
+            }
+        });
         let storage = root.get("storage");
         let exemplars = storage.and_then(|storage| storage.given("exemplars"));
         let exemplars = exemplars.filter(|exemplars| exemplars.given("max_exemplars").is_some());

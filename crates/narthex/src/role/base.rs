@@ -9,6 +9,7 @@ use crate::{
     memory::{self, Memory},
     reload::{self, Reloader},
     remote::{self, NowMs},
+    segments,
     sources::OwnPage,
     status::{Loaded, ProcessStatus},
     storage::{self, StorageFlags, ms},
@@ -239,6 +240,9 @@ pub(super) fn follow(
     options: &ServerOptions,
     base: &Base,
 ) -> Result<Arc<Reloader>, ServerError> {
+    if let Some(segments) = &config.segments {
+        segments::watch(&parts.manager, segments);
+    }
     let reloader = Reloader::start(path, config, parts, &base.stop).map_err(of_config_file)?;
     let on_signal = reload::on_signal(
         Arc::clone(&reloader),
@@ -352,6 +356,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_api::register_metrics(registry)?;
     narthex_remote::register_metrics(registry)?;
     narthex_remote::register_send_metrics(registry)?;
+    narthex_segment::register_metrics(registry)?;
     narthex_discovery::register_metrics(registry)?;
     reload::register_metrics(registry)?;
     narthex_client::register_info(

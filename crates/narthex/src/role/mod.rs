@@ -13,4 +13,5 @@ pub(crate) mod push;
 mod push_receiver;
 mod push_upkeep;
 pub(crate) mod pushgateway;
+pub(crate) mod segment;
 pub(crate) mod server;

@@ -48,6 +48,7 @@ mod reload;
 mod remote_ends;
 mod remote_write;
 mod scraping;
+mod segments;
 mod soak;
 mod startup;
 mod support;

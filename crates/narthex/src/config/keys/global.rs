@@ -18,6 +18,7 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
         key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
         key("files", KeyKind::Sections(&files::FILES), "", "Files of metrics to read; Prometheus does not have it."),
+        key("segments", KeyKind::Section(&SEGMENTS), "", "Metrics that other processes keep in shared memory."),
         key("storage", KeyKind::Section(&STORAGE), THERE, "Storage settings.").always(),
         key("tracing", KeyKind::Any, "", "Where spans are sent.").refused(NOT_HERE),
         key("remote_write", KeyKind::Sections(&remote::REMOTE_WRITE), "", "Where samples are sent."),
@@ -77,6 +78,18 @@ static RUNTIME: Section = Section {
     parts: &[&[
         key("gogc", KeyKind::Number, "75", "Go's garbage collection target.").no_effect("there is no garbage collector"),
         key("log_level", KeyKind::Text, "info", "Minimum level of log lines.").no_effect("--log.level says it"),
+    ]],
+};
+
+#[rustfmt::skip]
+static SEGMENTS: Section = Section {
+    name: "segments",
+    about: "Metrics that other processes keep in shared memory. A change takes effect at the next start.",
+    parts: &[&[
+        key("dir", KeyKind::Path, "/dev/shm/narthex", "Directory of the segments, on a memory file system."),
+        key("interval", KeyKind::Period, "", "Interval between rounds; the scrape interval if absent."),
+        key("merge", KeyKind::Bool, "true", "Whether to add up the workers of an application, instead of giving each its label.").always(),
+        key("job_name", KeyKind::Text, "segments", "Value of the label job."),
     ]],
 };
 
