@@ -521,3 +521,5 @@ pub(crate) fn paths(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>, SegmentErr
 mod published;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

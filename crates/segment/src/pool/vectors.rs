@@ -1,0 +1,92 @@
+//! What every client library writes for the same metrics is read alike: `clients/vectors/segment.txt`.
+
+use super::tests::{pool, round};
+use narthex_client::{
+    CounterVec, Gauge, HistogramVec, Registry,
+    segment::{GaugeMerge, Publisher, SegmentOptions},
+};
+use narthex_testkit::{TempDir, workspace_root};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// Fails unless the segments in a directory are read as the vector says.
+fn assert_vector(dir: &Path) {
+    let path = workspace_root().join("clients/vectors/segment.txt");
+    let mut pool = pool(dir);
+    let lines = round(&mut pool, 1).join("\n") + "\n";
+    assert_eq!(lines, fs::read_to_string(path).unwrap());
+    assert_eq!(pool.problems(), []);
+}
+
+#[test]
+fn the_rust_client_writes_the_vector() {
+    static REQUESTS: CounterVec<2> = CounterVec::new("requests_total", "R.", &["code", "path"]);
+    static SIZES: HistogramVec<1> = HistogramVec::new("size", "S.", &["kind"], &[0.5, 1.5]);
+    static OPEN: Gauge = Gauge::new("open", "O.");
+    static FREE: Gauge = Gauge::new("free", "F.");
+    let registry = Registry::new();
+    registry
+        .register_all(&[&REQUESTS, &SIZES, &OPEN, &FREE])
+        .unwrap();
+    REQUESTS.with(&["200", "/a\"\\\n"]).add(2.5);
+    REQUESTS.with(&["200", "/a\"\\\n"]).add(-1.0);
+    for value in [0.5, 0.75, 9.0, -1.0] {
+        SIZES.with(&["b"]).observe(value);
+    }
+    OPEN.set(-3.0);
+    FREE.set(7.0);
+    let dir = TempDir::new("vector");
+    let mut options = SegmentOptions::new(dir.path(), "vector");
+    options.worker = "0".to_owned();
+    options.gauges.insert("open".to_owned(), GaugeMerge::Sum);
+    let mut publisher = Publisher::create(&options).unwrap();
+    publisher.publish(&registry).unwrap();
+    assert_vector(dir.path());
+}
+
+#[test]
+fn the_c_header_writes_the_vector() {
+    let dir = TempDir::new("vector");
+    let program = dir.join("example");
+    let source = workspace_root().join("clients/c/example.c");
+    let flags = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Werror",
+        "-o",
+    ];
+    let mut compiler = Command::new("cc");
+    let compiler = compiler.args(flags).arg(&program).arg(source);
+    assert!(
+        compiler
+            .status()
+            .expect("a C compiler is installed")
+            .success()
+    );
+    let segments = dir.join("segments");
+    fs::create_dir(&segments).unwrap();
+    let mut child = Command::new(program)
+        .arg(&segments)
+        .arg("vector")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut ready).unwrap();
+    assert_vector(&segments);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(
+        round(&mut pool(&segments), 2).len(),
+        6,
+        "its gauges are gone"
+    );
+}
