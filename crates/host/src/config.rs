@@ -40,6 +40,10 @@ pub struct HostConfig {
     pub filesystem: FilesystemConfig,
     /// `--collector.arp.device-include`, `-exclude`, and whether to read `net/arp` instead of the routing socket.
     pub arp: ArpConfig,
+    /// `--collector.ethtool.device-include` and `-exclude`.
+    pub ethtool: FilterConfig,
+    /// Which of a driver's statistics are reported (`--collector.ethtool.metrics-include`, all).
+    pub ethtool_metrics: String,
     /// Whether priorities of caches are reported (`--collector.bcache.priorityStats`, off).
     pub bcache_priority: bool,
     /// `--collector.hwmon.chip-include` and `-exclude`.
@@ -132,6 +136,8 @@ impl Default for HostConfig {
             diskstats: FilterConfig::default(),
             filesystem: FilesystemConfig::default(),
             arp: ArpConfig::default(),
+            ethtool: FilterConfig::default(),
+            ethtool_metrics: ".*".into(),
             bcache_priority: false,
             hwmon_chips: FilterConfig::default(),
             hwmon_sensors: FilterConfig::default(),
@@ -254,6 +260,12 @@ pub(crate) const DISKSTATS_DEVICE: FilterFlags = FilterFlags {
     include: "collector.diskstats.device-include",
     exclude: "collector.diskstats.device-exclude",
     default_exclude: r"^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$",
+};
+
+pub(crate) const ETHTOOL_DEVICE: FilterFlags = FilterFlags {
+    include: "collector.ethtool.device-include",
+    exclude: "collector.ethtool.device-exclude",
+    default_exclude: "",
 };
 
 pub(crate) const MOUNT_POINTS: FilterFlags = FilterFlags {

@@ -117,6 +117,12 @@ host_flags! {
     (diskstats.include): String = "collector.diskstats.device-include";
     /// Former name of collector.diskstats.device-exclude.
     (diskstats.exclude): String = "collector.diskstats.ignored-devices", hidden();
+    /// Regexp of ethtool devices to exclude (mutually exclusive to device-include).
+    (ethtool.exclude): String = "collector.ethtool.device-exclude";
+    /// Regexp of ethtool devices to include (mutually exclusive to device-exclude).
+    (ethtool.include): String = "collector.ethtool.device-include";
+    /// Regexp of ethtool stats to include.
+    (ethtool_metrics): String = "collector.ethtool.metrics-include", default(".*");
     /// Regexp of filesystem types to exclude for filesystem collector (mutually exclusive to fs-types-include).
     (filesystem.fs_types.exclude): String = "collector.filesystem.fs-types-exclude",
         default(config::FS_TYPES.default_exclude);

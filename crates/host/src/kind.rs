@@ -80,6 +80,8 @@ collectors! {
     Edac = "edac";
     /// The kernel's entropy pool.
     Entropy = "entropy";
+    /// What drivers of network devices count.
+    Ethtool = "ethtool", off;
     /// Counters of Fibre Channel adapters.
     Fibrechannel = "fibrechannel";
     /// Open files and their limit.
@@ -219,6 +221,7 @@ impl CollectorKind {
                 | Self::Dmmultipath
                 | Self::Drm
                 | Self::Edac
+                | Self::Ethtool
                 | Self::Fibrechannel
                 | Self::Hwmon
                 | Self::Infiniband

@@ -30,6 +30,7 @@ mod cost;
 mod cost_series;
 mod dbus;
 mod error;
+mod ethtool_ioctl;
 mod exporter;
 mod filter;
 mod flags;

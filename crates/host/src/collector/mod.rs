@@ -21,6 +21,7 @@ pub(crate) mod drbd;
 pub(crate) mod drm;
 pub(crate) mod edac;
 pub(crate) mod entropy;
+pub(crate) mod ethtool;
 pub(crate) mod fibrechannel;
 pub(crate) mod filefd;
 pub(crate) mod filesystem;
@@ -221,6 +222,7 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Ntp => Box::new(ntp::Ntp::new(config)?),
         CollectorKind::Runit => Box::new(runit::Runit::new(config)),
         CollectorKind::Supervisord => Box::new(supervisord::Supervisord::new(config)?),
+        CollectorKind::Ethtool => Box::new(ethtool::Ethtool::new(config)?),
         CollectorKind::Wifi => Box::new(wifi::Wifi::new(config)),
         CollectorKind::Systemd => Box::new(systemd::Systemd::new(config)?),
         kind => start_device(kind, config)?,

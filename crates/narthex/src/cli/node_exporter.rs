@@ -32,16 +32,14 @@ flags! {
     without effect {
         "there is no Go runtime" => "runtime.gomaxprocs": usize;
         "scrapes are answered one after another" => "web.max-requests": usize;
-        OF_MISSING => "collector.ethtool.device-exclude": String, "collector.ethtool.device-include": String,
-            "collector.ethtool.metrics-include": String,
-            "collector.perf.cache-profilers": Vec<String>, "collector.perf.cpus": String,
+        OF_MISSING => "collector.perf.cache-profilers": Vec<String>, "collector.perf.cpus": String,
             "collector.perf.disable-cache-profilers": bool, "collector.perf.disable-hardware-profilers": bool,
             "collector.perf.disable-software-profilers": bool, "collector.perf.hardware-profilers": Vec<String>,
             "collector.perf.software-profilers": Vec<String>, "collector.perf.tracepoint": Vec<String>;
     }
     refused {
         NO_COLLECTOR =>
-            "collector.ethtool": bool, "collector.perf": bool;
+            "collector.perf": bool;
         "this version does not have it" => "web.systemd-socket": bool;
     }
 }
