@@ -147,7 +147,7 @@ fn the_declarations_are_sound() {
         let line: Vec<&str> = std::iter::once("narthex")
             .chain(words)
             .chain(needed)
-            .chain(places.map(|_| "x"))
+            .chain(places.map(|flag| if flag.name == "state" { "on" } else { "x" }))
             .collect();
         assert!(call(&line).is_ok(), "{line:?}");
     }

@@ -94,7 +94,7 @@ fn bash_completes_commands_flags_values_and_paths() {
         .env("DIR", dir.path())
         .run(PATIENCE);
     let expected = "complete -F _narthex narthex
-se: server
+se: server segment
 check conf: config
 completion ba: bash
 server --storage.tsdb.pa: --storage.tsdb.path=
