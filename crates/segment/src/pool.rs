@@ -521,5 +521,3 @@ pub(crate) fn paths(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>, SegmentErr
 mod published;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vectors;

@@ -1,7 +1,7 @@
 //! Memory of labels that nobody holds any more.
 
 use narthex_model::{Label, LabelSet, labels};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 const VALUE_BYTES: usize = 1 << 20;
 /// Bound for dead values: in each shard, as much as triggers a sweep, plus the value being added.
@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 2 * 16 * 2 * VALUE_BYTES;
 /// Only one test at a time fills the process' table: what one drops, another may sweep.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock().unwrap()
 }
 
 /// Returns the most bytes that were in the table beyond those of before, after any of 200 calls.
