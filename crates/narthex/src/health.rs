@@ -49,7 +49,7 @@ mod tests {
         storage::{SeriesSample, Sink},
     };
     use narthex_net::{
-        Router,
+        Router, Stopper,
         axum::{
             body::{Body, to_bytes},
             extract::Request,
@@ -74,7 +74,8 @@ mod tests {
         let options = DbOptions::new("/data");
         let clock = Arc::new(ManualClock::new(1_767_225_600_000));
         let db = Db::open(Arc::new(disk.clone()), options, clock).unwrap();
-        let gate = Arc::new(Gate::default());
+        let (stopper, stop) = Stopper::new();
+        let gate = Arc::new(Gate::new(stop));
         let mut router = outer(Arc::clone(&gate), Router::new(), Hosts::default());
         gate.health.watch(&db);
         assert_eq!(ready(&mut router).await.0, 503, "not started");
@@ -97,5 +98,9 @@ mod tests {
         assert_eq!(status, 503);
         let start = "Service Unavailable: storage takes nothing until the server is started again: fsync of the log failed";
         assert!(text.starts_with(start), "{text}");
+
+        stopper.stop();
+        let stopping = (503, "Service Unavailable".to_owned());
+        assert_eq!(ready(&mut router).await, stopping);
     }
 }

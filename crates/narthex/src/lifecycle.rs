@@ -35,8 +35,8 @@ pub(crate) fn listen(stopper: Stopper) -> std::io::Result<()> {
                 std::process::exit(FORCED);
             }
             asked = true;
-            tracing::warn!(signal = name, "Received a signal: ending.");
             stopper.stop_by((Instant::now() + STOP_DEADLINE).into());
+            tracing::warn!(signal = name, "Received a signal: ending.");
         }
     });
     Ok(())

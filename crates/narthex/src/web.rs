@@ -12,7 +12,7 @@ use hosts::Hosts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_api::ServerStatus;
 use narthex_net::{
-    COMPRESS_FROM_BYTES, Router, Stopper,
+    COMPRESS_FROM_BYTES, Router, StopToken, Stopper,
     axum::{
         body::Body,
         extract::{Path, Request},
@@ -23,35 +23,39 @@ use narthex_net::{
     respond, respond_text,
 };
 use origin::Origins;
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Routes served from the start, and the router mounted once storage is open.
-#[derive(Default)]
 pub(crate) struct Gate {
-    ready: AtomicBool,
     pub(crate) health: Arc<Health>,
     inner: OnceLock<Router>,
     opened: Notify,
+    /// Readiness ends the moment the server is asked to stop.
+    stop: StopToken,
 }
 
 impl Gate {
+    pub(crate) fn new(stop: StopToken) -> Self {
+        Self {
+            health: Arc::default(),
+            inner: OnceLock::new(),
+            opened: Notify::new(),
+            stop,
+        }
+    }
+
     /// Opens the server: `router` serves all further requests.
     pub(crate) fn open(&self, router: Router) {
         // A second router would mean a second storage; the first one stays.
         let _ = self.inner.set(router);
-        self.ready.store(true, Ordering::Release);
         self.opened.notify_waiters();
     }
 
-    /// Ends readiness because the server is stopping.
-    pub(crate) fn close(&self) {
-        self.ready.store(false, Ordering::Release);
+    fn is_ready(&self) -> bool {
+        self.inner.get().is_some() && !self.stop.is_stopped()
     }
 }
 
@@ -73,7 +77,7 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
     let ready = {
         let gate = Arc::clone(&gate);
         move |headers: HeaderMap| async move {
-            if gate.ready.load(Ordering::Acquire) {
+            if gate.is_ready() {
                 if let Some(trouble) = gate.health.trouble() {
                     return troubled(&headers, &trouble);
                 }

@@ -66,7 +66,7 @@ impl Base {
         let (stopper, stop) = Stopper::new();
         lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
         let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(Gate::new(stop.clone()));
         let own = Arc::new(OwnPage::new(registry));
         let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
         let hosts = web::hosts::Hosts::new(&options.allowed_hosts.0);

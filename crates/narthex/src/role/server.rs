@@ -202,7 +202,6 @@ impl Running {
             let waiting_for = Arc::clone(&waiting_for);
             move || *waiting_for.lock().whole()
         });
-        self.base.gate.close();
         let cut = self.base.web.join().await;
         now_waiting_for("pushed groups");
         if let Some(upkeep) = self.push_upkeep {
