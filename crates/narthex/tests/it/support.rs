@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Longest wait for anything, on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Interval of polling.
 const POLL: Duration = Duration::from_millis(10);

@@ -5,7 +5,7 @@
 use crate::{
     client,
     hostile::{Deed, Villain, bomb, compressed, head},
-    support::until,
+    support::PATIENCE,
 };
 use narthex_testkit::{
     http,
@@ -20,7 +20,7 @@ use std::{
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// One attack, and the statuses it may get.
@@ -121,6 +121,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
 ];
 
+/// Targets whose pages are refused for their size.
+pub(crate) const HUGE: &[&str] = &["gigabyte", "ten-million", "short-names"];
+
 /// Attacks of targets on the scraper once provoked; before that, they serve one sample.
 const TARGETS: &[(&str, Deed)] = &[
     ("gigabyte", |stream, _| {
@@ -191,18 +194,25 @@ impl Victim {
         self.url.trim_start_matches("http://")
     }
 
-    /// Lets a target attack until it was scraped three times and, unless `words` is empty, the scrape failed with them.
+    /// Lets a target attack until a scrape failed with `words`, or was made three times if that is empty.
     fn provoke(&self, name: &str, words: &str) -> Vec<u16> {
-        const ROUNDS: u64 = 3;
+        let more = if words.is_empty() { 3 } else { 1 };
         let of_name = |(villain, _): &&(Villain, _)| villain.name == name;
         let (villain, roused) = self.villains.iter().find(of_name).unwrap();
-        let rounds = villain.asked.load(Ordering::SeqCst) + ROUNDS;
+        let rounds = villain.asked.load(Ordering::SeqCst) + more;
         roused.store(true, Ordering::SeqCst);
-        until(name, || {
+        let mut error = None;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            error = self.last_error(name).or(error);
+            let refused = error.as_ref().is_some_and(|error| error.contains(words));
             let done = villain.asked.load(Ordering::SeqCst) >= rounds;
-            let refused = words.is_empty() || self.last_error(name)?.contains(words);
-            (done && refused).then_some(())
-        });
+            if done && (refused || words.is_empty()) {
+                break;
+            }
+            assert!(Instant::now() < end, "{name}: the last error is {error:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
         roused.store(false, Ordering::SeqCst);
         Vec::new()
     }
