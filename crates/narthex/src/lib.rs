@@ -13,6 +13,7 @@ mod doctor;
 pub mod fuzz;
 mod health;
 mod heap;
+mod host;
 mod lifecycle;
 mod logging;
 mod memory;

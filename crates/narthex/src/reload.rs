@@ -4,9 +4,9 @@
 //! targets keep their connections, schemas and scrape times.
 
 use crate::{
-    config::Config,
-    sources,
-    status::{Loaded, ProcessStatus},
+    config::{self, Config},
+    host, segments, sources,
+    status::{Loaded, ProcessStatus, hostname},
     storage::{self, StorageFlags},
 };
 use narthex_client::{Gauge, Registry};
@@ -113,6 +113,12 @@ impl Files {
     }
 }
 
+fn start_host(manager: &Manager, host: &config::Host) -> Result<(), String> {
+    let settings = host.settings().map_err(|error| error.to_string())?;
+    let target = host.target(&hostname());
+    host::watch(manager, target, host.interval, settings).map_err(|error| error.to_string())
+}
+
 /// The components a configuration applies to, and the one in effect.
 struct Applied {
     manager: Arc<Manager>,
@@ -124,6 +130,29 @@ impl Applied {
     fn jobs(&self) -> Vec<JobConfig> {
         let config = self.config.lock().whole();
         config.jobs.iter().map(|job| job.scrape.clone()).collect()
+    }
+
+    /// Starts, replaces or ends the sources inside the process whose settings changed.
+    fn read_locals(&self, config: &Config) {
+        let (manager, running) = (&self.manager, self.config.lock().whole());
+        if running.host != config.host {
+            if let Some(before) = &running.host {
+                manager.end_local(&before.job_name);
+            }
+            if let Some(host) = &config.host
+                && let Err(error) = start_host(manager, host)
+            {
+                tracing::error!(%error, "The host's metrics cannot be read.");
+            }
+        }
+        if running.segments != config.segments {
+            if let Some(before) = &running.segments {
+                manager.end_local(&before.job_name);
+            }
+            if let Some(segments) = &config.segments {
+                segments::watch(manager, segments);
+            }
+        }
     }
 
     /// Hands a publication of targets to the scrape pools; returns `false` if a pool panicked.
@@ -252,12 +281,6 @@ impl Reloader {
         for warning in &config.warnings {
             tracing::warn!(warning, "Configuration");
         }
-        // At the start there is none yet; one that was loaded has files.
-        let is_other =
-            |running: &Config| !running.files.is_empty() && running.segments != config.segments;
-        if is_other(&self.applied.config.lock().whole()) {
-            tracing::warn!("Changed segments are read after the next start.");
-        }
         let now_ms = (self.now_ms)();
         self.status.set_config(Loaded {
             yaml: config.shown.clone(),
@@ -273,9 +296,10 @@ impl Reloader {
         // Before the jobs, because their pools keep the offsets they start with.
         self.applied
             .manager
-            .set_offset_seed(&crate::status::hostname(), &config.external_labels);
+            .set_offset_seed(&hostname(), &config.external_labels);
         self.tune(&config);
         self.files.apply(&config);
+        self.applied.read_locals(&config);
         *self.applied.config.lock().whole() = config;
         // The next publication carries the jobs' settings too, even if no target changed.
         self.applied.discovery.apply(mechanisms);

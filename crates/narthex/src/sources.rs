@@ -121,33 +121,6 @@ impl Rendered {
     }
 }
 
-/// The host's metrics.
-pub(crate) struct HostMetrics {
-    config: HostConfig,
-    source: HostSource,
-}
-
-impl HostMetrics {
-    /// # Errors
-    /// Fails when the settings cannot be used.
-    pub(crate) fn new(config: HostConfig) -> Result<Self, HostError> {
-        let source = HostSource::new(config.clone())?;
-        Ok(Self { config, source })
-    }
-}
-
-impl LocalSource for HostMetrics {
-    fn collect(&mut self, now_ms: i64) -> Result<&Frame, String> {
-        Ok(self.source.collect(now_ms))
-    }
-
-    fn restart(&mut self) -> Result<(), String> {
-        let source = HostSource::new(self.config.clone());
-        self.source = source.map_err(|error| error.to_string())?;
-        Ok(())
-    }
-}
-
 /// Returns an entry of files with its source; what it keeps is leased from `budget`.
 ///
 /// # Errors

@@ -50,6 +50,8 @@ pub struct Manager {
     shared: Arc<Shared>,
     pools: Mutex<BTreeMap<String, Pool>>,
     locals: Mutex<Vec<(Arc<ActiveTarget>, watch::Sender<Control>)>>,
+    /// Sources inside the process that end, or have ended, by job.
+    ending: Mutex<BTreeMap<String, watch::Sender<Control>>>,
     loops: Mutex<JoinSet<()>>,
     runtime: tokio::runtime::Handle,
     client: ClientConfig,
@@ -87,6 +89,7 @@ impl Manager {
             shared: Arc::new(shared),
             pools: Mutex::default(),
             locals: Mutex::default(),
+            ending: Mutex::default(),
             loops: Mutex::default(),
             runtime: config.runtime,
             client: config.client,
@@ -187,19 +190,40 @@ impl Manager {
         });
     }
 
-    /// Starts collecting from a source inside the process.
+    /// Starts collecting from a source inside the process, once the ending one of the same job has ended.
     pub fn start_local(&self, target: Target, interval: Duration, source: Box<dyn LocalSource>) {
         let pool = target.labels.get("job").unwrap_or_default().to_owned();
         let target = pool::with_interval(target, interval);
         let origin = LocalOrigin::new(source, &target.labels);
         let active = Arc::new(ActiveTarget::new(&pool, target));
         let (sender, receiver) = watch::channel(Control::default());
+        let ending = lock(&self.ending).remove(&pool);
         lock(&self.locals).push((Arc::clone(&active), sender));
         metrics::TARGETS.inc();
         let seed = self.offset_seed.load(Ordering::Relaxed);
         let shared = Arc::clone(&self.shared);
         let scraping = ScrapeLoop::of_source(shared, active, origin, interval, seed);
-        lock(&self.loops).spawn_on(scraping.run(receiver, self.stop.clone()), &self.runtime);
+        let stop = self.stop.clone();
+        let run = async move {
+            if let Some(before) = ending {
+                before.closed().await;
+            }
+            scraping.run(receiver, stop).await;
+        };
+        lock(&self.loops).spawn_on(run, &self.runtime);
+    }
+
+    /// Stops collecting from the sources of a job inside the process, and ends their series.
+    pub fn end_local(&self, job_name: &str) {
+        let of_job = |(active, _): &(Arc<ActiveTarget>, _)| active.pool == job_name;
+        let ended: Vec<_> = lock(&self.locals)
+            .extract_if(.., |one| of_job(one))
+            .collect();
+        for (_, control) in ended {
+            metrics::TARGETS.dec();
+            control.send_modify(|control| control.removed = true);
+            lock(&self.ending).insert(job_name.to_owned(), control);
+        }
     }
 
     /// Waits until every loop has ended; call it after the stop.

@@ -88,6 +88,22 @@ struct OwnReport {
     binding: Option<Box<dyn Binding>>,
 }
 
+impl LocalOrigin {
+    /// Stores staleness markers for all series.
+    ///
+    /// # Errors
+    /// Fails when the sink does.
+    pub(crate) fn end(
+        &mut self,
+        time_ms: i64,
+        active: &ActiveTarget,
+        sink: &dyn Sink,
+    ) -> Result<(), StorageError> {
+        end_all(active, time_ms, sink)?;
+        self.report.end(time_ms, sink)
+    }
+}
+
 impl Origin {
     /// Discards what a panic may have left half-done.
     pub(crate) fn restart(&mut self, memory: &ScrapeMemory) {

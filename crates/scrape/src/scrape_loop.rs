@@ -229,6 +229,9 @@ impl ScrapeLoop {
                 Woken::Changed => {
                     let wanted = control.borrow_and_update().clone();
                     if wanted.removed {
+                        if self.end_source() {
+                            return;
+                        }
                         if !self.linger(due.wall_ms, control, stop).await {
                             return;
                         }
@@ -351,6 +354,21 @@ impl ScrapeLoop {
         }
         http.follow(plan);
         changed
+    }
+
+    /// Ends the series of a source inside the process at once: its job decides whether there is another. Reports whether
+    /// it is one.
+    fn end_source(&mut self) -> bool {
+        let now_ms = self.now_ms();
+        let Origin::Local(local) = &mut self.origin else {
+            return false;
+        };
+        if self.scraped
+            && let Err(error) = local.end(now_ms, &self.active, &*self.shared.sink)
+        {
+            self.shared.storage_failed(&error);
+        }
+        true
     }
 
     /// Waits for a removed target to come back; reports whether it did, and otherwise ends its series.

@@ -99,6 +99,14 @@ impl Target {
         }
     }
 
+    /// Adds labels; those it has already stay as they are.
+    #[must_use]
+    pub fn with_labels(mut self, labels: &LabelSet) -> Self {
+        self.labels = labels.union(&self.labels);
+        self.all = self.labels.clone();
+        self
+    }
+
     /// Builds a target from discovered labels and a job's settings.
     ///
     /// # Errors

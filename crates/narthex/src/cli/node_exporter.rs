@@ -3,7 +3,7 @@
 //! **Invariant:** every flag of node_exporter 1.12 is declared, in one of the three classes.
 
 use narthex_cli::{UsageError, Values, flags};
-use narthex_host::{HostConfig, HostError};
+use narthex_host::HostConfig;
 use std::path::PathBuf;
 
 const NO_COLLECTOR: &str = "this version does not have the collector";
@@ -57,11 +57,8 @@ impl NodeExporterOptions {
     /// # Errors
     /// Fails on the first invalid value.
     pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
-        let mut host = HostConfig::default();
-        if let Ok(url) = std::env::var("SUPERVISORD_URL") {
-            host.supervisord_url = url;
-        }
-        host.set_flags(&values).map_err(usage)?;
+        let mut host = crate::host::defaults();
+        host.set_flags(&values).map_err(crate::host::usage)?;
         let mut web = WebFlags::from_values(values)?;
         web.telemetry_path = format!("/{}", web.telemetry_path.trim_start_matches('/'));
         Ok(Self { web, host })
@@ -71,21 +68,6 @@ impl NodeExporterOptions {
     pub(crate) fn deprecated(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let given = |(former, _): &&(&str, &str)| self.web.values.is_given(former);
         narthex_host::DEPRECATED.iter().filter(given)
-    }
-}
-
-fn usage(error: HostError) -> UsageError {
-    let (flag, reason) = match error {
-        HostError::Flag { flag, problem } => (flag, problem),
-        HostError::Exclusive { flag, other } => (
-            flag.to_owned(),
-            format!("mutually exclusive with --{other}"),
-        ),
-        other => ("collector".to_owned(), other.to_string()),
-    };
-    UsageError::Value {
-        flag: format!("--{flag}"),
-        reason,
     }
 }
 
@@ -110,7 +92,7 @@ mod tests {
         assert_eq!(options.web.config_file, None);
         assert_eq!(
             format!("{:?}", options.host),
-            format!("{:?}", HostConfig::default())
+            format!("{:?}", crate::host::defaults())
         );
     }
 

@@ -13,6 +13,7 @@ mod error;
 mod expand;
 mod files;
 mod fill;
+mod host;
 mod http;
 mod job;
 mod keys;
@@ -24,6 +25,7 @@ mod rules;
 
 pub(crate) use access::show_period;
 pub(crate) use error::ConfigError;
+pub(crate) use host::Host;
 pub(crate) use job::Job;
 pub(crate) use reference::markdown;
 
@@ -58,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) max_exemplars: Option<usize>,
     /// Where samples are sent.
     pub(crate) remote_write: RemoteWrite,
+    /// Metrics of this host, if they are read.
+    pub(crate) host: Option<Host>,
     /// Segments to read.
     pub(crate) segments: Option<Segments>,
     /// The configuration in effect, as YAML without secrets.
@@ -161,6 +165,7 @@ impl Config {
         let mut config = Self {
             warnings,
             metric_files: files::read(&root, scheme)?,
+            host: host::read(&root, scheme)?,
             ..Self::default()
         };
         let patterns = root.texts("scrape_config_files");

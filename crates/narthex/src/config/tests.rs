@@ -645,3 +645,39 @@ fn faults_of_files_are_named_with_their_place() {
         assert!(said.contains(reason), "{entry}: {said}");
     }
 }
+
+#[test]
+fn the_host_has_flags_and_the_global_interval() {
+    let config =
+        parse("global: {scrape_interval: 15s}\nhost: {flags: [--no-collector.ipvs]}").unwrap();
+    let host = config.host.unwrap();
+    assert_eq!(host.interval, Duration::from_secs(15));
+    let collectors = host.settings().unwrap().collectors;
+    assert!(!collectors.contains(narthex_host::CollectorKind::Ipvs));
+    assert!(collectors.contains(narthex_host::CollectorKind::Cpu));
+    let labels = host.target("h").labels.to_string();
+    assert_eq!(labels, r#"{instance="h", job="node"}"#);
+    assert_eq!(parse("global: {}").unwrap().host, None);
+}
+
+#[test]
+fn faults_of_the_host_are_named_with_their_place() {
+    for (section, reason) in [
+        (
+            "{flags: [--collector.cpu, --collector.nothing]}",
+            "line 1, column 33: unknown long flag '--collector.nothing'",
+        ),
+        ("{flags: [--web.listen-address=x]}", "line 1, column 16: "),
+        ("{flags: [cpu]}", "line 1, column 16: "),
+        (
+            "{flags: ['--collector.netdev.device-include=(']}",
+            "line 1, column 7: --collector.netdev.device-include is not",
+        ),
+        ("{labels: {__a: b}}", "\"__a\" is not a valid label name"),
+        ("{labels: {device: b}}", "device"),
+        ("{flag: [x]}", "flag"),
+    ] {
+        let said = refused(&format!("host: {section}"));
+        assert!(said.contains(reason), "{section}: {said}");
+    }
+}

@@ -9,7 +9,6 @@ use crate::{
     memory::{self, Memory},
     reload::{self, Reloader},
     remote::{self, NowMs},
-    segments,
     sources::OwnPage,
     status::{Loaded, ProcessStatus},
     storage::{self, StorageFlags, ms},
@@ -240,9 +239,6 @@ pub(super) fn follow(
     options: &ServerOptions,
     base: &Base,
 ) -> Result<Arc<Reloader>, ServerError> {
-    if let Some(segments) = &config.segments {
-        segments::watch(&parts.manager, segments);
-    }
     let reloader = Reloader::start(path, config, parts, &base.stop).map_err(of_config_file)?;
     let on_signal = reload::on_signal(
         Arc::clone(&reloader),

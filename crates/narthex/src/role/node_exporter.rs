@@ -14,7 +14,7 @@ use narthex_client::Registry;
 use narthex_host::{CollectorKind, ExporterConfig, OwnMetrics};
 use narthex_net::{Router, Server, ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_tsdb::{Clock as _, SystemClock};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Runs the exporter until it is stopped.
 ///
@@ -86,27 +86,7 @@ fn routes(
         adviser: Some(doctor::adviser(options.host.procfs.clone(), cgroups)),
         now_ms: Arc::new(|| SystemClock.now_ms()),
     };
-    let mut host = options.host.clone();
-    host.timezone = std::env::var("TZ").ok();
-    if let Some(path) = system_bus() {
-        host.system_bus = path;
-    }
-    narthex_host::routes(host, config).map_err(ServerError::Host)
-}
-
-/// Returns the message bus that the environment names, if it is a unix socket with a path.
-fn system_bus() -> Option<PathBuf> {
-    let addresses = std::env::var("DBUS_SYSTEM_BUS_ADDRESS").ok()?;
-    let path = |address: &str| {
-        Some(
-            address
-                .strip_prefix("unix:path=")?
-                .split(',')
-                .next()?
-                .into(),
-        )
-    };
-    addresses.split(';').find_map(path)
+    narthex_host::routes(options.host.clone(), config).map_err(ServerError::Host)
 }
 
 /// Serves until stopped; returns how many requests were cut off.

@@ -13,16 +13,15 @@ use crate::{
     config::Config,
     descriptors,
     health::Health,
-    heap, lifecycle, logging,
+    heap, host, lifecycle, logging,
     memory::{self, Memory},
     reload, remote,
-    sources::{HostMetrics, OwnMetrics},
+    sources::OwnMetrics,
     status::hostname,
     storage::{StorageFlags, ms},
     upkeep::{self, Upkeep},
 };
 use narthex_files::FilesManager;
-use narthex_host::HostConfig;
 use narthex_model::{storage::Sink, sync::Whole as _};
 use narthex_net::Stopper;
 use narthex_remote::RemoteStorage;
@@ -319,12 +318,6 @@ fn watch_own(manager: &Manager, address: &str) -> Result<(), ServerError> {
     let own = Target::local("narthex", address);
     let metrics = OwnMetrics::new(registry, own.labels.clone());
     manager.start_local(own, OWN_INTERVAL, Box::new(metrics));
-    let host = Target::local("node", &hostname());
-    let settings = HostConfig {
-        common: host.labels.clone(),
-        ..HostConfig::default()
-    };
-    let metrics = HostMetrics::new(settings).map_err(ServerError::Host)?;
-    manager.start_local(host, OWN_INTERVAL, Box::new(metrics));
-    Ok(())
+    let target = Target::local("node", &hostname());
+    host::watch(manager, target, OWN_INTERVAL, host::defaults()).map_err(ServerError::Host)
 }

@@ -27,6 +27,7 @@ mod fake_kubernetes;
 mod files;
 mod full_disk;
 mod generated;
+mod host;
 mod hostile;
 mod kill9;
 mod known;

@@ -12,7 +12,7 @@ use narthex_client::{
 };
 use narthex_testkit::{
     TempDir,
-    process::{SIGKILL, Server, Spawn},
+    process::{SIGHUP, SIGKILL, Server, Spawn},
     rng::SplitMix64,
     scaled,
 };
@@ -174,12 +174,12 @@ fn workers_are_listed_kept_apart_and_switched_off() {
         running: Vec::new(),
         started: 0,
     };
-    let config = config(
+    let apart = config(
         &data,
         &workers.segments(),
         "  merge: false\n  job_name: shop\n",
     );
-    let server = Running::start(data.path(), &config);
+    let server = Running::start(data.path(), &apart);
     workers.start();
     workers.start();
     let by_worker = "count by (job, app) (sum by (job, app, worker) (pool_requests_total))";
@@ -227,7 +227,21 @@ fn workers_are_listed_kept_apart_and_switched_off() {
     server.wait_vector("count(pool_requests_total)", |vector| !vector.is_empty());
     let unknown = segment(&["switch", "pool", "nothing", "off"]);
     assert_eq!(unknown.exit.code, Some(1));
+
+    reloads_are_followed(&server, &data, &workers);
     server.process.signal(SIGKILL);
+}
+
+/// Other settings take effect with a reload, and what nobody reads ends.
+fn reloads_are_followed(server: &Running, data: &TempDir, workers: &Workers) {
+    for (job, gone) in [("shop", "{worker!=''}"), ("other", "{job='shop'}")] {
+        let more = format!("  job_name: {job}\n");
+        config(data, &workers.segments(), &more);
+        server.process.signal(SIGHUP);
+        server.wait_vector(gone, |vector| vector.is_empty());
+        let there = format!("pool_requests_total{{job='{job}'}}");
+        server.wait_vector(&there, |vector| !vector.is_empty());
+    }
 }
 
 #[test]

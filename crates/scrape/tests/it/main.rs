@@ -4,6 +4,7 @@
 
 mod clock;
 mod formats;
+mod local;
 mod loops;
 mod page;
 mod panics;

@@ -18,6 +18,7 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
         key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
         key("files", KeyKind::Sections(&files::FILES), "", "Files of metrics to read; Prometheus does not have it."),
+        key("host", KeyKind::Section(&HOST), "", "Metrics of this host; Prometheus does not have it."),
         key("segments", KeyKind::Section(&SEGMENTS), "", "Metrics that other processes keep in shared memory."),
         key("storage", KeyKind::Section(&STORAGE), THERE, "Storage settings.").always(),
         key("tracing", KeyKind::Any, "", "Where spans are sent.").refused(NOT_HERE),
@@ -82,9 +83,21 @@ static RUNTIME: Section = Section {
 };
 
 #[rustfmt::skip]
+static HOST: Section = Section {
+    name: "host",
+    about: "Metrics of this host, as node_exporter has them.",
+    parts: &[&[
+        key("job_name", KeyKind::Text, "node", "Value of the label job."),
+        key("interval", KeyKind::Period, "", "Interval between rounds; the scrape interval if absent."),
+        key("labels", KeyKind::Labels, "", "Labels of all series, beside job and instance."),
+        key("flags", KeyKind::Texts, "", "Flags of narthex node-exporter that choose collectors, filters and paths."),
+    ]],
+};
+
+#[rustfmt::skip]
 static SEGMENTS: Section = Section {
     name: "segments",
-    about: "Metrics that other processes keep in shared memory. A change takes effect at the next start.",
+    about: "Metrics that other processes keep in shared memory.",
     parts: &[&[
         key("dir", KeyKind::Path, "/dev/shm/narthex", "Directory of the segments, on a memory file system."),
         key("interval", KeyKind::Period, "", "Interval between rounds; the scrape interval if absent."),
