@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alert;
 mod decode;
 mod error;
 mod file;
@@ -16,6 +17,7 @@ mod read;
 mod template;
 mod validate;
 
+pub use alert::{Alert, AlertSink};
 pub use error::{Place, Problem, RuleError, RuleFault};
 pub use file::{Group, Rule, RuleFile, RuleKind, Texts};
 pub use lint::{Duplicate, duplicates};
