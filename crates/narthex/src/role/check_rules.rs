@@ -163,3 +163,43 @@ fn write_duplicates(repeated: &[Duplicate], error: &mut dyn Write) -> io::Result
         "Might cause inconsistency while recording expressions"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_input_is_checked_without_a_name() {
+        let check = CheckRules {
+            files: Vec::new(),
+            unknown_lints: vec!["shape".to_owned()],
+            lints: RuleLints::default(),
+            lint_fatal: true,
+        };
+        let run = |text: &str| {
+            let (mut out, mut error) = (Vec::new(), Vec::new());
+            let code = run(&check, text.as_bytes(), &mut out, &mut error).unwrap();
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            (code, text(out), text(error))
+        };
+        let head = "WARNING: unknown lint option: \"shape\"\nChecking standard input\n";
+        let rule = "{record: a, expr: 1}";
+        assert_eq!(
+            run(&format!("groups: [{{name: g, rules: [{rule}, {rule}]}}]")),
+            (
+                0,
+                format!("{head}  SUCCESS: 2 rules found\n\n"),
+                String::new()
+            )
+        );
+        assert_eq!(
+            run("groups: [{name: g, rules: [{record: a, expr: 1 +}]}]"),
+            (
+                1,
+                head.to_owned(),
+                "  FAILED:\n1:46: group \"g\", rule 1, \"a\": could not parse expression: 1:4: parse error: unexpected end of input\n"
+                    .to_owned()
+            )
+        );
+    }
+}

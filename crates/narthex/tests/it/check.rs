@@ -157,6 +157,64 @@ fn configurations_are_judged_as_promtool_judges_them() {
 }
 
 #[test]
+fn rules_are_judged_as_promtool_judges_them() {
+    let dir = TempDir::new("check-rules");
+    let good = dir.write(
+        "good.yml",
+        "groups: [{name: g, rules: [{record: a, expr: up}, {alert: b, expr: up == 0, annotations: {s: '{{ $value }}'}}]}]\n",
+    );
+    let twice = dir.write(
+        "twice.yml",
+        "groups: [{name: g, rules: [{record: a, expr: 1, labels: {x: y}}, {record: a, expr: 2, labels: {x: y}}]}]\n",
+    );
+    let bad = dir.write(
+        "bad.yml",
+        "groups:\n- name: g\n  rules:\n  - record: a\n    expr: rate(up)\n",
+    );
+    let typo = dir.write("typo.yml", "groups: [{name: g, rulez: []}]\n");
+    let template = dir.write(
+        "template.yml",
+        "groups: [{name: g, rules: [{alert: a, expr: 1, annotations: {s: '{{ $label.x }}'}}]}]\n",
+    );
+    let nowhere = dir.join("nowhere.yml");
+    let fatal = "--lint-fatal";
+    for (files, flags, code) in [
+        (vec![&*good], vec![], 0),
+        (vec![&*twice], vec![], 0),
+        (vec![&*twice], vec![fatal], 3),
+        (vec![&*twice], vec!["--lint=all", fatal], 3),
+        (vec![&*twice], vec!["--lint=none", fatal], 0),
+        (vec![&*bad, &*good], vec![], 1),
+        (vec![&*good, &*twice, &*bad], vec![fatal], 1),
+        (vec![&*typo], vec![], 1),
+        (vec![&*template], vec![], 1),
+    ] {
+        let words = [&["check", "rules"], &*flags].concat();
+        let ours = check(support::narthex(), &words, &files);
+        let theirs = check(promtool(), &words, &files);
+        let shown = format!("{files:?} {flags:?}\n{}{}", ours.stdout, ours.stderr);
+        assert_eq!(ours.exit.code, Some(code), "{shown}");
+        assert_eq!(theirs.exit.code, Some(code), "{shown}");
+        // An older release leaves a line empty behind a file that failed.
+        let lines = |text: &str| text.replace("\n\n", "\n");
+        assert_eq!(lines(&ours.stdout), lines(&theirs.stdout), "{shown}");
+        if files == [&*template] {
+            assert!(ours.stderr.contains("undefined variable"), "{shown}");
+            continue;
+        }
+        // An older release says some things once, or with less in front.
+        for line in theirs.stderr.lines() {
+            assert!(ours.stderr.contains(line.trim()), "{shown}\n{line}");
+        }
+    }
+    let lenient = ["check", "rules", "--ignore-unknown-fields"];
+    let found = check(support::narthex(), &lenient, &[&typo]);
+    assert_eq!(found.exit.code, Some(0), "{}", found.stderr);
+    let found = check(support::narthex(), &["check", "rules"], &[&nowhere]);
+    assert_eq!(found.exit.code, Some(1), "{}", found.stderr);
+}
+
+#[test]
 fn rules_of_a_configuration_are_checked_though_it_is_refused() {
     let dir = TempDir::new("check-config-rules");
     dir.write(
