@@ -13,6 +13,7 @@
 //	{"config": {"path": "prometheus.yml"}}
 //	{"rules": {"text": "groups: …"}}
 //	{"template": {"alert": "A", "text": "{{ $value }}", "labels": {"a": "b"}, "value": 1.5, "elements": […]}}
+//	{"evaluations": {"load": "load 15s\n  up 1 1", "phases": [{"rules": "groups: …", "times_ms": [15000]}], …}}
 //	{"exposition": {"content_type": "text/plain", "body": "base64", "native": true}}
 //	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
 //
@@ -61,6 +62,8 @@ type request struct {
 	Rules   *rulesRequest   `json:"rules"`
 
 	Template *templateRequest `json:"template"`
+
+	Evaluations *evaluationsRequest `json:"evaluations"`
 
 	Exposition *expositionRequest `json:"exposition"`
 
@@ -158,6 +161,8 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Rules.answer())
 	case req.Template != nil:
 		return direct(req.Template.answer())
+	case req.Evaluations != nil:
+		return direct(req.Evaluations.answer())
 	case req.Exposition != nil:
 		return direct(req.Exposition.answer())
 	case req.Scrape != nil:

@@ -61,7 +61,12 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "narthex-rules",
-        &["narthex-model", "narthex-promql", "narthex-yaml"],
+        &[
+            "narthex-model",
+            "narthex-promql",
+            "narthex-net",
+            "narthex-yaml",
+        ],
     ),
     (
         "narthex",
@@ -159,6 +164,7 @@ pub(crate) const ONLY: &[Only] = &[
             "narthex-files",
             "narthex-push",
             "narthex-remote",
+            "narthex-rules",
             "narthex",
             "narthex-bench",
         ],

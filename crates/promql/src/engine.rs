@@ -103,6 +103,26 @@ impl Engine {
         self.run(store, query, times, ctx)
     }
 
+    /// Evaluates a parsed query at one instant; `query` is the text it was parsed from.
+    ///
+    /// # Errors
+    /// Like `instant`, except for invalid queries.
+    pub fn instant_parsed(
+        &self,
+        store: &dyn Store,
+        expr: &Expr,
+        query: &str,
+        time_ms: i64,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        let times = Times {
+            start_ms: time_ms,
+            end_ms: time_ms,
+            step_ms: 0,
+        };
+        self.run_parsed(store, expr, query, times, ctx)
+    }
+
     /// Evaluates `query` at `start_ms` and every `step_ms` from there on up to `end_ms`.
     ///
     /// # Errors
@@ -194,6 +214,17 @@ impl Engine {
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
         let (expr, _parsed) = self.parse(query, ctx)?;
+        self.run_parsed(store, &expr, query, times, ctx)
+    }
+
+    fn run_parsed(
+        &self,
+        store: &dyn Store,
+        expr: &Expr,
+        query: &str,
+        times: Times,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
         let value_type = expr.value_type();
         if times.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
             let got = crate::fmt::quote(value_type.documented());
@@ -205,7 +236,7 @@ impl Engine {
         ctx.stop.check()?;
         let depth = expr.depth() as usize;
         stack::with_room(depth, || {
-            let plan = self.plan(&expr, times)?;
+            let plan = self.plan(expr, times)?;
             let range = plan
                 .selectors
                 .iter()

@@ -23,6 +23,7 @@ mod unquote;
 mod value;
 
 pub use parse::TemplateParseError;
+pub(crate) use text::query_escape;
 
 use functions::Surroundings;
 use narthex_promql::SampleValue;

@@ -62,7 +62,7 @@ pub(super) fn title(text: &str) -> String {
 }
 
 /// Escapes like `url.QueryEscape`.
-pub(super) fn query_escape(text: &str) -> String {
+pub(crate) fn query_escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

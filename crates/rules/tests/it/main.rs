@@ -6,9 +6,12 @@
 )]
 
 mod corpus;
+mod evaluations;
 mod files;
 mod fuzz;
 mod oracle;
+mod rehearsal;
+mod state;
 mod templates;
 
 use narthex_testkit::alloc::Counting;

@@ -27,6 +27,13 @@ impl Oracle {
         }
     }
 
+    /// Asks what groups of rules make of series.
+    pub(crate) fn evaluations(&mut self, request: Value) -> Value {
+        let answer = self.ask(json!({ "evaluations": request }));
+        assert_eq!(answer["ok"], true, "{answer}");
+        answer["result"].clone()
+    }
+
     fn ask(&mut self, request: Value) -> Value {
         serde_json::from_str(&self.0.ask(&request.to_string())).unwrap()
     }

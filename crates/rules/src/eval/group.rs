@@ -1,0 +1,341 @@
+//! A group: rules evaluated in order, at the same times.
+//!
+//! **Invariant:** one thread at a time evaluates a group; who holds its work knows that none of its rules is running.
+
+use super::{
+    metrics,
+    output::Output,
+    query::Tools,
+    restore,
+    rule::{self, Failure, Health, LiveRule, Moment, RuleStatus, RuleWork},
+    schedule::Schedule,
+};
+use crate::file::{self, Texts};
+use narthex_model::{
+    LabelSet,
+    storage::{Stop, StopReason},
+    sync::Whole as _,
+};
+use narthex_net::catch_panic;
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Name under which panics are counted.
+const TASK: &str = "rule";
+/// Evaluations before the state from before a restart is looked up: targets may not have been scraped earlier, and
+/// recording rules not been evaluated.
+const EVALUATIONS_BEFORE_RESTORE: u8 = 2;
+
+/// Rules that are evaluated together.
+pub(crate) struct Group {
+    pub(crate) file: String,
+    pub(crate) name: String,
+    pub(crate) key: String,
+    pub(crate) limit: Option<u64>,
+    pub(crate) rules: Vec<LiveRule>,
+    pub(crate) schedule: Schedule,
+    query_offset_ms: Option<i64>,
+    status: Mutex<GroupStatus>,
+    work: Mutex<GroupWork>,
+    /// What cancels the rule that is being evaluated.
+    running: Mutex<Option<Stop>>,
+    is_stopping: AtomicBool,
+}
+
+/// What is shown of a group's last evaluation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupStatus {
+    pub(crate) duration: Duration,
+    /// When it began; `None` before the first.
+    pub(crate) last_ms: Option<i64>,
+}
+
+/// What a group keeps between evaluations.
+pub(crate) struct GroupWork {
+    rules: Vec<RuleWork>,
+    /// Results of rules that the group no longer has, to be ended by the next evaluation.
+    gone: Vec<Output>,
+    /// Evaluations until the state from before a restart is looked up; 0 if it was.
+    until_restore: u8,
+}
+
+impl Group {
+    /// Returns a group without a past; `restores` if its alerts may have been active before a restart.
+    pub(crate) fn new(path: &str, group: &file::Group, interval_ms: i64, restores: bool) -> Self {
+        let rules = group.rules.iter();
+        let rules: Vec<LiveRule> = rules
+            .map(|rule| LiveRule::new(rule, &group.labels))
+            .collect();
+        let interval_ms = group.interval_ms.unwrap_or(interval_ms);
+        let work = GroupWork {
+            rules: rules.iter().map(|rule| rule.work(!restores)).collect(),
+            gone: Vec::new(),
+            until_restore: if restores {
+                EVALUATIONS_BEFORE_RESTORE
+            } else {
+                0
+            },
+        };
+        Self {
+            key: format!("{path};{}", group.name),
+            schedule: Schedule::new(path, &group.name, interval_ms),
+            file: path.to_owned(),
+            name: group.name.clone(),
+            limit: group.limit,
+            rules,
+            query_offset_ms: group.query_offset_ms,
+            status: Mutex::default(),
+            work: Mutex::new(work),
+            running: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Reports whether nothing in the group changed.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        self.key == other.key
+            && self.schedule == other.schedule
+            && self.limit == other.limit
+            && self.query_offset_ms == other.query_offset_ms
+            && self.rules.len() == other.rules.len()
+            && self
+                .rules
+                .iter()
+                .zip(&other.rules)
+                .all(|(a, b)| a.equals(b))
+    }
+
+    pub(crate) fn status(&self) -> GroupStatus {
+        *self.status.lock().whole()
+    }
+
+    /// Lets no further rule begin.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// Lets no further rule begin, and cancels the running one.
+    pub(crate) fn cancel(&self) {
+        self.stop();
+        if let Some(stop) = &*self.running.lock().whole() {
+            stop.stop(StopReason::ShuttingDown);
+        }
+    }
+
+    fn lock_work(&self) -> MutexGuard<'_, GroupWork> {
+        // A panic in a rule is caught while its own state is the only one in change, and that is discarded.
+        self.work.lock().whole()
+    }
+
+    /// Evaluates all rules as of `time_ms`; returns whether the group still runs.
+    pub(crate) fn iterate(&self, tools: &Tools, time_ms: i64) -> bool {
+        let mut work = self.lock_work();
+        if self.is_stopping.load(Ordering::Acquire) {
+            return false;
+        }
+        let key = [&*self.key];
+        metrics::ITERATIONS.with(&key).inc();
+        let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
+        let was_whole = self.evaluate(&mut work, tools, time_ms);
+        let duration = begin.elapsed();
+        metrics::GROUP_DURATION.observe_duration(duration);
+        metrics::GROUP_DURATION_HISTOGRAM.observe_duration(duration);
+        metrics::LAST_DURATION
+            .with(&key)
+            .set(duration.as_secs_f64());
+        let of_rules: Duration = self.rules.iter().map(|rule| rule.status().duration).sum();
+        metrics::LAST_RULE_DURATION_SUM
+            .with(&key)
+            .set(of_rules.as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of our times fit")]
+        metrics::LAST_EVALUATION
+            .with(&key)
+            .set(begin_ms as f64 / 1000.0);
+        *self.status.lock().whole() = GroupStatus {
+            duration,
+            last_ms: Some(begin_ms),
+        };
+        if was_whole && work.until_restore > 0 {
+            work.until_restore -= 1;
+            if work.until_restore == 0 {
+                self.restore(&mut work, tools);
+            }
+        }
+        was_whole
+    }
+
+    /// Evaluates the rules; returns `false` if the group was stopped in between.
+    fn evaluate(&self, work: &mut GroupWork, tools: &Tools, time_ms: i64) -> bool {
+        let offset_ms = self.offset_ms(tools);
+        let mut samples = 0;
+        for (rule, work) in self.rules.iter().zip(&mut work.rules) {
+            if self.is_stopping.load(Ordering::Acquire) {
+                return false;
+            }
+            samples += self.evaluate_rule(rule, work, tools, (time_ms, offset_ms));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+        metrics::LAST_SAMPLES.with(&[&self.key]).set(samples as f64);
+        let gone = std::mem::take(&mut work.gone);
+        if !gone.is_empty() {
+            let live: HashSet<LabelSet> = work.live().collect();
+            end_all(gone, tools, time_ms - offset_ms, &live);
+        }
+        true
+    }
+
+    /// Evaluates a rule; returns the number of samples.
+    fn evaluate_rule(
+        &self,
+        rule: &LiveRule,
+        work: &mut RuleWork,
+        tools: &Tools,
+        (time_ms, offset_ms): (i64, i64),
+    ) -> usize {
+        let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
+        let (ctx, stop) = tools.settings.context();
+        *self.running.lock().whole() = Some(stop.clone());
+        metrics::EVALUATIONS.with(&[&self.key]).inc();
+        let moment = Moment {
+            tools,
+            ctx: &ctx,
+            time_ms,
+            offset_ms,
+            interval_ms: self.schedule.interval_ms(),
+            limit: self.limit,
+        };
+        let evaluated = catch_panic(TASK, || rule.evaluate(work, &moment));
+        let evaluated = evaluated.unwrap_or_else(|panicked| {
+            rule.renew(work);
+            Err(Failure::Evaluation(panicked.to_string()))
+        });
+        *self.running.lock().whole() = None;
+        let duration = begin.elapsed();
+        metrics::RULE_DURATION.observe_duration(duration);
+        metrics::RULE_DURATION_HISTOGRAM.observe_duration(duration);
+        let mut status = RuleStatus {
+            health: Health::Ok,
+            last_error: None,
+            duration,
+            last_ms: Some(begin_ms),
+        };
+        let samples = evaluated.unwrap_or_else(|failure| {
+            rule::count_failure(&self.key, &failure);
+            let error = failure.to_string();
+            if stop.check() != Err(StopReason::ShuttingDown) {
+                let (file, group, name) = (&self.file, &self.name, &rule.name);
+                tracing::warn!(file, group, name, error, "Evaluating rule failed");
+            }
+            status.health = Health::Err;
+            status.last_error = Some(error);
+            0
+        });
+        rule.set_status(status);
+        samples
+    }
+
+    fn offset_ms(&self, tools: &Tools) -> i64 {
+        let default = || tools.settings.default_offset_ms();
+        self.query_offset_ms.unwrap_or_else(default)
+    }
+
+    /// Looks up the alerts from before a restart, and stores all alerts from here on.
+    fn restore(&self, work: &mut GroupWork, tools: &Tools) {
+        let (begin, now_ms) = (Instant::now(), (tools.settings.now_ms)());
+        for (rule, work) in self.rules.iter().zip(&mut work.rules) {
+            if rule.is_alerting()
+                && let Err(error) = restore::restore(rule, tools, now_ms)
+            {
+                let alertname = &rule.name;
+                tracing::error!(alertname, error, "Failed to restore 'for' state");
+            }
+            work.is_restored = true;
+        }
+        metrics::LAST_RESTORE_DURATION
+            .with(&[&self.key])
+            .set(begin.elapsed().as_secs_f64());
+    }
+
+    /// Takes over what `old`, a stopped group of the same name, knows; waits until its running rule has ended.
+    pub(crate) fn continue_from(&self, old: &Self) {
+        let mut from = old.lock_work();
+        let mut work = self.lock_work();
+        *self.status.lock().whole() = old.status();
+        work.until_restore = from.until_restore;
+        let is_restored = from.until_restore == 0;
+        let mut left: HashMap<(&str, &Texts), VecDeque<(&LiveRule, RuleWork)>> = HashMap::new();
+        for (rule, work) in old.rules.iter().zip(std::mem::take(&mut from.rules)) {
+            left.entry(rule.identity())
+                .or_default()
+                .push_back((rule, work));
+        }
+        for (rule, work) in self.rules.iter().zip(&mut work.rules) {
+            work.is_restored = is_restored;
+            let same = left.get_mut(&rule.identity());
+            let Some((before, past)) = same.and_then(VecDeque::pop_front) else {
+                continue;
+            };
+            if rule.is_alerting() == before.is_alerting() {
+                rule.set_alerts(before.alerts());
+                work.output = past.output;
+            } else {
+                left.entry(rule.identity())
+                    .or_default()
+                    .push_back((before, past));
+            }
+        }
+        work.gone = std::mem::take(&mut from.gone);
+        let unmatched = left.into_values().flatten().map(|(_, past)| past.output);
+        work.gone.extend(unmatched);
+    }
+
+    /// Takes the results of a stopped group; waits until its running rule has ended.
+    pub(crate) fn take_outputs(&self) -> Vec<Output> {
+        let mut work = self.lock_work();
+        let mut outputs = std::mem::take(&mut work.gone);
+        let rules = std::mem::take(&mut work.rules);
+        outputs.extend(rules.into_iter().map(|work| work.output));
+        outputs
+    }
+
+    /// Ends the series of a group that was removed at `time_ms`, except those in `live`.
+    pub(crate) fn end(
+        &self,
+        outputs: Vec<Output>,
+        tools: &Tools,
+        time_ms: i64,
+        live: &HashSet<LabelSet>,
+    ) {
+        end_all(outputs, tools, time_ms - self.offset_ms(tools), live);
+    }
+
+    /// Returns the series of the last evaluation.
+    pub(crate) fn live(&self) -> Vec<LabelSet> {
+        self.lock_work().live().collect()
+    }
+}
+
+impl GroupWork {
+    fn live(&self) -> impl Iterator<Item = LabelSet> + '_ {
+        self.rules.iter().flat_map(|work| work.output.live())
+    }
+}
+
+/// Ends series that no rule reports any more.
+fn end_all(outputs: Vec<Output>, tools: &Tools, time_ms: i64, live: &HashSet<LabelSet>) {
+    for mut output in outputs {
+        let ended = output.end(&*tools.sink, time_ms, &|labels| live.contains(labels));
+        if let Err(error) = ended {
+            tracing::warn!(%error, "Ending series of a former rule failed");
+        }
+    }
+}
+
+/// Groups by file and name, in the order in which they are shown.
+pub(crate) type Groups = std::collections::BTreeMap<(String, String), Arc<Group>>;

@@ -1,0 +1,34 @@
+//! Evaluation of rule groups.
+//!
+//! ```text
+//! manager -> group -> rule: query -> labels -> output (schema and frame) -> sink
+//!                              \-> alerts -> AlertSink
+//! ```
+//!
+//! A rule is an origin: its result is a schema, an evaluation a frame. Labels are worked out when an element is first
+//! seen; later evaluations look its column up.
+//!
+//! **Invariant:** a rule sees what the rules before it in its group wrote at the same time.
+//! **Invariant:** what is shown never waits for an evaluation.
+
+mod alerting;
+mod alerts;
+mod group;
+mod manager;
+mod metrics;
+mod offline;
+mod output;
+mod query;
+mod recording;
+mod restore;
+mod rule;
+mod schedule;
+
+pub use manager::{Manager, RuleSet};
+pub use metrics::register_metrics;
+pub use offline::{OfflineAlert, OfflineGroups};
+pub use query::EvalOptions;
+
+pub(crate) use alerts::{ActiveAlert, AlertState};
+pub(crate) use group::Group;
+pub(crate) use rule::LiveRule;

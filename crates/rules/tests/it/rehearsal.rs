@@ -1,0 +1,222 @@
+//! Groups evaluated over series in memory, at times of the test's choice.
+
+use narthex_model::{
+    LabelSet, MatchOp, Matcher, MemStore,
+    conformance::{Sampled, dump},
+    storage::{Budget, SeriesSample, Sink as _, TimeRange},
+};
+use narthex_promql::{
+    Engine, EngineOptions,
+    fmt::quote,
+    testing::{SeriesValue, parse_series},
+};
+use narthex_rules::{
+    Alert, AlertSink, EvalOptions, OfflineGroups, ParseOptions, RuleSet, Texts, parse,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+const FILE: &str = "rules.yml";
+
+pub(crate) struct Rehearsal {
+    pub(crate) store: MemStore,
+    now_ms: Arc<AtomicI64>,
+    interval_ms: i64,
+    grace_ms: i64,
+    sent: Arc<Sent>,
+    all_sent: BTreeMap<String, Vec<String>>,
+    errors: BTreeMap<String, Vec<String>>,
+    alerts: Vec<Vec<String>>,
+    pub(crate) groups: Option<OfflineGroups>,
+}
+
+#[derive(Default)]
+struct Sent(Mutex<Vec<Alert>>);
+
+impl AlertSink for Sent {
+    fn send(&self, alerts: Vec<Alert>) {
+        assert!(!alerts.is_empty());
+        self.0.lock().unwrap().extend(alerts);
+    }
+}
+
+impl Rehearsal {
+    pub(crate) fn new(series: &str, step_ms: i64, grace_ms: i64) -> Self {
+        let rehearsal = Self {
+            store: MemStore::new(),
+            now_ms: Arc::default(),
+            interval_ms: step_ms,
+            grace_ms,
+            sent: Arc::default(),
+            all_sent: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            alerts: Vec::new(),
+            groups: None,
+        };
+        for line in series.lines() {
+            let (labels, values) = parse_series(line.trim()).unwrap();
+            for (at, value) in values.into_iter().enumerate() {
+                let time_ms = at as i64 * step_ms;
+                let sample = match value {
+                    SeriesValue::Missing => continue,
+                    SeriesValue::Float(value) => {
+                        SeriesSample::float(labels.clone(), time_ms, value)
+                    }
+                    SeriesValue::Histogram { histogram, .. } => {
+                        SeriesSample::histogram(labels.clone(), time_ms, histogram)
+                    }
+                };
+                rehearsal.store.append_samples(&[sample]).unwrap();
+            }
+        }
+        rehearsal
+    }
+
+    fn options(&self) -> EvalOptions {
+        let now_ms = Arc::clone(&self.now_ms);
+        EvalOptions {
+            engine: Engine::new(EngineOptions::default()),
+            queries: Budget::unlimited(),
+            state: Budget::unlimited(),
+            timeout: Duration::from_mins(1),
+            now_ms: Arc::new(move || now_ms.load(Ordering::Relaxed)),
+            alerts: Some(Arc::<Sent>::clone(&self.sent)),
+            outage_tolerance: Duration::from_hours(1),
+            grace_period: Duration::from_millis(self.grace_ms.unsigned_abs()),
+            resend_delay: Duration::from_mins(1),
+        }
+    }
+
+    /// Makes the groups of `rules` those that run.
+    pub(crate) fn begin(&mut self, begin: &str, rules: &str, time_ms: i64) {
+        let file = parse(rules, ParseOptions::default()).unwrap();
+        let rules = RuleSet {
+            files: vec![(FILE.to_owned(), file)],
+            interval: Duration::from_millis(self.interval_ms.unsigned_abs()),
+            query_offset: Duration::ZERO,
+            external_labels: LabelSet::new([("region", "here")]),
+            external_url: "http://me:9090".to_owned(),
+        };
+        if begin == "reload" {
+            self.groups.as_mut().unwrap().apply(&rules, time_ms);
+            return;
+        }
+        let store = Arc::new(self.store.clone());
+        let sink = Arc::new(self.store.clone());
+        let restores = begin == "restart";
+        let groups = OfflineGroups::new(self.options(), store, sink, &rules, restores);
+        self.groups = Some(groups);
+    }
+
+    /// Evaluates all groups at some times.
+    pub(crate) fn run(&mut self, begin: &str, rules: &str, times_ms: &[i64]) {
+        self.begin(begin, rules, times_ms[0]);
+        for time_ms in times_ms {
+            self.evaluate(*time_ms);
+        }
+        let alerts = self.groups.as_ref().unwrap().alerts(None).into_iter();
+        let mut alerts: Vec<String> = alerts
+            .map(|alert| {
+                let state = if alert.is_firing { "firing" } else { "pending" };
+                let (labels, annotations) = (alert.labels, shown(&alert.annotations));
+                format!(
+                    "{labels} {annotations} {state} {} {}",
+                    alert.active_at_ms, alert.value
+                )
+            })
+            .collect();
+        alerts.sort();
+        self.alerts.push(alerts);
+    }
+
+    pub(crate) fn evaluate(&mut self, time_ms: i64) {
+        self.now_ms.store(time_ms, Ordering::Relaxed);
+        let groups = self.groups.as_ref().unwrap();
+        let names: Vec<String> = groups.names().map(|(_, name)| name.to_owned()).collect();
+        for name in names {
+            groups.evaluate(FILE, &name, time_ms);
+        }
+        let failed = groups.errors().into_iter();
+        let failed = failed.filter(|(_, error)| !error.starts_with("duplicate sample"));
+        let failed: Vec<String> = failed
+            .map(|(name, error)| format!("{name}: {error}"))
+            .collect();
+        if !failed.is_empty() {
+            self.errors.insert(time_ms.to_string(), failed);
+        }
+        let sent = self.take_sent().into_iter().map(|alert| {
+            let (labels, annotations) = (alert.labels, shown(&alert.annotations));
+            let times = format!("{} {}", alert.starts_at_ms, alert.ends_at_ms);
+            format!("{labels} {annotations} {times} {}", alert.is_resolved)
+        });
+        let mut sent: Vec<String> = sent.collect();
+        sent.sort();
+        if !sent.is_empty() {
+            self.all_sent.insert(time_ms.to_string(), sent);
+        }
+    }
+
+    pub(crate) fn take_sent(&self) -> Vec<Alert> {
+        std::mem::take(&mut *self.sent.0.lock().unwrap())
+    }
+
+    /// Returns everything in the oracle's form.
+    pub(crate) fn result(&self, names: &str) -> Value {
+        json!({
+            "series": self.series(names),
+            "sent": self.all_sent,
+            "errors": self.errors,
+            "alerts": self.alerts,
+        })
+    }
+
+    /// Returns all samples of the series whose names match.
+    pub(crate) fn series(&self, names: &str) -> BTreeMap<String, Vec<String>> {
+        let matcher = Matcher::new(MatchOp::Regex, "__name__", names).unwrap();
+        let all = dump(
+            &self.store,
+            &[matcher],
+            TimeRange::new(i64::MIN / 2, i64::MAX / 2),
+        );
+        all.into_iter()
+            .map(|(labels, samples)| {
+                let samples = samples
+                    .into_iter()
+                    .map(|(time_ms, sample, _)| match sample {
+                        Sampled::Float(bits) => format!("{time_ms} {bits:x}"),
+                        Sampled::Stale => format!("{time_ms} stale"),
+                        Sampled::Histogram(histogram) => {
+                            assert!(!histogram.integer_counts);
+                            let (count, sum) = (histogram.count, histogram.sum);
+                            format!("{time_ms} histogram {count} {sum}")
+                        }
+                    });
+                (go_labels(&labels), samples.collect())
+            })
+            .collect()
+    }
+}
+
+/// Formats a label set as Go does, the name among the labels.
+fn go_labels(labels: &LabelSet) -> String {
+    let pairs = labels.iter().map(|label| (label.name(), label.value()));
+    joined(pairs)
+}
+
+fn shown(texts: &Texts) -> String {
+    joined(texts.iter().map(|(name, text)| (&**name, &**text)))
+}
+
+fn joined<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}={}", quote(value)))
+        .collect();
+    format!("{{{}}}", pairs.join(", "))
+}
