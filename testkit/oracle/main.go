@@ -14,6 +14,7 @@
 //	{"rules": {"text": "groups: …"}}
 //	{"template": {"alert": "A", "text": "{{ $value }}", "labels": {"a": "b"}, "value": 1.5, "elements": […]}}
 //	{"evaluations": {"load": "load 15s\n  up 1 1", "phases": [{"rules": "groups: …", "times_ms": [15000]}], …}}
+//	{"notifications": {"config": "alerting: …", "alerts": [{"labels": {"alertname": "A"}, …}], "posts": 1}}
 //	{"exposition": {"content_type": "text/plain", "body": "base64", "native": true}}
 //	    -> {"ok": true, "result": …} or {"ok": false, "error": "…"}
 //
@@ -66,6 +67,8 @@ type request struct {
 	Evaluations *evaluationsRequest `json:"evaluations"`
 
 	Exposition *expositionRequest `json:"exposition"`
+
+	Notifications *notificationsRequest `json:"notifications"`
 
 	Scrape  *scrapeRequest `json:"scrape"`
 	Scraped bool           `json:"scraped"`
@@ -165,6 +168,8 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Evaluations.answer())
 	case req.Exposition != nil:
 		return direct(req.Exposition.answer())
+	case req.Notifications != nil:
+		return direct(req.Notifications.answer())
 	case req.Scrape != nil:
 		return direct(o.scraped.answer(req.Scrape))
 	}

@@ -1,5 +1,6 @@
 //! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation,
-//! an allocator that counts, reference data, real processes, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP client.
+//! an allocator that counts, reference data, real processes, a recording Alertmanager, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP
+//! client.
 //!
 //! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy` fails
 //! if one does. It depends on nothing but `std`, so that it never affects how a crate under test is built.
@@ -28,6 +29,7 @@
 //! # drop(dir);
 //! ```
 
+mod alertmanager;
 pub mod alloc;
 mod alone;
 pub mod corpora;
@@ -47,6 +49,7 @@ pub mod ttar;
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
+pub use alertmanager::{AlertPost, Alertmanager};
 pub use alone::alone;
 pub use fs::{TempDir, workspace_root};
 pub use mutate::scaled;

@@ -69,6 +69,15 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "narthex-notify",
+        &[
+            "narthex-model",
+            "narthex-net",
+            "narthex-discovery",
+            "narthex-rules",
+        ],
+    ),
+    (
         "narthex",
         &[
             "narthex-cli",
@@ -86,6 +95,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "narthex-push",
             "narthex-remote",
             "narthex-rules",
+            "narthex-notify",
             "narthex-segment",
             "narthex-ui",
             "narthex-yaml",
@@ -163,6 +173,7 @@ pub(crate) const ONLY: &[Only] = &[
             "narthex-scrape",
             "narthex-files",
             "narthex-push",
+            "narthex-notify",
             "narthex-remote",
             "narthex-rules",
             "narthex",
