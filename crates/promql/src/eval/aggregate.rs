@@ -157,14 +157,19 @@ impl Eval<'_> {
         span: Span,
     ) -> Outcome<()> {
         if block.dense {
-            groups.add_floats(group, block.row(row));
+            groups.add_floats(group, 0, block.row(row));
             return Ok(());
         }
         if block.histograms.is_empty() {
-            for (step, x) in block.row(row).iter().enumerate() {
-                if cell::is_float(*x) {
-                    groups.add_float(group, step, *x);
+            let mut step = 0;
+            for run in block
+                .row(row)
+                .chunk_by(|a, b| cell::is_float(*a) == cell::is_float(*b))
+            {
+                if cell::is_float(run[0]) {
+                    groups.add_floats(group, step, run);
                 }
+                step += run.len();
             }
             return Ok(());
         }
@@ -390,19 +395,17 @@ impl Accumulators {
         self.whole_rows[group] > 0.0 || self.counts[group * self.steps + step] > 0.0
     }
 
-    /// Adds a gapless row.
-    fn add_floats(&mut self, group: usize, row: &[f64]) {
-        let cells = group * self.steps..(group + 1) * self.steps;
+    /// Adds floats at consecutive steps, the first of them at step `from`.
+    fn add_floats(&mut self, group: usize, from: usize, floats: &[f64]) {
+        let begin = group * self.steps + from;
+        let cells = begin..begin + floats.len();
         match self.op {
             AggregateOp::Sum => {
-                add_row(
-                    &mut self.values[cells.clone()],
-                    &mut self.seconds[cells],
-                    row,
-                );
+                let sums = &mut self.values[cells.clone()];
+                add_row(sums, &mut self.seconds[cells.clone()], floats);
             }
             AggregateOp::Min => {
-                for (least, x) in self.values[cells].iter_mut().zip(row) {
+                for (least, x) in self.values[cells.clone()].iter_mut().zip(floats) {
                     *least = if *x < *least || least.is_nan() {
                         *x
                     } else {
@@ -411,7 +414,7 @@ impl Accumulators {
                 }
             }
             AggregateOp::Max => {
-                for (most, x) in self.values[cells].iter_mut().zip(row) {
+                for (most, x) in self.values[cells.clone()].iter_mut().zip(floats) {
                     *most = if *x > *most || most.is_nan() {
                         *x
                     } else {
@@ -421,13 +424,17 @@ impl Accumulators {
             }
             AggregateOp::Count | AggregateOp::Group => {}
             _ => {
-                for (step, x) in row.iter().enumerate() {
-                    self.add_float(group, step, *x);
+                for (at, x) in floats.iter().enumerate() {
+                    self.add_float(group, from + at, *x);
                 }
                 return;
             }
         }
-        self.whole_rows[group] += 1.0;
+        if floats.len() == self.steps {
+            self.whole_rows[group] += 1.0;
+        } else {
+            self.counts[cells].iter_mut().for_each(|n| *n += 1.0);
+        }
     }
 
     fn add_float(&mut self, group: usize, step: usize, x: f64) {

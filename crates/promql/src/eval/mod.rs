@@ -12,6 +12,7 @@ mod call;
 mod count_values;
 mod finish;
 mod float_pairs;
+mod gaps;
 mod info;
 mod matching;
 mod memory;

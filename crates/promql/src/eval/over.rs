@@ -3,13 +3,16 @@
 //! **Invariant:** a window is open to the left and closed to the right; its rows are found once for all series that
 //! share a time axis; staleness markers are not samples.
 
-use super::{Block, Eval, Outcome, Scalars, Series, Sink, rows, select};
+use super::{
+    Block, Eval, Outcome, Scalars, Series, Sink,
+    gaps::{Gaps, Grid, Windows},
+    rows, select,
+};
 use crate::{
     ast::Extension,
     functions::{
         FunctionId,
         over::apply,
-        rate,
         window::{OverCall, Row, Samples},
     },
     notes::Note,
@@ -35,12 +38,12 @@ struct Input<'a> {
     stats_only: bool,
 }
 
-/// The windows of all steps.
-struct Windows {
-    /// Rows of each step's window, including those of its extension.
-    rows: Vec<Range<usize>>,
-    /// The end of each step's range.
-    ends_ms: Vec<i64>,
+/// One series' samples and the windows over them.
+#[derive(Clone, Copy)]
+struct RowPlace<'a> {
+    samples: Row<'a>,
+    windows: &'a [Range<usize>],
+    ends_ms: &'a [i64],
 }
 
 impl Eval<'_> {
@@ -232,40 +235,49 @@ impl Eval<'_> {
         let delayed = self.rules.delayed_name_removal;
         let mut block = Block::new(steps.count);
         block.cells.reserve(series.len() * steps.count);
-        let plain = input.all_floats && input.start_times_ms.is_empty();
-        let axis = if plain && call.extension == Extension::None {
-            rate::Axis::new(call, input.times_ms, &windows.rows, &windows.ends_ms)
-        } else {
-            None
-        };
+        let floats_only = input.histograms.is_empty() && input.start_times_ms.is_empty();
+        let gapless =
+            (floats_only && input.all_floats).then(|| Grid::gapless(call, input.times_ms, windows));
         let row_count = input.times_ms.len();
-        let mut samples = Samples::default();
+        let (mut gaps, mut samples) = (Gaps::default(), Samples::default());
         let mut pace = self.ctx.stop.pace();
         let mut noted = false;
         for (at, mut series) in series.into_iter().enumerate() {
             let begin = block.cells.len();
             let cells = &input.cells[at * row_count..(at + 1) * row_count];
             pace.spend(cells.len() + steps.count)?;
-            if let Some(axis) = &axis {
-                axis.row(cells, &mut block.cells);
-            } else if plain {
-                let row = Row::Floats {
-                    times_ms: input.times_ms,
-                    cells,
+            if floats_only {
+                let found = match &gapless {
+                    Some(grid) => Some((grid, cells)),
+                    None => gaps.close(call, input.times_ms, windows, cells),
                 };
-                self.general_row(
-                    call, row, &series, windows, args, steps, &mut block, &mut pace,
-                )?;
+                let Some((grid, cells)) = found else {
+                    continue;
+                };
+                match &grid.axis {
+                    Some(axis) => axis.row(cells, &mut block.cells),
+                    None => {
+                        let times_ms = &grid.times_ms;
+                        let place = RowPlace {
+                            samples: Row::Floats { times_ms, cells },
+                            windows: &grid.windows,
+                            ends_ms: &windows.ends_ms,
+                        };
+                        self.general_row(call, place, &series, args, steps, &mut block, &mut pace)?;
+                    }
+                }
             } else {
                 let starts = input
                     .start_times_ms
                     .get(at * row_count..(at + 1) * row_count)
                     .unwrap_or_default();
                 gather(input, cells, starts, &mut samples);
-                let row = Row::Mixed(&samples);
-                self.general_row(
-                    call, row, &series, windows, args, steps, &mut block, &mut pace,
-                )?;
+                let place = RowPlace {
+                    samples: Row::Mixed(&samples),
+                    windows: &windows.rows,
+                    ends_ms: &windows.ends_ms,
+                };
+                self.general_row(call, place, &series, args, steps, &mut block, &mut pace)?;
             }
             let row = &block.cells[begin..];
             if row.iter().all(|x| cell::is_absent(*x)) {
@@ -281,11 +293,7 @@ impl Eval<'_> {
             }
             block.series.push(series);
         }
-        block.dense = block.histograms.is_empty()
-            && block
-                .cells
-                .iter()
-                .fold(true, |all, x| all & cell::is_float(*x));
+        block.look_for_gaps();
         Ok(block)
     }
 
@@ -296,17 +304,16 @@ impl Eval<'_> {
     fn general_row(
         &self,
         call: &OverCall,
-        samples: Row<'_>,
+        place: RowPlace<'_>,
         series: &Series,
-        windows: &Windows,
         args: &[Scalars],
         steps: Steps,
         block: &mut Block,
         pace: &mut Pace<'_>,
     ) -> Outcome<()> {
         let mut scalars = vec![0.0; args.len()];
-        for (step, rows) in windows.rows.iter().enumerate() {
-            let window = samples.window(rows);
+        for (step, rows) in place.windows.iter().enumerate() {
+            let window = place.samples.window(rows);
             if window.is_empty() {
                 block.cells.push(ABSENT);
                 continue;
@@ -317,7 +324,7 @@ impl Eval<'_> {
             }
             let at = crate::functions::window::Place {
                 time_ms: steps.time_ms(step),
-                end_ms: windows.ends_ms[step],
+                end_ms: place.ends_ms[step],
                 args: &scalars,
                 series,
             };

@@ -5,6 +5,7 @@
 
 use super::{
     Block, Eval, Outcome, Sink,
+    gaps::{NO_ROW, Newest},
     scan::{LAST_SERIES, stored},
 };
 use crate::{
@@ -87,15 +88,19 @@ impl Eval<'_> {
             block.series = part.series();
             block.cells.reserve(block.len() * steps.count);
             block.dense = true;
-            for series in 0..block.len() {
-                newest(
-                    part.tile,
-                    series,
-                    &windows,
-                    wanted,
-                    select.stats_only,
-                    &mut block,
-                );
+            if wanted == Wanted::Value && part.tile.histograms.is_empty() {
+                newest_floats(part.tile, &windows, &mut block);
+            } else {
+                for series in 0..block.len() {
+                    newest(
+                        part.tile,
+                        series,
+                        &windows,
+                        wanted,
+                        select.stats_only,
+                        &mut block,
+                    );
+                }
             }
             block.drop_empty_rows();
             self.emit(block, sink)
@@ -167,6 +172,28 @@ fn one_cell(last: &LastCell, wanted: Wanted, block: &mut Block) -> f64 {
         (Wanted::Time, _) => float(last.time_ms) / 1000.0,
         (Wanted::TimeMs, None) => float(last.time_ms),
         (Wanted::StartTime, _) => float(last.start_time_ms) / 1000.0,
+    }
+}
+
+/// Appends a row for each series of a tile without histograms: the newest sample in each window.
+fn newest_floats(tile: &Tile, windows: &[Range<usize>], block: &mut Block) {
+    let last = |window: &Range<usize>| window.clone().next_back().unwrap_or(NO_ROW);
+    let gapless: Vec<usize> = if tile.facts.all_floats {
+        windows.iter().map(last).collect()
+    } else {
+        Vec::new()
+    };
+    let mut newest = Newest::default();
+    for series in 0..block.len() {
+        let cells = tile.series_cells(series);
+        let rows = if tile.facts.all_floats {
+            &gapless
+        } else {
+            newest.rows(cells, windows)
+        };
+        block.dense &= !rows.contains(&NO_ROW);
+        let value = |row: &usize| cells.get(*row).copied().unwrap_or(ABSENT);
+        block.cells.extend(rows.iter().map(value));
     }
 }
 

@@ -330,6 +330,7 @@ fn last_two<'a>(window: &Window<'a>) -> Option<(Timed<'a>, Timed<'a>)> {
 /// The dense kernel: windows over series that all have a float in every row.
 ///
 /// Values that depend only on the time axis are computed once for all series.
+#[derive(Debug)]
 pub(crate) struct Axis {
     windows: Vec<Option<AxisWindow>>,
     kernel: Kernel,
@@ -363,6 +364,9 @@ impl Axis {
         rows: &[Range<usize>],
         ends_ms: &[i64],
     ) -> Option<Self> {
+        if call.extension != Extension::None {
+            return None;
+        }
         let kernel = match call.function {
             FunctionId::Rate | FunctionId::Increase => Kernel::Counter,
             FunctionId::Delta => Kernel::Gauge,

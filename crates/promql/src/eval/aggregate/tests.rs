@@ -41,3 +41,58 @@ fn rows_are_summed_as_single_values_are() {
         assert_eq!(bits(lost[at]), bits(*compensation), "{sum}");
     }
 }
+
+#[test]
+fn runs_of_floats_are_added_as_single_values_are() {
+    let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100);
+    let ops = [
+        AggregateOp::Sum,
+        AggregateOp::Avg,
+        AggregateOp::Min,
+        AggregateOp::Max,
+        AggregateOp::Count,
+        AggregateOp::Group,
+        AggregateOp::Stddev,
+        AggregateOp::Stdvar,
+        AggregateOp::Quantile,
+    ];
+    for op in ops {
+        let mut rng = SplitMix64::new(7);
+        let (mut runs, mut single) = (
+            Accumulators::new(op, 20, &memory),
+            Accumulators::new(op, 20, &memory),
+        );
+        for groups in [&mut runs, &mut single] {
+            (0..3).for_each(|_| groups.grow(0).expect("unlimited"));
+        }
+        for _ in 0..300 {
+            // The last group never has the last steps.
+            let group = rng.index(3);
+            let from = rng.index(18);
+            let to = from + 1 + rng.index(18 - from + if group == 2 { 0 } else { 2 });
+            let whole = group == 1 && rng.one_in(3);
+            let steps = if whole { 0..20 } else { from..to };
+            let floats: Vec<f64> = steps.clone().map(|_| rng.unit_f64() - 0.5).collect();
+            runs.add_floats(group, steps.start, &floats);
+            for (step, x) in steps.zip(&floats) {
+                single.add_float(group, step, *x);
+            }
+        }
+        for (group, step) in (0..3).flat_map(|group| (0..20).map(move |step| (group, step))) {
+            let seen = single.seen(group, step);
+            assert_eq!(runs.seen(group, step), seen, "{op:?}");
+            if seen {
+                let (a, b) = (
+                    runs.finish(group, step, 0.3),
+                    single.finish(group, step, 0.3),
+                );
+                assert_eq!(
+                    a.to_bits(),
+                    b.to_bits(),
+                    "{op:?}, group {group}, step {step}"
+                );
+            }
+        }
+        assert!(!single.seen(2, 19), "some steps have nothing");
+    }
+}
