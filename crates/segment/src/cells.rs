@@ -6,9 +6,10 @@ use crate::family::{GaugeMerge, Shape};
 ///
 /// Counts only grow: one that is less than before, or no number, keeps the value it had.
 pub(crate) fn accept(shape: &Shape, accepted: &mut [u64], current: impl Iterator<Item = u64>) {
+    // What follows the shape's cells is the time of the last update, a whole number that only grows too.
     for (at, (accepted, current)) in accepted.iter_mut().zip(current).enumerate() {
         let keeps = match shape {
-            Shape::Counter => {
+            Shape::Counter if at == 0 => {
                 let (before, value) = (f64::from_bits(*accepted), f64::from_bits(current));
                 !(value > before && value.is_finite())
             }
@@ -23,6 +24,14 @@ pub(crate) fn accept(shape: &Shape, accepted: &mut [u64], current: impl Iterator
     }
 }
 
+/// Time of a gauge that its writer has removed.
+const REMOVED: u64 = u64::MAX;
+
+/// Reports whether a series was removed and may be set again.
+pub(crate) fn is_removed(shape: &Shape, cells: &[u64]) -> bool {
+    shape.is_gauge() && cells.get(1) == Some(&REMOVED)
+}
+
 /// Adds the cells of one writer to those of others; `is_first` if there are no others.
 pub(crate) fn add(shape: &Shape, sums: &mut [u64], cells: &[u64], is_first: bool) {
     if let Shape::Gauge(merge) = shape {
@@ -34,7 +43,9 @@ pub(crate) fn add(shape: &Shape, sums: &mut [u64], cells: &[u64], is_first: bool
         return;
     }
     for (at, (sum, cell)) in sums.iter_mut().zip(cells).enumerate() {
-        if shape.is_float(at) {
+        if at >= shape.cells() {
+            *sum = (*sum).max(*cell);
+        } else if shape.is_float(at) {
             add_float(sum, *cell);
         } else {
             *sum = sum.saturating_add(*cell);

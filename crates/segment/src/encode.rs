@@ -50,6 +50,9 @@ impl Encoder {
                 5
             }
         };
+        if family.idle_ms > 0 {
+            record[32..40].copy_from_slice(&family.idle_ms.to_le_bytes());
+        }
         record[12..16].copy_from_slice(&switch.to_le_bytes());
         let texts = [&family.name, &family.unit, &family.help];
         for (at, text) in [16, 18, 20].into_iter().zip(texts) {
@@ -135,7 +138,25 @@ impl Encoder {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{family::SummaryShape, layout::Role, quantile::Buckets, records::Records};
+    use crate::{
+        family::SummaryShape,
+        layout::Role,
+        quantile::Buckets,
+        records::{DROPPED, Records},
+    };
+
+    /// Says that the series whose record is at `place` has ended.
+    pub(crate) fn dropped(encoder: &mut Encoder, place: u32) {
+        let mut record = vec![0; FOLDED_HEAD];
+        record[8] = DROPPED;
+        record[12..16].copy_from_slice(&place.to_le_bytes());
+        encoder.push(record);
+    }
+
+    /// Returns where the next record will be.
+    pub(crate) fn place(encoder: &Encoder) -> u32 {
+        u32::try_from(encoder.records.len() / 8).unwrap()
+    }
 
     pub(crate) fn family(name: &str, shape: Shape) -> Family {
         Family {
@@ -143,6 +164,7 @@ pub(crate) mod tests {
             unit: "".into(),
             help: format!("About {name}.").into(),
             shape,
+            idle_ms: 0,
         }
     }
 

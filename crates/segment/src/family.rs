@@ -98,9 +98,8 @@ impl Shape {
     /// Reports whether a cell holds a float; the others hold whole numbers.
     pub(crate) fn is_float(&self, cell: usize) -> bool {
         match self {
-            Self::Counter => true,
             Self::WholeCounter => false,
-            Self::Gauge(_) | Self::Histogram(_) | Self::Summary(_) => cell == 0,
+            Self::Counter | Self::Gauge(_) | Self::Histogram(_) | Self::Summary(_) => cell == 0,
         }
     }
 
@@ -131,9 +130,22 @@ pub(crate) struct Family {
     pub(crate) unit: Box<str>,
     pub(crate) help: Box<str>,
     pub(crate) shape: Shape,
+    /// After how long without an update a series is not shown; 0 for never. Summaries have an age of their own.
+    pub(crate) idle_ms: u64,
 }
 
 impl Family {
+    /// Returns the number of cells of a series: those of its shape, and when it was updated if that matters and its
+    /// shape does not say it.
+    pub(crate) fn cells(&self) -> usize {
+        self.shape.cells() + usize::from(self.idle_ms > 0 && !self.shape.is_gauge())
+    }
+
+    /// Returns the cell that says when a series was updated, if that matters.
+    pub(crate) fn time_cell(&self) -> Option<usize> {
+        (self.idle_ms > 0).then(|| self.cells() - 1)
+    }
+
     /// Returns every name under which its samples appear.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> + '_ {
         let suffixes: &[&str] = match self.shape {

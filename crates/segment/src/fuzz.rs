@@ -50,7 +50,7 @@ pub fn fuzz_segment(data: &[u8]) {
     let mut bound = Vec::new();
     for series in &file.records.series {
         let metric = &file.records.metrics[series.metric];
-        let end = series.first_cell as usize + metric.family.shape.cells();
+        let end = series.first_cell as usize + metric.family.cells();
         assert!(end <= cells && (metric.switch as usize) < cells);
         let Ok(family) = totals.admit(&app, &metric.family) else {
             continue;

@@ -114,6 +114,8 @@ struct Member {
     /// Its series, and how many of the records' they are.
     bindings: Vec<Binding>,
     bound: usize,
+    /// How many of the records' ended series were detached.
+    dropped: usize,
     /// The values of all cells that are used in sums.
     accepted: Vec<u64>,
     /// Why a part of it is not read, for good.
@@ -124,6 +126,7 @@ struct Member {
 #[derive(Debug)]
 struct Binding {
     total: usize,
+    series: usize,
     metric: usize,
     first_cell: usize,
 }
@@ -285,6 +288,7 @@ impl Pool {
             metrics: Vec::new(),
             bindings: Vec::new(),
             bound: 0,
+            dropped: 0,
             accepted: Vec::new(),
             refused: None,
             is_contained: self.contained.contains(&id),
@@ -335,6 +339,11 @@ impl Pool {
                 continue;
             }
             member.bind(&mut self.totals, now_ms);
+            if member.drop_series(&mut self.totals)
+                && let Some(app) = self.apps.get_mut(&member.app)
+            {
+                app.is_dirty = true;
+            }
             if let Some(reason) = &member.refused {
                 problems.push(Problem {
                     path: path.clone(),
@@ -358,7 +367,8 @@ impl Pool {
                 };
                 let metric = member.file.records.metrics.get(binding.metric);
                 let switch = metric.map_or(0, |metric| metric.switch as usize);
-                if !(is_dead && family.shape.is_gauge()) {
+                let has_ended = is_dead && family.shape.is_gauge();
+                if !has_ended && !cells::is_removed(&family.shape, cells) {
                     let is_on = member.file.cell(switch) == 0;
                     self.totals.add(binding.total, cells, is_on);
                 }
@@ -458,11 +468,11 @@ impl Member {
             let Some(metric) = records.metrics.get(series.metric) else {
                 continue;
             };
-            let shape = &metric.family.shape;
+            let family = &metric.family;
             let first = series.first_cell as usize;
-            if let Some(accepted) = self.accepted.get_mut(first..first + shape.cells()) {
+            if let Some(accepted) = self.accepted.get_mut(first..first + family.cells()) {
                 let current = (first..).map(|at| self.file.cell(at));
-                cells::accept(shape, accepted, current);
+                cells::accept(&family.shape, accepted, current);
             }
         }
     }
@@ -477,7 +487,7 @@ impl Member {
                 .or(admitted.as_ref().err().map(ToString::to_string));
             self.metrics.push(admitted.ok());
         }
-        for series in records.series.iter().skip(self.bound) {
+        for (at, series) in records.series.iter().enumerate().skip(self.bound) {
             self.bound += 1;
             let Some(Some(family)) = self.metrics.get(series.metric) else {
                 continue;
@@ -486,6 +496,7 @@ impl Member {
             match totals.attach(&self.app, worker, family, &series.labels, now_ms) {
                 Ok(total) => self.bindings.push(Binding {
                     total,
+                    series: at,
                     metric: series.metric,
                     first_cell: series.first_cell as usize,
                 }),
@@ -494,9 +505,27 @@ impl Member {
         }
     }
 
+    /// Detaches series that records ended; reports whether there were any.
+    fn drop_series(&mut self, totals: &mut Totals) -> bool {
+        let ended = self.file.records.dropped.get(self.dropped..);
+        let ended: HashSet<usize> = ended.unwrap_or_default().iter().copied().collect();
+        self.dropped = self.file.records.dropped.len();
+        let before = self.bindings.len();
+        if !ended.is_empty() {
+            self.bindings.retain(|binding| {
+                let stays = !ended.contains(&binding.series);
+                if !stays {
+                    totals.drop_series(binding.total);
+                }
+                stays
+            });
+        }
+        self.bindings.len() < before
+    }
+
     fn cells(&self, binding: &Binding) -> Option<(&Family, &[u64])> {
         let family = self.metrics.get(binding.metric)?.as_ref()?;
-        let end = binding.first_cell + family.shape.cells();
+        let end = binding.first_cell + family.cells();
         Some((family, self.accepted.get(binding.first_cell..end)?))
     }
 }

@@ -18,6 +18,7 @@ use std::{collections::HashMap, sync::Arc};
 pub(crate) const METRIC: u8 = 1;
 pub(crate) const SERIES: u8 = 2;
 pub(crate) const FOLDED: u8 = 3;
+pub(crate) const DROPPED: u8 = 4;
 /// Bytes of a metric's record before its numbers, and of a series' before its labels.
 pub(crate) const METRIC_HEAD: usize = 40;
 pub(crate) const SERIES_HEAD: usize = 24;
@@ -44,6 +45,8 @@ pub(crate) struct Series {
     pub(crate) metric: usize,
     pub(crate) first_cell: u32,
     pub(crate) labels: Box<str>,
+    /// Offset of its record, divided by 8.
+    place: u32,
 }
 
 /// Everything that the records of a segment say so far.
@@ -53,6 +56,8 @@ pub(crate) struct Records {
     pub(crate) series: Vec<Series>,
     /// Identities of segments whose counts are in this one.
     pub(crate) folded: Vec<u64>,
+    /// Places in the list of series of those that have ended.
+    pub(crate) dropped: Vec<usize>,
     by_offset: HashMap<u32, usize>,
     /// Bytes parsed.
     parsed: u64,
@@ -86,6 +91,7 @@ impl Records {
                 Some(&METRIC) => self.metric(record, cells_used).map_err(fail)?,
                 Some(&SERIES) => self.one_series(record, cells_used).map_err(fail)?,
                 Some(&FOLDED) => self.folded_ids(record),
+                Some(&DROPPED) => self.dropped_series(record).map_err(fail)?,
                 // Of a later version.
                 _ => {}
             }
@@ -115,11 +121,16 @@ impl Records {
         if !narthex_model::labels::is_legacy_metric_name(name) {
             return Err("name");
         }
+        let shape = shape(record, floats)?;
         let family = Family {
             name: name.into(),
             unit: unit?.into(),
             help: help?.into(),
-            shape: shape(record, floats)?,
+            idle_ms: match shape {
+                Shape::Summary(_) => 0,
+                _ => u64_at(record, 32),
+            },
+            shape,
         };
         let switch = self.cells(u32_at(record, 12), 1, cells_used)?;
         let place = u32::try_from(self.parsed / 8).map_err(|_| "offset")?;
@@ -134,24 +145,29 @@ impl Records {
     fn one_series(&mut self, record: &[u8], cells_used: u64) -> Result<(), &'static str> {
         let metric = self.by_offset.get(&u32_at(record, 12)).copied();
         let metric = metric.ok_or("no such metric")?;
-        let shape = &self
-            .metrics
-            .get(metric)
-            .ok_or("no such metric")?
-            .family
-            .shape;
+        let family = &self.metrics.get(metric).ok_or("no such metric")?.family;
         let len = u32_at(record, 20) as usize;
         let text = record.get(SERIES_HEAD..).and_then(|rest| rest.get(..len));
         let text = text.and_then(|bytes| std::str::from_utf8(bytes).ok());
         let text = text.ok_or("labels")?;
-        labels::parse(text, shape.own_label()).ok_or("labels")?;
-        let count = shape.cells() as u64;
+        labels::parse(text, family.shape.own_label()).ok_or("labels")?;
+        let count = family.cells() as u64;
         let first_cell = self.cells(u32_at(record, 16), count, cells_used)?;
         self.series.push(Series {
             metric,
             first_cell,
             labels: text.into(),
+            place: u32::try_from(self.parsed / 8).map_err(|_| "offset")?,
         });
+        Ok(())
+    }
+
+    fn dropped_series(&mut self, record: &[u8]) -> Result<(), &'static str> {
+        let place = u32_at(record, 12);
+        let at = self
+            .series
+            .binary_search_by_key(&place, |series| series.place);
+        self.dropped.push(at.map_err(|_| "no such series")?);
         Ok(())
     }
 

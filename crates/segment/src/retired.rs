@@ -108,7 +108,7 @@ pub(crate) fn read(
         let family = totals.admit(&app, &metric.family)?;
         let at = totals.attach(&app, None, &family, &series.labels, now_ms)?;
         let first = series.first_cell as usize;
-        let cells = first..first + family.shape.cells();
+        let cells = first..first + family.cells();
         totals.set_retired(at, cells.map(|at| file.cell(at)).collect());
     }
     Ok((app, file.records.folded))

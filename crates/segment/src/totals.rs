@@ -40,6 +40,15 @@ pub(crate) struct Total {
     window: Option<Window>,
 }
 
+impl Total {
+    /// Reports whether it was not updated for so long that it is not shown.
+    fn is_idle(&self, now_ms: i64) -> bool {
+        let time = self.family.time_cell().and_then(|cell| self.sums.get(cell));
+        let now_ms = u64::try_from(now_ms).unwrap_or_default();
+        time.is_some_and(|time| time.saturating_add(self.family.idle_ms) < now_ms)
+    }
+}
+
 /// All merged series.
 #[derive(Debug)]
 pub(crate) struct Totals {
@@ -87,7 +96,10 @@ impl Totals {
             let Some(known) = known.cloned() else {
                 continue;
             };
-            if known.name == family.name && known.shape == family.shape {
+            if known.name == family.name
+                && known.shape == family.shape
+                && known.idle_ms == family.idle_ms
+            {
                 return Ok(known);
             }
             let uses = |total: &Total| total.app == *app && Arc::ptr_eq(&total.family, &known);
@@ -194,7 +206,7 @@ impl Totals {
             family: Arc::clone(family),
             labels: labels.into(),
             retired: None,
-            sums: vec![0; family.shape.cells()].into(),
+            sums: vec![0; family.cells()].into(),
             live: 0,
             added: 0,
             is_on: false,
@@ -228,8 +240,21 @@ impl Totals {
         if !shape.is_gauge() {
             let retired = total
                 .retired
-                .get_or_insert_with(|| vec![0; shape.cells()].into());
+                .get_or_insert_with(|| vec![0; total.family.cells()].into());
             cells::add(shape, retired, cells, false);
+        }
+    }
+
+    /// Detaches a live segment from a series that it ended: what was counted of it is no longer shown.
+    ///
+    /// What ended writers counted ends too, but not in the first round: they may have counted after that.
+    pub(crate) fn drop_series(&mut self, at: usize) {
+        let is_first_round = self.is_first_round;
+        if let Some(total) = self.totals.get_mut(at).and_then(Option::as_mut) {
+            total.live = total.live.saturating_sub(1);
+            if !is_first_round {
+                total.retired = None;
+            }
         }
     }
 
@@ -237,7 +262,11 @@ impl Totals {
     pub(crate) fn begin(&mut self, is_gone: impl Fn(&str) -> bool) {
         let by_worker = self.by_worker;
         self.remove_where(|total| {
-            total.live == 0 && (by_worker || total.family.shape.is_gauge() || is_gone(&total.app))
+            total.live == 0
+                && (by_worker
+                    || total.retired.is_none()
+                    || total.family.shape.is_gauge()
+                    || is_gone(&total.app))
         });
         if self.output.is_sparse() {
             let series = self.totals.iter_mut().flatten();
@@ -273,10 +302,12 @@ impl Totals {
         self.is_first_round = false;
         self.output.begin(now_ms);
         for total in self.totals.iter_mut().flatten() {
-            if total.is_on && (total.added > 0 || total.retired.is_some()) {
+            let is_there = total.added > 0 || total.retired.is_some();
+            if total.is_on && is_there && !total.is_idle(now_ms) {
                 let window = total.window.as_mut();
-                self.output
-                    .set(&total.family, total.first, &total.sums, window);
+                let cells = total.family.shape.cells();
+                let sums = total.sums.get(..cells).unwrap_or_default();
+                self.output.set(&total.family, total.first, sums, window);
             }
         }
         self.output.finish()

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     encode::{
         Encoder,
-        tests::{example, family, header, parts, summary},
+        tests::{dropped, example, family, header, parts, place, summary},
     },
     family::{GaugeMerge, Shape},
     layout::{HEADER_BYTES, Header},
@@ -262,6 +262,106 @@ fn an_ended_writers_counts_stay_and_its_gauges_go() {
         paths(dir.path(), retired::SUFFIX).unwrap(),
         [""; 0].map(PathBuf::from)
     );
+}
+
+#[test]
+fn a_removed_gauge_is_shown_again_when_it_is_set() {
+    let dir = TempDir::new("segment");
+    let mut writers = ["0", "1"].map(|worker| Writer::new(dir.path(), "shop", worker));
+    for writer in &mut writers {
+        let cells = [3.0_f64.to_bits(), 1];
+        writer.add("g", Shape::Gauge(GaugeMerge::Sum), "", &cells);
+    }
+    let mut pool = pool(dir.path());
+    let mut shown_with = |times: [u64; 2]| {
+        for (writer, time) in writers.iter().zip(times) {
+            writer.set(2, time);
+        }
+        round(&mut pool, 1)
+    };
+    assert_eq!(shown_with([1, 1]), ["g{app=\"shop\"} 6"]);
+    assert_eq!(shown_with([u64::MAX, 1]), ["g{app=\"shop\"} 3"]);
+    assert_eq!(shown_with([u64::MAX, u64::MAX]), [""; 0]);
+    assert_eq!(shown_with([1, 2]), ["g{app=\"shop\"} 6"]);
+}
+
+#[test]
+fn an_ended_series_counts_no_more() {
+    let dir = TempDir::new("segment");
+    let mut writers = ["0", "1"].map(|worker| Writer::new(dir.path(), "shop", worker));
+    let mut first = 0;
+    for writer in &mut writers {
+        let metric = writer
+            .encoder
+            .metric(&family("a_total", Shape::WholeCounter));
+        first = place(&writer.encoder);
+        writer.encoder.series(metric, "x=\"1\"", &[1]);
+        writer.encoder.series(metric, "x=\"2\"", &[2]);
+        writer.publish();
+    }
+    let mut first_reader = pool(dir.path());
+    let both = [
+        "a_total{app=\"shop\",x=\"1\"} 2",
+        "a_total{app=\"shop\",x=\"2\"} 4",
+    ];
+    assert_eq!(round(&mut first_reader, 1), both);
+    let [mut writer, other] = writers;
+    drop(other);
+    assert_eq!(round(&mut first_reader, 2), both);
+    dropped(&mut writer.encoder, first);
+    writer.publish();
+    assert_eq!(
+        round(&mut first_reader, 3),
+        [both[1]],
+        "with what ended writers counted"
+    );
+    assert_eq!(
+        stale(first_reader.frame()),
+        ["a_total{app=\"shop\", x=\"1\"}"]
+    );
+    writer.encoder.series(0, "x=\"1\"", &[7]);
+    writer.publish();
+    let anew = ["a_total{app=\"shop\",x=\"1\"} 7", both[1]];
+    assert_eq!(round(&mut first_reader, 4), anew);
+    drop(first_reader);
+    let mut restarted = pool(dir.path());
+    assert_eq!(round(&mut restarted, 5), anew);
+    drop(writer);
+    assert_eq!(round(&mut restarted, 6), anew);
+    let mut bad = Writer::new(dir.path(), "shop", "2");
+    dropped(&mut bad.encoder, 5);
+    bad.publish();
+    assert_eq!(round(&mut restarted, 7), anew);
+    assert_eq!(restarted.problems().len(), 1, "no such series");
+}
+
+#[test]
+fn a_series_that_is_not_updated_is_not_shown() {
+    let dir = TempDir::new("segment");
+    let mut writer = Writer::new(dir.path(), "shop", "0");
+    let shapes = [
+        (Shape::Counter, vec![2.5_f64.to_bits(), 1_000]),
+        (Shape::Histogram(Box::new([1.0])), vec![0, 1, 2, 1_000]),
+        (Shape::Gauge(GaugeMerge::Last), vec![0, 1_000]),
+    ];
+    for (at, (shape, cells)) in shapes.into_iter().enumerate() {
+        let mut idle = family(&format!("m{at}"), shape);
+        idle.idle_ms = 500;
+        let metric = writer.encoder.metric(&idle);
+        writer.encoder.series(metric, "", &cells);
+    }
+    writer.publish();
+    let mut pool = pool(dir.path());
+    let all = round(&mut pool, 1_500);
+    assert_eq!(all[0], "m0{app=\"shop\"} 2.5");
+    assert_eq!(all[4], "m1_sum{app=\"shop\"} 0");
+    assert_eq!(all.len(), 6);
+    assert_eq!(round(&mut pool, 1_501), [""; 0]);
+    writer.set(2, 1_100);
+    assert_eq!(round(&mut pool, 1_501), ["m0{app=\"shop\"} 2.5"]);
+    drop(writer);
+    assert_eq!(round(&mut pool, 1_502), ["m0{app=\"shop\"} 2.5"], "retired");
+    assert_eq!(round(&mut pool, 1_601), [""; 0]);
 }
 
 #[test]
