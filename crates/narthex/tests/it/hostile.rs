@@ -446,9 +446,9 @@ fn hostile_targets_and_clients_cost_nobody_else() {
     let twice = resident_kb(&server, "VmRSS:");
     let most = resident_kb(&server, "VmHWM:");
     println!("{rounds} rounds twice: {begin} KiB resident, then {once}, then {twice}; most {most}");
-    // The allocator does not keep the same amount every time.
+    // The allocator does not keep the same amount every time, on a busy machine a third more or less.
     assert!(
-        twice <= once + once / 4 + 30_000,
+        twice <= once + once / 2 + 30_000,
         "{twice} KiB after {once}"
     );
     assert!(most < 1_000_000, "{most} KiB at most");
