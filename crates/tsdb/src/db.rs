@@ -27,7 +27,7 @@ use crate::{
     block::{BlockCache, FilePool},
     damage::DamageLog,
     error::{Damage, TsdbError},
-    head::{Head, append::Limits, strip::Strip},
+    head::{Head, append::Limits, append_out_of_order::STORING, strip::Strip},
     io::Lock,
     metrics::Metrics,
     options::{Bounds, DbContext, Tuning},
@@ -248,7 +248,7 @@ impl Inner {
             )
         };
         let limits = self.limits();
-        let _guard = self.wal.guard("storing samples");
+        let _guard = self.wal.guard(STORING);
         let outcome = self
             .head
             .append_out_of_order(&self.wal, samples, limits, &in_blocks)?;

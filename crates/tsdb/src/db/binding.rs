@@ -1,7 +1,7 @@
 //! One origin's write access to the database.
 //!
 //! **Invariant:** the binding owns its strip exclusively until it is dropped or moves to another strip. So rounds that
-//! are appended together lock several strips without waiting for each other.
+//! are appended together take turns in, and lock, several strips without waiting for each other.
 
 use super::Inner;
 use crate::block::SeriesExemplar;
@@ -15,7 +15,10 @@ use narthex_model::{
     ColumnId, Frame, Schema,
     storage::{Binding, Outcome, StorageError},
 };
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
+
+/// What a panic ends here.
+const STORING: &str = "storing a row";
 
 pub(super) struct DbBinding {
     inner: Arc<Inner>,
@@ -86,35 +89,32 @@ fn try_append(
     rounds: &mut [(&mut DbBinding, &Frame)],
 ) -> Result<Outcome, TsdbError> {
     let limits = inner.limits();
-    let _guard = inner.wal.guard("storing a row");
+    let _guard = inner.wal.guard(STORING);
     for (binding, frame) in rounds.iter_mut() {
         binding.leave_future(frame, limits)?;
     }
     let ticket = inner.wal.ticket(&inner.head)?;
-    let mut bindings = rounds.iter().map(|(binding, _)| binding);
-    let is_shared = bindings.any(|binding| binding.has_shared());
+    let mut turns = Vec::with_capacity(rounds.len());
+    for (binding, frame) in rounds.iter_mut() {
+        turns.push(binding.turn(frame)?);
+    }
+    let is_shared = turns.iter().any(|turn| turn.bound.strip.has_shared());
     let sharing = is_shared.then(|| inner.head.sharing());
-    let others: Vec<_> = rounds
-        .iter()
-        .map(|(binding, frame)| binding.values_elsewhere(frame, sharing.is_some()))
-        .collect();
-    let mut pending = Vec::with_capacity(rounds.len());
-    for ((binding, frame), others) in rounds.iter_mut().zip(&others) {
-        match binding.encode(frame, others, ticket.file(), limits) {
-            Ok(frame) => pending.push(frame),
-            Err(error) => {
-                pending.iter_mut().for_each(PendingFrame::discard);
-                return Err(error);
-            }
-        }
+    if sharing.is_some() {
+        turns.iter_mut().for_each(Turn::compare_with_others);
+    }
+    let mut pending = Vec::with_capacity(turns.len());
+    for turn in &mut turns {
+        pending.push(turn.encode(ticket.file(), limits)?);
     }
     let mut total = Outcome {
-        token: commit_frames(&mut pending, ticket)?,
+        token: commit_frames(&mut pending, &ticket, sharing, STORING)?,
         ..Outcome::default()
     };
     pending.iter().for_each(|frame| total += frame.outcome);
     drop(pending);
-    drop(sharing);
+    drop(turns);
+    drop(ticket);
     for (binding, frame) in rounds {
         binding.complete(frame);
     }
@@ -152,52 +152,25 @@ impl DbBinding {
         Ok(())
     }
 
-    fn has_shared(&self) -> bool {
-        self.bound
-            .as_ref()
-            .is_some_and(|bound| bound.strip.has_shared())
-    }
-
-    /// Returns the values that other strips, if `sharing` is locked, and blocks have at the frame's times, by column
-    /// and time.
-    fn values_elsewhere(&self, frame: &Frame, sharing: bool) -> Vec<(u32, i64, Value)> {
-        let (Some(bound), inner) = (&self.bound, &*self.inner) else {
-            return Vec::new();
-        };
-        let mut others = if sharing && bound.strip.has_shared() {
-            values_of_others(bound, frame)
-        } else {
-            Vec::new()
-        };
-        let (oldest_ms, newest_ms) = frame.time_bounds_ms();
-        let until_ms = inner.flushed_until_ms(&bound.strip, newest_ms);
-        if oldest_ms <= until_ms {
-            others.extend(values_in_blocks(inner, bound, frame, until_ms));
-        }
-        others.sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
-        others.dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
-        others
-    }
-
-    fn encode<'a>(
-        &'a mut self,
-        frame: &'a Frame,
-        others: &'a [(u32, i64, Value)],
-        file: u32,
-        limits: Limits,
-    ) -> Result<PendingFrame<'a>, TsdbError> {
+    /// Waits for the binding's turn in its strip.
+    fn turn<'a>(&'a mut self, frame: &'a Frame) -> Result<Turn<'a>, TsdbError> {
         let Some(bound) = &self.bound else {
             return Err(poisoned(&self.inner));
         };
-        let append = FrameAppend {
-            strip: &bound.strip,
-            map: &bound.map,
+        let (oldest_ms, newest_ms) = frame.time_bounds_ms();
+        let until_ms = self.inner.flushed_until_ms(&bound.strip, newest_ms);
+        let others = if oldest_ms <= until_ms {
+            values_in_blocks(&self.inner, bound, frame, until_ms)
+        } else {
+            Vec::new()
+        };
+        Ok(Turn {
+            bound,
+            scratch: &mut self.scratch,
             frame,
             others,
-            limits,
-            families: &bound.new_families,
-        };
-        append.encode(file, &mut self.scratch)
+            _turn: bound.strip.turn(),
+        })
     }
 
     /// Completes an append after the log has it.
@@ -211,6 +184,42 @@ impl DbBinding {
         metrics.rows_appended.inc();
         let out_of_order = self.scratch.out_of_order();
         metrics.out_of_order_appended.inc_by(out_of_order);
+    }
+}
+
+/// One round of an append, whose strip other writers wait for.
+struct Turn<'a> {
+    bound: &'a Bound,
+    scratch: &'a mut Scratch,
+    frame: &'a Frame,
+    /// Values that blocks and other strips have at the frame's times.
+    others: Vec<(u32, i64, Value)>,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// Looks for values that other strips have; call it while the shared series are locked.
+    fn compare_with_others(&mut self) {
+        if self.bound.strip.has_shared() {
+            self.others.extend(values_of_others(self.bound, self.frame));
+        }
+    }
+
+    fn encode(&mut self, file: u32, limits: Limits) -> Result<PendingFrame<'_>, TsdbError> {
+        // What a block has came first.
+        self.others
+            .sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
+        self.others
+            .dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
+        let append = FrameAppend {
+            strip: &self.bound.strip,
+            map: &self.bound.map,
+            frame: self.frame,
+            others: &self.others,
+            limits,
+            families: &self.bound.new_families,
+        };
+        append.encode(file, self.scratch)
     }
 }
 

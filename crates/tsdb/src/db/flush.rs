@@ -255,7 +255,8 @@ impl FlushJob {
             rows: row_chunks
                 .last()
                 .map_or(flushed.rows, |last| last.end_row()),
-            out_of_order: state.out_of_order.arrived(),
+            // Later ones may yet be taken back.
+            out_of_order: strip.mark().out_of_order,
         };
         let window_ms = self.window_ms;
         let window = |time_ms: i64| time_ms.div_euclid(window_ms);

@@ -225,6 +225,7 @@ impl Inner {
         let mut held = 0;
         let mut range: Option<TimeRange> = None;
         for strip in strips.iter() {
+            let _turn = strip.turn();
             let mut state = strip.lock();
             let bytes = self.seal_due(strip, &mut state, now_ms, everything, all_out_of_order);
             held += state.heap_bytes();

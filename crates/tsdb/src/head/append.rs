@@ -1,12 +1,12 @@
 //! Appending a frame to a strip: one row, encoded once, its bytes shared by the head and the WAL.
 //!
-//! **Invariant:** nothing becomes visible before the kernel has its record; if the record cannot be written, the
-//! strip is unchanged, except that its next row begins another row chunk.
+//! **Invariant:** the caller has its turn in the strip. Nothing becomes visible before the kernel has its record; if the
+//! record cannot be written, the strip is unchanged, except that its next row begins another row chunk.
 
 mod commit;
 mod scratch;
 
-pub(crate) use commit::{PendingFrame, commit_frames, commit_out_of_order};
+pub(crate) use commit::{PendingFrame, commit_frames};
 pub(crate) use scratch::Scratch;
 
 use super::{
@@ -142,13 +142,13 @@ impl<'a> FrameAppend<'a> {
             });
             state.encode(self.strip, change, file, self.limits)?;
         }
-        Ok(PendingFrame {
-            strip: self.strip,
+        Ok(PendingFrame::new(
+            self.strip,
             state,
             change,
-            limits: self.limits,
+            self.limits,
             outcome,
-        })
+        ))
     }
 
     /// Returns the time of the frame's row; if samples have their own times, the most common one.

@@ -4,7 +4,7 @@
 
 use super::{
     Head, UNGROUPED_COLUMNS,
-    append::{CountAgain, Limits, commit_out_of_order},
+    append::{CountAgain, Limits, PendingFrame, commit_frames},
     index::Index,
     out_of_order::{OutOfOrderSample, Value},
     strip::Strip,
@@ -13,9 +13,12 @@ use crate::{error::TsdbError, wal::Wal};
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet,
-    storage::{Outcome, SeriesSample, SyncToken},
+    storage::{Outcome, SeriesSample},
 };
 use std::{collections::HashMap, sync::Arc};
+
+/// What a panic ends here.
+pub(crate) const STORING: &str = "storing samples";
 
 /// The samples of one strip, with their columns.
 type OfStrip<'a> = (Arc<Strip>, Vec<(u32, &'a SeriesSample)>);
@@ -129,6 +132,8 @@ impl Head {
         in_blocks: &InBlocks<'_>,
     ) -> Result<Option<Outcome>, TsdbError> {
         let ticket = wal.ticket(self)?;
+        let in_blocks = in_blocks(strip, samples).into_iter();
+        let _turn = strip.turn();
         let sharing = strip.has_shared().then(|| self.sharing());
         let mut others: HashMap<(u32, i64), Value> = HashMap::new();
         if sharing.is_some() {
@@ -139,7 +144,6 @@ impl Head {
             let found = strip.values_of_others(&wanted).into_iter();
             others.extend(found.map(|(column, time_ms, value)| ((column, time_ms), value)));
         }
-        let in_blocks = in_blocks(strip, samples).into_iter();
         others.extend(in_blocks.map(|(column, time_ms, value)| ((column, time_ms), value)));
         let mut state = strip.lock();
         if strip.is_removed() {
@@ -188,13 +192,10 @@ impl Head {
                 }
             }
         }
-        if !taken.is_empty() {
-            // Within one write the order is free, and sorted samples take fewer bytes.
-            taken.sort_unstable_by_key(|sample| (sample.column, sample.time_ms));
-            outcome.token = SyncToken(commit_out_of_order(
-                strip, &mut state, &taken, first, limits, ticket,
-            )?);
-        }
+        // Within one write the order is free, and sorted samples take fewer bytes.
+        taken.sort_unstable_by_key(|sample| (sample.column, sample.time_ms));
+        let pending = PendingFrame::out_of_order(strip, state, &taken, first, limits);
+        outcome.token = commit_frames(&mut [pending], &ticket, sharing, STORING)?;
         self.metrics
             .out_of_order_appended
             .inc_by(taken.len() as u64);

@@ -1,12 +1,13 @@
 //! The head: everything that is in no block yet, in memory and in the WAL.
 //!
-//! **Invariant:** locks are taken in this order only: the WAL's ticket, the shared-series lock, the index, a strip,
-//! the WAL's own. A holder of a strip's lock takes neither index nor ticket, and another strip's only if no other writer
-//! can hold that.
+//! **Invariant:** locks are taken in this order only: the WAL's ticket, a turn in a strip, the shared-series lock, the
+//! index, a strip, the WAL's own. Only the first two are held while the disk writes, so that queries do not wait for it. A
+//! holder of a strip's lock takes neither index nor ticket, and another strip's only if no other writer can hold that;
+//! the same is true of turns.
 
 pub(crate) mod admission;
 pub(crate) mod append;
-mod append_out_of_order;
+pub(crate) mod append_out_of_order;
 pub(crate) mod exemplars;
 mod families;
 pub(crate) mod index;

@@ -127,10 +127,14 @@ impl OutOfOrderBuffer {
         columns
     }
 
-    /// Reports whether a column has samples.
-    pub(crate) fn has(&self, column: u32) -> bool {
-        let mut tables = self.eras.iter().map(|(_, table)| table);
-        tables.any(|table| table.get(column).is_some())
+    /// Reports whether a column has samples that arrived before `end`.
+    pub(crate) fn has_before(&self, column: u32, end: u64) -> bool {
+        let mut buffers = self.eras.iter().filter_map(|(_, table)| table.get(column));
+        if end >= self.arrived {
+            return buffers.next().is_some();
+        }
+        let is_before = |sample: &Timed| self.first_place + u64::from(sample.place) < end;
+        buffers.any(|buffer| buffer.samples.iter().any(is_before))
     }
 
     /// Returns the time of the newest sample of a column.
@@ -415,7 +419,8 @@ mod tests {
         );
         buffer.drop_before(1004);
         assert_eq!(seen(&buffer, 1, 0, 1009), [(35, 0), (40, 4)]);
-        assert!(buffer.has(1) && !buffer.has(2));
+        assert!(buffer.has_before(1, 1006) && !buffer.has_before(2, 1006));
+        assert!(buffer.has_before(1, 1005) && !buffer.has_before(1, 1004));
         assert_eq!((buffer.held(), buffer.time_range()), (2, Some((35, 40))));
         assert_eq!(buffer.value_at(1, 35), Some(value));
         buffer.undo_to(1005);

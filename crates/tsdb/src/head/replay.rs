@@ -91,7 +91,8 @@ impl<'h> HeadReplay<'h> {
             let strip = &replaying.strip;
             let mut state = strip.lock();
             state.seal();
-            strip.publish(&state, replaying.max_ms, self.now_ms);
+            strip.set_max_ms(replaying.max_ms);
+            strip.show(state.end(), self.now_ms);
             drop(state);
             if strip.try_retire() {
                 empty.push(Arc::clone(strip));
@@ -514,6 +515,7 @@ impl StripState {
         // Without decoding, the row's columns are unknown: count all as seen.
         if columns != columns_before {
             self.open.note_seen(full_words(columns));
+            self.open.show_columns();
         }
     }
 }

@@ -113,6 +113,8 @@ pub(crate) struct OpenRowChunk {
     pages: Vec<OpenPage>,
     /// Whether decoding can begin at the encoded row, though it is not the first.
     checkpoint: bool,
+    /// Columns that the last row has and no row before it, as bits of words of `seen`.
+    fresh: Vec<(usize, u64)>,
     /// Bytes of the last row at which decoding can begin, and of all later rows.
     key_bytes: usize,
     rest_bytes: usize,
@@ -256,25 +258,60 @@ impl OpenRowChunk {
         }
     }
 
-    /// Records the columns that have something in the published row.
+    /// Records the columns that have something in the published row, until `show_columns` invisibly.
     pub(crate) fn note_seen(&mut self, words: impl Iterator<Item = u64>) {
-        let seen = &mut self.published.seen;
         for (at, word) in words.enumerate() {
-            match seen.get_mut(at) {
-                Some(seen) => *seen |= word,
-                None => seen.push(word),
-            }
+            self.note_word(at, word);
         }
     }
 
     /// Records that a column has something in the published row.
     pub(crate) fn note_seen_column(&mut self, column: u32) {
-        let at = column as usize / 64;
-        let seen = &mut self.published.seen;
-        if seen.len() <= at {
-            seen.resize(at + 1, 0);
+        self.note_word(column as usize / 64, 1 << (column % 64));
+    }
+
+    fn note_word(&mut self, at: usize, word: u64) {
+        let new = word & !self.published.seen.get(at).copied().unwrap_or_default();
+        if new != 0 {
+            self.fresh.push((at, new));
         }
-        seen[at] |= 1 << (column % 64);
+    }
+
+    /// Reports whether columns are noted that are not visible.
+    pub(crate) fn has_fresh_columns(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
+    /// Makes the noted columns visible.
+    pub(crate) fn show_columns(&mut self) {
+        let seen = &mut self.published.seen;
+        for (at, new) in std::mem::take(&mut self.fresh) {
+            if seen.len() <= at {
+                seen.resize(at + 1, 0);
+            }
+            seen[at] |= new;
+        }
+    }
+
+    /// Reports whether a column has something in any row, visible or not.
+    pub(crate) fn has_noted(&self, column: u32) -> bool {
+        let (word, bit) = (column as usize / 64, column % 64);
+        let mut fresh = self.fresh.iter();
+        self.published.has_seen(column) || fresh.any(|(at, new)| *at == word && new >> bit & 1 == 1)
+    }
+
+    /// Takes the last published row back, whose columns are noted and not visible; `columns` are those of the row before.
+    /// As after `discard_row`, nothing more can be appended.
+    pub(crate) fn take_back(&mut self, columns: usize) {
+        self.published.offsets_ms.pop();
+        self.published.columns = columns;
+        self.fresh.clear();
+        for (page, rows) in self.pages.iter_mut().zip(&mut self.published.pages) {
+            rows.ends.pop();
+            let end = rows.ends.last().copied().unwrap_or_default();
+            page.encoded = Some((end - page.piece_start) as usize);
+        }
+        self.discard_row();
     }
 
     /// Drops the encoded row. The encoders have moved past it: nothing more can be appended, and their state must not

@@ -35,6 +35,15 @@ impl StartTimes {
         }
     }
 
+    /// Undoes changes from row `row` on.
+    pub(crate) fn undo_from(&mut self, row: u64) {
+        self.of_column.retain(|_, entries| {
+            let before = entries.partition_point(|(from, _)| *from < row);
+            entries.truncate(before);
+            !entries.is_empty()
+        });
+    }
+
     /// Returns the start time of `column` in row `row`, 0 if unknown.
     pub(crate) fn at(&self, column: u32, row: u64) -> i64 {
         let Some(entries) = self.of_column.get(&column) else {
@@ -112,5 +121,9 @@ mod tests {
         assert_eq!(starts.entries(9, 0, 9), []);
         starts.drop_before(6);
         assert_eq!((starts.at(3, 6), starts.at(4, 6)), (0, 7));
+        starts.apply(8, &starts.changes(&[(3, 300), (4, 7), (5, 9)]));
+        starts.undo_from(8);
+        assert_eq!([3, 4, 5].map(|column| starts.at(column, 8)), [0, 7, 0]);
+        assert_eq!(starts.all_current(), [(4, 7)]);
     }
 }

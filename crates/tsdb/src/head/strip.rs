@@ -1,9 +1,11 @@
 //! Strips: the samples one origin reported since the last flush.
 //!
 //! Rows are in row chunks, samples without a row in the out-of-order buffer. Writers and readers share one lock, held
-//! for encoding one row or taking a snapshot, never while decoding.
+//! for encoding one row or taking a snapshot, never while decoding, and never for the disk: what a writer has stored is
+//! behind the numbers up to which readers look until the log has it. Writers of one strip take turns, until then.
 //!
-//! **Invariant:** a row is visible in all pages or in none; rows and out-of-order samples are numbered from the strip's
+//! **Invariant:** whoever ends row chunks or adds samples has the turn, so that what is not visible yet is last and can
+//! be taken back; it is in no sealed row chunk. A row is visible in all pages or in none; rows and out-of-order samples are numbered from the strip's
 //! creation and never renumbered, so that a view is two pairs of numbers; columns are appended, never removed, and
 //! no two columns have the same labels.
 
@@ -57,6 +59,7 @@ pub(crate) struct Strip {
     removed: AtomicBool,
     /// Time of the last append, by the caller's clock.
     touched_ms: AtomicI64,
+    turn: Mutex<()>,
     state: Mutex<StripState>,
 }
 
@@ -126,8 +129,14 @@ impl Strip {
             retired: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             touched_ms: AtomicI64::new(i64::MIN),
+            turn: Mutex::default(),
             state: Mutex::new(state),
         }
+    }
+
+    /// Waits for the writers before the caller, until they are done with the log; needed to change rows or samples.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().guarded()
     }
 
     /// Locks the mutable state.
@@ -178,14 +187,17 @@ impl Strip {
             .fetch_max(mark.out_of_order, Ordering::AcqRel);
     }
 
-    /// Makes the contents of `state` visible, and records the time.
-    pub(crate) fn publish(&self, state: &StripState, max_ms: i64, now_ms: i64) {
-        self.rows
-            .store(state.open.published().end_row(), Ordering::Release);
+    /// Makes everything before `mark` visible, and records the time.
+    pub(crate) fn show(&self, mark: StripMark, now_ms: i64) {
+        self.rows.store(mark.rows, Ordering::Release);
         self.out_of_order
-            .store(state.out_of_order.arrived(), Ordering::Release);
-        self.max_ms.fetch_max(max_ms, Ordering::AcqRel);
+            .store(mark.out_of_order, Ordering::Release);
         self.touched_ms.fetch_max(now_ms, Ordering::AcqRel);
+    }
+
+    /// Changes the newest time of any sample; returns the one before.
+    pub(crate) fn set_max_ms(&self, max_ms: i64) -> i64 {
+        self.max_ms.swap(max_ms, Ordering::AcqRel)
     }
 
     /// Returns the newest time of any sample.
@@ -242,7 +254,10 @@ impl Strip {
     /// Claims the strip for removal if no origin has it and blocks hold all of it.
     pub(crate) fn try_retire(&self) -> bool {
         let state = self.lock();
-        if !self.snapshot().is_empty() || !self.try_bind() {
+        // What is stored and not visible yet counts.
+        let (held, flushed) = (state.end(), self.flushed());
+        let is_flushed = held.rows <= flushed.rows && held.out_of_order <= flushed.out_of_order;
+        if !is_flushed || !self.try_bind() {
             return false;
         }
         self.retired.store(true, Ordering::Release);
@@ -319,6 +334,14 @@ impl Strip {
 }
 
 impl StripState {
+    /// Returns how far the strip has come, with what is not visible yet.
+    pub(crate) fn end(&self) -> StripMark {
+        StripMark {
+            rows: self.open.published().end_row(),
+            out_of_order: self.out_of_order.arrived(),
+        }
+    }
+
     /// Returns the row chunks, oldest first, with a copy of the open one.
     pub(crate) fn row_chunks(&self) -> Vec<Arc<RowChunk>> {
         let mut row_chunks: Vec<Arc<RowChunk>> = self.sealed.iter().cloned().collect();
@@ -360,7 +383,7 @@ impl StripState {
             column as usize % PAGE_COLUMNS,
         );
         let open = self.open.published();
-        if let Some(row) = row_of(open, column, time_ms) {
+        if let Some(row) = row_of(open, time_ms).filter(|_| self.open.has_noted(column)) {
             if row + 1 == open.rows()
                 && let Some(state) = self.open.state(page)
                 && state.is_present(at)
@@ -378,7 +401,8 @@ impl StripState {
         };
         let row_chunk = self.sealed.get(self.sealed.partition_point(is_before))?;
         let rows = row_chunk.pages.get(page)?;
-        let row = row_of(row_chunk, column, time_ms)?.checked_sub(rows.first)?;
+        let row = row_of(row_chunk, time_ms).filter(|_| row_chunk.has_seen(column))?;
+        let row = row.checked_sub(rows.first)?;
         value_in(row, column, |row| {
             (row < rows.rows()).then(|| rows.row(row))
         })
@@ -424,11 +448,10 @@ impl StripState {
     }
 }
 
-/// Returns the row of a chunk at exactly `time_ms`, unless the column has nothing in any row.
-fn row_of(row_chunk: &RowChunk, column: u32, time_ms: i64) -> Option<usize> {
+/// Returns the row of a chunk at exactly `time_ms`.
+fn row_of(row_chunk: &RowChunk, time_ms: i64) -> Option<usize> {
     let row = row_chunk.row_at(time_ms);
-    let is_there = row < row_chunk.rows() && row_chunk.time_ms(row) == time_ms;
-    (is_there && row_chunk.has_seen(column)).then_some(row)
+    (row < row_chunk.rows() && row_chunk.time_ms(row) == time_ms).then_some(row)
 }
 
 /// Decodes the value of one column in row `row` of its page, whose rows' bytes `bytes_of` returns.

@@ -1,7 +1,7 @@
 //! Appending to the WAL: batches shared by concurrent writers, fsync in the background.
 //!
-//! A writer takes a [`Ticket`], builds its records under the log's lock and waits until their batch has reached the
-//! kernel; a writer that finds no write in progress writes for all.
+//! A writer takes a [`Ticket`], builds its records under the log's lock, lets go of everything that readers need, and
+//! waits until their batch has reached the kernel; a writer that finds no write in progress writes for all.
 //!
 //! **Invariant:** batches reach the file in the order of their numbers; a batch whose write failed is truncated and
 //! the file never continued, because readers do not know what it defined. After a failed fsync, or a write that
@@ -142,6 +142,8 @@ pub(crate) trait Content {
 }
 
 /// The right to append one batch's worth of records to the file numbered `file`.
+///
+/// While it lives no other file follows, so its holder keeps it until strips say what the file has.
 pub(crate) struct Ticket<'w> {
     wal: &'w Wal,
     file: RwLockReadGuard<'w, u32>,
@@ -374,28 +376,24 @@ impl Ticket<'_> {
         *self.file
     }
 
-    /// Appends records and waits until the kernel has them; returns the batch's number, for `Wal::sync`.
+    /// Poisons the log like [`Wal::guard`].
+    pub(crate) fn guard(&self, doing: &'static str) -> PoisonOnPanic<'_> {
+        self.wal.guard(doing)
+    }
+
+    /// Adds records to the next write; returns its number, for [`wait`](Self::wait), which must follow.
     ///
     /// # Errors
-    /// Fails when they could not be written; then none of them will ever be read, unless only the fsync failed. Also
-    /// fails when a record is longer than any reader accepts.
+    /// Fails when nothing can be written to the file, or a record is longer than any reader accepts.
     ///
     /// # Panics
     /// Panics when `write` does; its own additions are rolled back, those of others stay.
-    pub(crate) fn append(
-        self,
-        write: impl FnOnce(&mut RecordWriter<'_>),
-    ) -> Result<u64, TsdbError> {
+    pub(crate) fn add(&self, write: impl FnOnce(&mut RecordWriter<'_>)) -> Result<u64, TsdbError> {
         let shared = &*self.wal.shared;
         let mut state = shared.lock();
         let State { file, batch, .. } = &mut *state;
         let Some(current) = file.as_mut() else {
-            return Err(match &state.health {
-                Health::Poisoned { cause } => TsdbError::Poisoned {
-                    cause: cause.clone(),
-                },
-                _ => shared.full_error(),
-            });
+            return Err(shared.refusal(&state));
         };
         let addition = Addition::new(batch, &mut current.symbols);
         write(&mut RecordWriter {
@@ -403,12 +401,44 @@ impl Ticket<'_> {
             out: &mut *addition.batches,
         });
         addition.keep()?;
-        let mine = state.building;
-        let number = shared.write_until(state, mine)?;
+        Ok(state.building)
+    }
+
+    /// Waits until the kernel has write `number`, and the disk if appends wait for that; returns the number, for
+    /// `Wal::sync`.
+    ///
+    /// # Errors
+    /// Fails when it could not be written; then none of its records will ever be read, unless only the fsync failed.
+    pub(crate) fn wait(&self, number: u64) -> Result<u64, TsdbError> {
+        let shared = &*self.wal.shared;
+        let (state, written) = shared.write_until(shared.lock(), number);
+        drop(state);
+        let number = written?;
         if shared.options.fsync_interval.is_zero() {
             self.wal.sync(number)?;
         }
         Ok(number)
+    }
+
+    /// Waits like [`wait`](Self::wait) for everything that was added before, by anybody.
+    ///
+    /// # Errors
+    /// Fails when any of it could not be written.
+    pub(crate) fn wait_for_all(&self) -> Result<(), TsdbError> {
+        let shared = &*self.wal.shared;
+        let state = shared.lock();
+        let added = state.building - u64::from(state.batch.is_empty());
+        let (state, written) = shared.write_until(state, added);
+        written?;
+        if state.file.is_none() {
+            // An earlier write failed: no file follows while there is a ticket.
+            return Err(shared.refusal(&state));
+        }
+        drop(state);
+        if shared.options.fsync_interval.is_zero() {
+            self.wal.sync(added)?;
+        }
+        Ok(())
     }
 }
 
@@ -445,6 +475,16 @@ impl Shared {
         self.written.notify_all();
         self.synced.notify_all();
         self.work.notify_one();
+    }
+
+    /// Returns the error of writing to a file that is no longer written to.
+    fn refusal(&self, state: &State) -> TsdbError {
+        match &state.health {
+            Health::Poisoned { cause } => TsdbError::Poisoned {
+                cause: cause.clone(),
+            },
+            _ => self.full_error(),
+        }
     }
 
     fn full_error(&self) -> TsdbError {

@@ -26,6 +26,10 @@ impl Batches {
         self.starts.clear();
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Starts a record, in a new batch if the last one is full; returns the buffer for its bytes.
     pub(super) fn begin_record(&mut self, symbols: &mut SymbolWriter) -> &mut Vec<u8> {
         let has_room = |start: &usize| self.bytes.len() - start < FULL_BYTES;

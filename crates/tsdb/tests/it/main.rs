@@ -8,6 +8,7 @@ mod damage;
 mod early;
 mod files;
 mod golden;
+mod hang;
 mod late;
 mod listing;
 mod merge;

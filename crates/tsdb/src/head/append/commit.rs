@@ -1,7 +1,11 @@
-//! Writing a row and out-of-order samples to the WAL, then the strip.
+//! Writing a row and out-of-order samples to the WAL and the strip.
 //!
-//! **Invariant:** nothing becomes visible before the kernel has its record; if the record cannot be written, the
-//! strip is unchanged, except that its next row begins another row chunk.
+//! The strip is locked while its change is encoded, added to the log's next write and stored behind what is visible;
+//! then the lock is released, and the write awaited.
+//!
+//! **Invariant:** records are in the log in the order in which strips have their contents. Nothing becomes visible before
+//! the kernel has its record; if the record cannot be written, the strip is unchanged, except that its next row begins
+//! another row chunk.
 
 use super::{Limits, scratch::RowParts};
 use crate::{
@@ -12,7 +16,7 @@ use crate::{
         strip::{PAGE_COLUMNS, Strip, StripState},
     },
     wal::{
-        Ticket,
+        StripMark, Ticket,
         record::{RecordWriter, RowHead, SampleRecord, StripHead},
     },
 };
@@ -35,78 +39,147 @@ pub(super) struct Commit<'a> {
     pub(super) families: &'a [Family],
 }
 
-/// Logs out-of-order samples that the buffer has accepted from place `first` on, and makes them visible.
-///
-/// # Errors
-/// Fails when the WAL cannot be written; the buffer is then as before.
-pub(crate) fn commit_out_of_order(
-    strip: &Strip,
-    state: &mut StripState,
-    out_of_order: &[OutOfOrderSample],
-    first: u64,
-    limits: Limits,
-    ticket: Ticket<'_>,
-) -> Result<u64, TsdbError> {
-    let change = Commit {
-        parts: None,
-        out_of_order,
-        out_of_order_first: first,
-        starts: Vec::new(),
-        exemplars: Vec::new(),
-        families: &[],
-    };
-    let file = ticket.file();
-    let number = ticket
-        .append(|out| state.log(strip, &change, file, out))
-        .inspect_err(|_| state.discard(&change))?;
-    state.publish(strip, &change, file, limits);
-    Ok(number)
-}
-
-/// A frame that is encoded in its strip, which stays locked until the frame is committed or discarded.
+/// A change of a strip on its way to the log; the strip is locked until the change is stored. One that is dropped before
+/// it is visible, be it by a panic, is taken back.
 pub(crate) struct PendingFrame<'a> {
-    pub(super) strip: &'a Strip,
-    pub(super) state: MutexGuard<'a, StripState>,
+    strip: &'a Strip,
+    stage: Stage<'a>,
     /// `None` if there is nothing to store.
-    pub(super) change: Option<Commit<'a>>,
-    pub(super) limits: Limits,
+    change: Option<Commit<'a>>,
+    limits: Limits,
     pub(crate) outcome: Outcome,
 }
 
-impl PendingFrame<'_> {
-    /// Discards what was encoded.
-    pub(crate) fn discard(&mut self) {
-        if let Some(change) = self.change.take() {
-            self.state.discard(&change);
+enum Stage<'a> {
+    /// Only the encoders have it.
+    Encoded(MutexGuard<'a, StripState>),
+    /// The strip has it, invisibly.
+    Stored(Stored),
+    Done,
+}
+
+/// What it takes to make a stored change visible, or to take it back.
+struct Stored {
+    /// How far the strip has come with it, and without.
+    end: StripMark,
+    before: StripMark,
+    has_fresh_columns: bool,
+    row: Option<RowBefore>,
+    logged: (u32, usize),
+    max_ms: i64,
+}
+
+/// What a stored row has replaced.
+struct RowBefore {
+    last_row_ms: i64,
+    last_step_ms: i64,
+    columns: usize,
+}
+
+impl<'a> PendingFrame<'a> {
+    /// Returns a change that is encoded in `state`.
+    pub(super) fn new(
+        strip: &'a Strip,
+        state: MutexGuard<'a, StripState>,
+        change: Option<Commit<'a>>,
+        limits: Limits,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            strip,
+            stage: Stage::Encoded(state),
+            change,
+            limits,
+            outcome,
+        }
+    }
+
+    /// Returns out-of-order samples that the buffer in `state` has accepted from place `first` on.
+    pub(crate) fn out_of_order(
+        strip: &'a Strip,
+        state: MutexGuard<'a, StripState>,
+        samples: &'a [OutOfOrderSample],
+        first: u64,
+        limits: Limits,
+    ) -> Self {
+        let change = (!samples.is_empty()).then_some(Commit {
+            parts: None,
+            out_of_order: samples,
+            out_of_order_first: first,
+            starts: Vec::new(),
+            exemplars: Vec::new(),
+            families: &[],
+        });
+        Self::new(strip, state, change, limits, Outcome::default())
+    }
+
+    fn log(&self, file: u32, out: &mut RecordWriter<'_>) {
+        if let (Some(change), Stage::Encoded(state)) = (&self.change, &self.stage) {
+            state.log(self.strip, change, file, out);
+        }
+    }
+
+    /// Stores the change invisibly, and unlocks the strip.
+    fn store(&mut self, file: u32) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        if let (Some(change), Stage::Encoded(mut state)) = (&self.change, stage) {
+            let stored = state.store(self.strip, change, file, self.limits);
+            self.stage = Stage::Stored(stored);
+        }
+    }
+
+    /// Makes the stored change visible.
+    fn show(&mut self) {
+        if let Stage::Stored(stored) = std::mem::replace(&mut self.stage, Stage::Done) {
+            if stored.has_fresh_columns {
+                self.strip.lock().open.show_columns();
+            }
+            self.strip.show(stored.end, self.limits.now_ms);
+        }
+    }
+}
+
+impl Drop for PendingFrame<'_> {
+    fn drop(&mut self) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        match (&self.change, stage) {
+            (Some(change), Stage::Encoded(mut state)) => state.discard(change),
+            (_, Stage::Stored(stored)) => self.strip.lock().take_back(self.strip, &stored),
+            _ => {}
         }
     }
 }
 
 /// Logs frames in one write, then makes them visible; returns the write's number.
 ///
+/// The turns in the strips and the ticket must outlive the frames; `sharing` is released before the disk is waited for:
+/// who sees a value of another strip that is not written yet waits for that write as well. `doing` says what a panic ended.
+///
 /// # Errors
-/// Fails when the WAL cannot be written; all frames are then discarded.
+/// Fails when the WAL cannot be written; the frames must then be dropped.
 pub(crate) fn commit_frames(
     frames: &mut [PendingFrame<'_>],
-    ticket: Ticket<'_>,
+    ticket: &Ticket<'_>,
+    sharing: Option<MutexGuard<'_, ()>>,
+    doing: &'static str,
 ) -> Result<SyncToken, TsdbError> {
+    // Before the frames are taken back: what was added may still be written.
+    let _guard = ticket.guard(doing);
+    let file = ticket.file();
     if frames.iter().all(|frame| frame.change.is_none()) {
+        frames.iter_mut().for_each(|frame| frame.store(file));
+        if let Some(sharing) = sharing {
+            drop(sharing);
+            // What made all samples repetitions may be on its way.
+            ticket.wait_for_all()?;
+        }
         return Ok(SyncToken::default());
     }
-    let file = ticket.file();
-    let written = ticket.append(|out| {
-        for frame in frames.iter() {
-            if let Some(change) = &frame.change {
-                frame.state.log(frame.strip, change, file, out);
-            }
-        }
-    });
-    let number = written.inspect_err(|_| frames.iter_mut().for_each(PendingFrame::discard))?;
-    for frame in frames {
-        if let Some(change) = &frame.change {
-            frame.state.publish(frame.strip, change, file, frame.limits);
-        }
-    }
+    let number = ticket.add(|out| frames.iter().for_each(|frame| frame.log(file, out)))?;
+    frames.iter_mut().for_each(|frame| frame.store(file));
+    drop(sharing);
+    ticket.wait(number)?;
+    frames.iter_mut().for_each(PendingFrame::show);
     Ok(SyncToken(number))
 }
 
@@ -141,20 +214,24 @@ impl StripState {
         self.out_of_order.undo_to(change.out_of_order_first);
     }
 
-    /// Makes visible what `file` of the WAL has.
-    fn publish(&mut self, strip: &Strip, change: &Commit<'_>, file: u32, limits: Limits) {
+    /// Stores what `file` of the WAL will have behind what is visible.
+    fn store(&mut self, strip: &Strip, change: &Commit<'_>, file: u32, limits: Limits) -> Stored {
         if change.parts.is_none() && self.logged.0 != file {
             // A replay goes on in a file with a key row only, and the next row would not be the strip's first there.
             self.seal();
         }
-        self.logged = (file, self.schema.len());
-        let mut max_ms = i64::MIN;
-        if let Some(parts) = change.parts {
-            let rows = self.open.published().end_row();
-            self.publish_row(parts);
-            self.starts.apply(rows, &change.starts);
-            max_ms = parts.time_ms;
-        }
+        let logged = std::mem::replace(&mut self.logged, (file, self.schema.len()));
+        let before = StripMark {
+            rows: self.end().rows,
+            out_of_order: change.out_of_order_first,
+        };
+        let mut max_ms = strip.max_ms();
+        let row = change.parts.map(|parts| {
+            let row = self.store_row(parts);
+            self.starts.apply(before.rows, &change.starts);
+            max_ms = max_ms.max(parts.time_ms);
+            row
+        });
         if !change.out_of_order.is_empty() {
             max_ms = change
                 .out_of_order
@@ -162,7 +239,27 @@ impl StripState {
                 .fold(max_ms, |max_ms, sample| max_ms.max(sample.time_ms));
             self.out_of_order.note_arrival(limits.now_ms);
         }
-        strip.publish(self, max_ms, limits.now_ms);
+        Stored {
+            end: self.end(),
+            before,
+            has_fresh_columns: self.open.has_fresh_columns(),
+            row,
+            logged,
+            max_ms: strip.set_max_ms(max_ms),
+        }
+    }
+
+    /// Takes back what was stored last and is not visible.
+    fn take_back(&mut self, strip: &Strip, stored: &Stored) {
+        if let Some(row) = &stored.row {
+            self.open.take_back(row.columns);
+            self.seal();
+            self.starts.undo_from(stored.before.rows);
+            (self.last_row_ms, self.last_step_ms) = (row.last_row_ms, row.last_step_ms);
+        }
+        self.out_of_order.undo_to(stored.before.out_of_order);
+        self.logged = stored.logged;
+        strip.set_max_ms(stored.max_ms);
     }
 
     /// Ends the open row chunk if the row at `time_ms` must not join it.
@@ -221,16 +318,20 @@ impl StripState {
         Ok(())
     }
 
-    fn publish_row(&mut self, parts: RowParts<'_>) {
+    fn store_row(&mut self, parts: RowParts<'_>) -> RowBefore {
         let columns = parts.values.len();
         let key = self.open.published().rows() == 0 || self.open.is_checkpoint();
-        self.last_step_ms = if key {
+        let step_ms = if key {
             0
         } else {
             parts.time_ms - self.last_row_ms
         };
+        let before = RowBefore {
+            last_row_ms: std::mem::replace(&mut self.last_row_ms, parts.time_ms),
+            last_step_ms: std::mem::replace(&mut self.last_step_ms, step_ms),
+            columns: self.open.published().columns,
+        };
         self.open.publish(parts.time_ms, columns);
-        self.last_row_ms = parts.time_ms;
         match parts.present {
             Some(words) => self.open.note_seen(words.iter().copied()),
             None => {
@@ -247,6 +348,7 @@ impl StripState {
             .copied()
             .chain(parts.histograms.iter().map(|(column, _)| *column));
         events.for_each(|column| self.open.note_seen_column(column));
+        before
     }
 
     fn row_head(&self, time_ms: i64, row: u64) -> RowHead {

@@ -135,7 +135,10 @@ impl Visible {
             let in_rows = row_chunks
                 .iter()
                 .any(|row_chunk| row_chunk.has_seen(column));
-            let in_out_of_order = out_of_order_overlaps && state.out_of_order.has(column);
+            let in_out_of_order = out_of_order_overlaps
+                && state
+                    .out_of_order
+                    .has_before(column, snapshot.out_of_order.1);
             let shared = state.shared.contains_key(&column);
             let mixed = shared || (in_rows && in_out_of_order);
             if in_rows {

@@ -74,7 +74,7 @@ fn put(wal: &Wal, strip: u32, sequence: u8) -> Result<u64, TsdbError> {
         )
     });
     let ticket = wal.ticket(&Marks(marks.collect()))?;
-    ticket.append(|out| {
+    append(&ticket, |out| {
         out.row(
             strip,
             RowHead::Next {
@@ -84,6 +84,13 @@ fn put(wal: &Wal, strip: u32, sequence: u8) -> Result<u64, TsdbError> {
             [&[sequence; 40][..]].into_iter(),
         );
     })
+}
+
+fn append(
+    ticket: &Ticket<'_>,
+    write: impl FnOnce(&mut RecordWriter<'_>),
+) -> Result<u64, TsdbError> {
+    ticket.wait(ticket.add(write)?)
 }
 
 fn put_one(wal: &Wal, strip: u32, sequence: u8) {
@@ -292,7 +299,7 @@ fn a_panic_while_records_are_built_leaves_nothing_of_them() {
         .collect();
     let grow = |sets: &[LabelSet], from: u64, fails: bool| {
         let ticket = wal.ticket(&Marks(HashMap::new())).unwrap();
-        ticket.append(|out| {
+        append(&ticket, |out| {
             out.grow(1, from, sets.iter());
             assert!(!fails, "on purpose");
         })
@@ -358,7 +365,8 @@ fn batches_are_bounded_when_they_are_written() {
         start_time_ms: 0,
     };
     let samples: Vec<SampleRecord<'_>> = (0..1 << 17).map(sample).collect();
-    let written = wal.ticket(&Marks(HashMap::new())).unwrap().append(|out| {
+    let ticket = wal.ticket(&Marks(HashMap::new())).unwrap();
+    let written = append(&ticket, |out| {
         out.grow(1, 0, sets.iter());
         out.out_of_order(1, 7, &samples);
     });
@@ -369,10 +377,10 @@ fn batches_are_bounded_when_they_are_written() {
         sequence: 0,
         step_change_ms: 0,
     };
-    let refused = wal
-        .ticket(&Marks(HashMap::new()))
-        .unwrap()
-        .append(|out| out.row(1, head, [page.as_slice()].into_iter()));
+    let refused = append(&ticket, |out| {
+        out.row(1, head, [page.as_slice()].into_iter());
+    });
+    drop(ticket);
     assert!(
         matches!(&refused, Err(TsdbError::Internal { .. })),
         "{refused:?}"

@@ -15,15 +15,16 @@ use std::{
 };
 
 impl Shared {
-    /// Waits until batch `mine` is written, writing it if nobody else does.
+    /// Waits until batch `mine` is written, writing it if nobody else does; returns its number.
     pub(super) fn write_until<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
         mine: u64,
-    ) -> Result<u64, TsdbError> {
+    ) -> (MutexGuard<'s, State>, Result<u64, TsdbError>) {
         loop {
             if state.written >= mine {
-                return self.outcome(&state, mine);
+                let outcome = self.outcome(&state, mine);
+                return (state, outcome);
             }
             if state.writing {
                 state.waiters += 1;
