@@ -10,7 +10,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, Sink, StorageError, TimeRange},
 };
-use narthex_testkit::rng::SplitMix64;
+use narthex_testkit::{rng::SplitMix64, scaled};
 use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock, PowerLoss, TsdbError, is_full};
 use std::{
     sync::Arc,
@@ -118,6 +118,37 @@ fn garbled_unsynced_bytes_never_become_wrong_values() {
             None,
             "seed {seed}: only what was written is served"
         );
+    }
+}
+
+/// Kills at any moment, in files of the log that often begin with a late sample or a family instead of a row.
+#[test]
+fn kills_lose_nothing() {
+    let options = DbOptions {
+        wal_file_bytes: 2_000,
+        ..lazy()
+    };
+    for seed in 1..=scaled(20) {
+        let mut random = SplitMix64::new(seed);
+        let disk = FaultyIo::new();
+        let mut workload = Workload::new(seed, &WIDTHS);
+        for life in 0..4 {
+            let db = open(&disk, &options);
+            assert_eq!(db.damage(), [], "seed {seed}, life {life}");
+            let (acknowledged, found) = (workload.acknowledged(workload.log.len()), served(&db));
+            let lost = missing(&acknowledged, &found);
+            assert_eq!(lost, None, "seed {seed}, life {life}: lost");
+            let strange = missing(&found, &acknowledged);
+            assert_eq!(strange, None, "seed {seed}, life {life}: never written");
+            for _ in 0..random.below(40) {
+                workload.round(&db).expect("appended");
+                if random.one_in(25) {
+                    db.flush().expect("flushed");
+                }
+            }
+            workload.unbind();
+            disk.kill();
+        }
     }
 }
 

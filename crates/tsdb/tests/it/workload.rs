@@ -4,7 +4,9 @@ use narthex_model::{
     ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
     conformance::{BASE_MS, Sampled, dump},
     metadata::Family,
-    storage::{Binding, BoundRound, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
+    storage::{
+        Binding, BoundRound, Outcome, SeriesSample, Sink, StorageError, SyncToken, TimeRange,
+    },
 };
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::Db;
@@ -20,11 +22,17 @@ pub(crate) const SPLIT_MS: i64 = BASE_MS + 40_500;
 pub(crate) type Written = (LabelSet, i64, u64);
 
 /// Several origins and some individual samples, round after round.
+///
+/// Often a strip's first record in a file of the log is no row: a late sample, or a family of a schema that has grown.
 pub(crate) struct Workload {
     random: SplitMix64,
     /// Chooses which rounds are appended together.
     pairs: SplitMix64,
+    /// Chooses what comes before the rows.
+    extras: SplitMix64,
     origins: Vec<Origin>,
+    /// An origin that has series of the first one.
+    twin: Option<Box<dyn Binding>>,
     round: i64,
     /// Acknowledged appends, in order: the token and the samples.
     pub(crate) log: Vec<(SyncToken, Vec<Written>)>,
@@ -55,6 +63,8 @@ impl Workload {
         Self {
             random: SplitMix64::new(seed),
             pairs: SplitMix64::new(!seed),
+            extras: SplitMix64::new(seed.rotate_left(32)),
+            twin: None,
             origins: widths.iter().enumerate().map(origin).collect(),
             round: 0,
             log: Vec::new(),
@@ -64,6 +74,7 @@ impl Workload {
 
     /// Forgets bindings, as the end of a process does.
     pub(crate) fn unbind(&mut self) {
+        self.twin = None;
         self.origins
             .iter_mut()
             .for_each(|origin| origin.binding = None);
@@ -74,6 +85,16 @@ impl Workload {
         let time_ms = BASE_MS + self.round * 1000;
         self.round += 1;
         let mut result = Ok(());
+        for origin in 0..self.origins.len() {
+            if self.extras.one_in(3) {
+                result = result.and(self.append_late(db, origin, time_ms));
+            } else if self.extras.one_in(8) {
+                result = result.and(self.append_family(db, origin, time_ms));
+            }
+        }
+        if self.extras.one_in(3) {
+            result = result.and(self.append_twin(db, time_ms + 500));
+        }
         let mut rest = 0..self.origins.len();
         while !rest.is_empty() {
             let together = if self.pairs.one_in(4) { 2 } else { 1 };
@@ -107,17 +128,7 @@ impl Workload {
             [alone] => alone.binding.append(alone.frame),
             several => db.append_together(several),
         };
-        match appended {
-            Ok(outcome) => {
-                assert_eq!(outcome.accepted, samples.len() as u64);
-                self.log.push((outcome.token, samples));
-                Ok(())
-            }
-            Err(error) => {
-                self.uncertain.extend(samples);
-                Err(error)
-            }
-        }
+        self.note(appended, samples)
     }
 
     /// Makes an origin's next round, whose samples are added to `samples`, and binds its schema.
@@ -162,6 +173,73 @@ impl Workload {
         Ok(frame)
     }
 
+    /// Appends an older sample of an origin's series.
+    fn append_late(&mut self, db: &Db, origin: usize, time_ms: i64) -> Result<(), StorageError> {
+        let schema = &self.origins[origin].schema;
+        let labels = schema.labels(ColumnId(self.extras.below(schema.len() as u64) as u32));
+        let late_ms = time_ms - 5_300;
+        let sample = SeriesSample::float(labels.clone(), late_ms, self.extras.below(100) as f64);
+        let written = vec![(labels, late_ms, sample.cell.to_bits())];
+        let appended = db.append_samples(&[sample]);
+        self.note(appended, written)
+    }
+
+    /// Lets an origin's schema grow by a family of which nothing is reported yet.
+    fn append_family(&mut self, db: &Db, origin: usize, time_ms: i64) -> Result<(), StorageError> {
+        let family = format!("family_{}", self.round);
+        let origin = &mut self.origins[origin];
+        origin.schema = grown_by(&origin.schema, 1, &family);
+        origin.values.resize(origin.schema.len(), 0.0);
+        let mut binding = match origin.binding.take() {
+            Some(mut binding) => {
+                binding.rebind(&origin.schema)?;
+                binding
+            }
+            None => db.bind(&origin.schema)?,
+        };
+        let appended = binding.append(&Frame::new(origin.schema.clone(), time_ms));
+        origin.binding = Some(binding);
+        appended.map(drop)
+    }
+
+    /// Appends a row of another origin that reports a series of the first one.
+    fn append_twin(&mut self, db: &Db, time_ms: i64) -> Result<(), StorageError> {
+        let labels = self.origins[0].schema.labels(ColumnId(0));
+        let mut edit = Schema::new(LabelSet::empty()).edit();
+        let family = edit.family(Family::default());
+        edit.push(&labels, family);
+        let schema = edit.finish();
+        let mut frame = Frame::new(schema.clone(), time_ms);
+        let value = self.extras.below(1000) as f64;
+        frame.set(ColumnId(0), value);
+        let mut twin = match self.twin.take() {
+            Some(twin) => twin,
+            None => db.bind(&schema)?,
+        };
+        let appended = twin.append(&frame);
+        self.twin = Some(twin);
+        self.note(appended, vec![(labels, time_ms, value.to_bits())])
+    }
+
+    /// Remembers samples by what became of them.
+    fn note(
+        &mut self,
+        appended: Result<Outcome, StorageError>,
+        samples: Vec<Written>,
+    ) -> Result<(), StorageError> {
+        match appended {
+            Ok(outcome) => {
+                assert_eq!(outcome.accepted, samples.len() as u64);
+                self.log.push((outcome.token, samples));
+                Ok(())
+            }
+            Err(error) => {
+                self.uncertain.extend(samples);
+                Err(error)
+            }
+        }
+    }
+
     fn append_out_of_order(&mut self, db: &Db, time_ms: i64) -> Result<(), StorageError> {
         let mut samples = Vec::new();
         for series in 0..1 + self.random.below(4) {
@@ -180,17 +258,8 @@ impl Workload {
         let remembered = samples
             .iter()
             .map(|sample| (sample.labels.clone(), sample.time_ms, sample.cell.to_bits()));
-        match db.append_samples(&samples) {
-            Ok(outcome) => {
-                assert_eq!(outcome.accepted, samples.len() as u64);
-                self.log.push((outcome.token, remembered.collect()));
-                Ok(())
-            }
-            Err(error) => {
-                self.uncertain.extend(remembered);
-                Err(error)
-            }
-        }
+        let remembered = remembered.collect();
+        self.note(db.append_samples(&samples), remembered)
     }
 
     /// Returns everything acknowledged up to the `count`th append.
@@ -210,9 +279,14 @@ fn collect<'a>(samples: impl Iterator<Item = &'a Written>) -> Acknowledged {
 }
 
 fn grown(schema: &Schema, columns: usize) -> Schema {
+    grown_by(schema, columns, "m")
+}
+
+/// Returns the schema with further columns of a family.
+fn grown_by(schema: &Schema, columns: usize, family: &str) -> Schema {
     let mut edit = schema.edit();
     let family = edit.family(Family {
-        name: "m".into(),
+        name: family.into(),
         ..Family::default()
     });
     for at in schema.len()..schema.len() + columns {
