@@ -20,6 +20,7 @@ mod memory;
 mod reload;
 mod remote;
 mod role;
+mod rules;
 mod segments;
 mod sources;
 mod status;

@@ -72,6 +72,8 @@ pub(crate) struct Memory {
     pub(crate) targets: Budget,
     /// State that receiving keeps about the series of its senders.
     pub(crate) senders: Budget,
+    /// What is kept of the results of rules between evaluations.
+    pub(crate) rules: Budget,
     /// Scrapes that wait for storage to open.
     pub(crate) early_rounds: Budget,
 }
@@ -105,6 +107,7 @@ impl Memory {
             scrapes: share("scrapes", 25, 80),
             targets: share("series of targets", 50, 75),
             senders: share("series of senders", 50, 75),
+            rules: share("results of rules", 25, 75),
             early_rounds: share("rounds during replay", 12, 85),
             process,
         }

@@ -5,7 +5,9 @@
 
 use crate::{
     config::{self, Config},
-    host, segments, sources,
+    host,
+    rules::Rules,
+    segments, sources,
     status::{Loaded, ProcessStatus, hostname},
     storage::{self, StorageFlags},
 };
@@ -15,6 +17,7 @@ use narthex_files::FilesManager;
 use narthex_model::{storage::Budget, sync::Whole as _};
 use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
 use narthex_remote::RemoteStorage;
+use narthex_rules::RuleSet;
 use narthex_scrape::{JobConfig, Manager};
 use narthex_tsdb::Db;
 use std::{
@@ -69,6 +72,8 @@ pub(crate) struct Reloader {
     applied: Arc<Applied>,
     files: Files,
     remote: Arc<RemoteStorage>,
+    /// `None` in an agent.
+    rules: Option<Rules>,
     status: Arc<ProcessStatus>,
     /// `None` if nothing is stored.
     storage_flags: Option<StorageFlags>,
@@ -84,6 +89,8 @@ pub(crate) struct Parts {
     pub(crate) manager: Arc<Manager>,
     pub(crate) files: Files,
     pub(crate) remote: Arc<RemoteStorage>,
+    /// `None` in an agent, which has no rules.
+    pub(crate) rules: Option<Rules>,
     pub(crate) status: Arc<ProcessStatus>,
     /// `None` if nothing is stored.
     pub(crate) storage_flags: Option<StorageFlags>,
@@ -192,10 +199,12 @@ impl Reloader {
             manager,
             files,
             remote,
+            rules,
             status,
             storage_flags,
             now_ms,
         } = parts;
+        let rule_set = load_rules(rules.as_ref(), &config)?;
         open_failure_logs(&manager, &config)?;
         send(&remote, &config)?;
         let mut options = narthex_discovery::Options::default();
@@ -213,13 +222,14 @@ impl Reloader {
             applied: Arc::clone(&applied),
             files,
             remote,
+            rules,
             status,
             storage_flags,
             storage: OnceLock::new(),
             now_ms,
             turn: Mutex::new(fingerprint),
         });
-        reloader.apply(config);
+        reloader.apply(config, &rule_set);
         let follow_stop = stop.clone();
         tokio::spawn(async move {
             let mut first = true;
@@ -243,9 +253,9 @@ impl Reloader {
             "Loading configuration file"
         );
         let read = catch_panic("reload", || {
-            self.read().map(|config| {
+            self.read().map(|(config, rules)| {
                 *turn = fingerprint(&config.files);
-                self.apply(config);
+                self.apply(config, &rules);
             })
         });
         // The next reload completes what a panic left half-applied.
@@ -266,18 +276,19 @@ impl Reloader {
         }
     }
 
-    fn read(&self) -> Result<Config, String> {
+    fn read(&self) -> Result<(Config, RuleSet), String> {
         let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
         check_clients(&config)?;
+        let rules = load_rules(self.rules.as_ref(), &config)?;
         // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
         // go to the remote ends of this configuration.
         open_failure_logs(&self.applied.manager, &config)?;
         send(&self.remote, &config)?;
-        Ok(config)
+        Ok((config, rules))
     }
 
     /// Puts `config` into effect.
-    fn apply(&self, config: Config) {
+    fn apply(&self, config: Config, rules: &RuleSet) {
         for warning in &config.warnings {
             tracing::warn!(warning, "Configuration");
         }
@@ -300,6 +311,9 @@ impl Reloader {
         self.tune(&config);
         self.files.apply(&config);
         self.applied.read_locals(&config);
+        if let Some(running) = &self.rules {
+            running.manager.apply(rules);
+        }
         *self.applied.config.lock().whole() = config;
         // The next publication carries the jobs' settings too, even if no target changed.
         self.applied.discovery.apply(mechanisms);
@@ -376,6 +390,17 @@ pub(crate) fn check_clients(config: &Config) -> Result<(), String> {
     }
     RemoteStorage::check(&config.remote_write.destinations, &clients)
         .map_err(|error| error.to_string())
+}
+
+/// Reads the rules that a configuration names; an agent may have none.
+fn load_rules(rules: Option<&Rules>, config: &Config) -> Result<RuleSet, String> {
+    match rules {
+        Some(rules) => rules.load(config),
+        None if !config.rules.patterns.is_empty() => {
+            Err("field rule_files is not allowed in agent mode".to_owned())
+        }
+        None => Ok(RuleSet::default()),
+    }
 }
 
 /// Makes the remote ends those of a configuration.

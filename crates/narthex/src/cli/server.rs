@@ -107,6 +107,15 @@ flags! {
         max_pattern_bytes: Bytes = "query.max-pattern-memory", default("128MB");
         /// Maximum length of a label that a query creates.
         max_label_bytes: Bytes = "query.max-label-size", default("1MB");
+        /// URL under which this server is reached, for links in alerts; by default its machine's name and port.
+        external_url: String = "web.external-url";
+        /// Longest outage after which alerts go on with the state they had before.
+        outage_tolerance: Duration = "rules.alert.for-outage-tolerance", default("1h");
+        /// Least time between a restart and the firing of an alert that was pending before it. Alerts that wait for less
+        /// begin anew.
+        alert_grace_period: Duration = "rules.alert.for-grace-period", default("10m");
+        /// Time after which an alert that goes on firing is sent again.
+        alert_resend_delay: Duration = "rules.alert.resend-delay", default("1m");
         /// Comma-separated feature names; unknown ones cause a warning.
         features: List = "enable-feature";
         /// Minimum level of log lines: debug, info, warn or error.
@@ -144,9 +153,9 @@ flags! {
             "web.max-notifications-subscribers": u64;
         "there is no search API" =>
             "web.search.max-limit": u64;
-        "there are no rules" =>
-            "rules.alert.for-outage-tolerance": Duration, "rules.alert.for-grace-period": Duration,
-            "rules.alert.resend-delay": Duration, "rules.max-concurrent-evals": u64,
+        "groups are evaluated side by side, the rules of a group one after the other" =>
+            "rules.max-concurrent-evals": u64;
+        "alerts are sent nowhere" =>
             "alertmanager.notification-queue-capacity": u64, "alertmanager.notification-batch-size": u64,
             "alertmanager.drain-notification-queue-on-shutdown": bool;
         "there is no remote read" =>
@@ -165,7 +174,7 @@ flags! {
     }
     refused {
         LATER =>
-            "web.external-url": String, "web.route-prefix": String,
+            "web.route-prefix": String,
             "web.user-assets": String, "web.systemd-socket": bool, "web.enable-admin-api": bool,
             "web.enable-otlp-receiver": bool, "enable-otlp-receiver": bool;
     }

@@ -62,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) remote_write: RemoteWrite,
     /// Metrics of this host, if they are read.
     pub(crate) host: Option<Host>,
+    /// Rules to evaluate.
+    pub(crate) rules: RuleSettings,
     /// Segments to read.
     pub(crate) segments: Option<Segments>,
     /// The configuration in effect, as YAML without secrets.
@@ -86,6 +88,20 @@ pub(crate) struct Segments {
     pub(crate) interval: Duration,
     pub(crate) merge: bool,
     pub(crate) job_name: String,
+}
+
+/// Files of rules, and how their groups are evaluated.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct RuleSettings {
+    /// Patterns of paths.
+    pub(crate) patterns: Vec<String>,
+    /// Files that match them, each once.
+    pub(crate) files: Vec<PathBuf>,
+    /// Interval of groups that name none.
+    pub(crate) interval: Duration,
+    /// Query offset of groups that name none.
+    pub(crate) query_offset: Duration,
+    pub(crate) scheme: NameScheme,
 }
 
 /// Returns the value of an environment variable.
@@ -121,6 +137,7 @@ impl Config {
         let mut config = Self::parse_with(&text, directory, environment, more_jobs)
             .map_err(|error| error.in_file(path))?;
         config.files.insert(0, path.to_owned());
+        config.files.extend(config.rules.files.iter().cloned());
         Ok(config)
     }
 
@@ -177,6 +194,13 @@ impl Config {
         other::tidy_otlp(&mut root);
         config.settle(&root, &FILE_ROOT)?;
         config.shown = print::print(&root, &FILE_ROOT);
+        config.rules = RuleSettings {
+            patterns: root.texts("rule_files"),
+            files: matching_rule_files(&root)?,
+            interval: global.period("evaluation_interval"),
+            query_offset: global.period("rule_query_offset"),
+            scheme,
+        };
         config.jobs = jobs.list;
         config.read_rest(&root);
         Ok(config)
@@ -265,15 +289,8 @@ impl Config {
     }
 }
 
-/// Returns the files that match the `rule_files` of a configuration, each once. Nothing else in it is checked.
-///
-/// # Errors
-/// Fails when the file cannot be read, is not YAML, or has an invalid pattern.
-pub(crate) fn rule_files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let mut root = narthex_yaml::read(&read_file(path)?)?;
-    other::check_patterns(&root)?;
-    let directory = path.parent().unwrap_or(Path::new(""));
-    fill::fill(&mut root, &FILE_ROOT, directory);
+/// Returns the files that match `rule_files`, each once.
+fn matching_rule_files(root: &Node) -> Result<Vec<PathBuf>, ConfigError> {
     let mut files: Vec<PathBuf> = Vec::new();
     for pattern in root.texts("rule_files") {
         let found = narthex_net::glob::glob(&pattern).map_err(ConfigError::invalid)?;

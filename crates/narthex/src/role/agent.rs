@@ -93,6 +93,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         manager: Arc::clone(&manager),
         files: files.clone(),
         remote: Arc::clone(&ends),
+        rules: None,
         status: Arc::clone(&base.status),
         storage_flags: None,
         now_ms: Arc::clone(&base.now_ms),

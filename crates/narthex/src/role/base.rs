@@ -292,13 +292,6 @@ pub(super) fn api(
 ) -> Router {
     let memory = &base.memory;
     let budget = memory.queries.clone();
-    let engine = EngineOptions {
-        lookback_delta_ms: ms(options.lookback_delta),
-        max_samples: options.max_samples,
-        max_label_bytes: options.max_label_bytes.as_usize(),
-        pattern_memory_bytes: options.max_pattern_bytes.0,
-        ..EngineOptions::default()
-    };
     let config = ApiConfig {
         timeout: options.query_timeout,
         max_concurrency: options.max_concurrency,
@@ -312,11 +305,23 @@ pub(super) fn api(
         },
     };
     let now_ms = Arc::clone(&base.now_ms);
-    let api = Api::new(store, Arc::new(Engine::new(engine)), config, budget, now_ms)
+    let engine = Arc::new(engine(options));
+    let api = Api::new(store, engine, config, budget, now_ms)
         .with_listings(memory.listings.clone())
         .with_overflow_threads((threads / 2).max(1), query_runtime)
         .with_status(Arc::<ProcessStatus>::clone(&base.status));
     memory.guard_reads(narthex_api::routes(Arc::new(api)))
+}
+
+/// Returns what evaluates queries.
+pub(super) fn engine(options: &ServerOptions) -> Engine {
+    Engine::new(EngineOptions {
+        lookback_delta_ms: ms(options.lookback_delta),
+        max_samples: options.max_samples,
+        max_label_bytes: options.max_label_bytes.as_usize(),
+        pattern_memory_bytes: options.max_pattern_bytes.0,
+        ..EngineOptions::default()
+    })
 }
 
 /// Divides the memory and starts watching it.
@@ -351,6 +356,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_files::register_metrics(registry)?;
     narthex_api::register_metrics(registry)?;
     narthex_remote::register_metrics(registry)?;
+    narthex_rules::register_metrics(registry)?;
     narthex_remote::register_send_metrics(registry)?;
     narthex_segment::register_metrics(registry)?;
     narthex_discovery::register_metrics(registry)?;

@@ -6,7 +6,7 @@
 //! and `--lint-fatal` is set.
 
 use super::check_rules::{Findings, RuleLints, check_files as check_rule_files};
-use crate::config::{Config, Job};
+use crate::config::{Config, Job, RuleSettings};
 use narthex_discovery::{SdConfig, TargetGroup};
 use std::{
     io::{self, Write},
@@ -52,6 +52,10 @@ pub(crate) fn run(
                 for warning in warnings {
                     writeln!(out, "  WARNING: {warning}")?;
                 }
+                let rules = config.rules.files.len();
+                if rules > 0 {
+                    writeln!(out, "  SUCCESS: {rules} rule files found")?;
+                }
                 writeln!(
                     out,
                     " SUCCESS: {shown} is valid prometheus config file syntax"
@@ -62,7 +66,6 @@ pub(crate) fn run(
                 writeln!(error, "  FAILED: {reason}")?;
                 writeln!(out)?;
                 findings.failed = true;
-                check_rules(path, check, &mut findings, out, error)?;
                 continue;
             }
         };
@@ -76,26 +79,12 @@ pub(crate) fn run(
             )?;
             findings.linted = true;
         }
+        if !check.syntax_only {
+            let files = &config.rules.files;
+            check_rule_files(files, check.rule_lints, &mut findings, out, error)?;
+        }
     }
     Ok(findings.code(check.lint_fatal))
-}
-
-/// Checks the rule files that a configuration names. Only one that fails can name any.
-fn check_rules(
-    path: &Path,
-    check: &CheckConfig,
-    findings: &mut Findings,
-    out: &mut dyn Write,
-    error: &mut dyn Write,
-) -> io::Result<()> {
-    if check.syntax_only {
-        return Ok(());
-    }
-    match crate::config::rule_files(path) {
-        Ok(files) => check_rule_files(&files, check.rule_lints, findings, out, error),
-        // Whatever is wrong with the configuration itself has been reported.
-        Err(_) => Ok(()),
-    }
 }
 
 fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {
@@ -103,6 +92,15 @@ fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {
         && check
             .lookback_delta
             .is_some_and(|delta| job.scrape.scrape_interval >= delta)
+}
+
+/// Rejects a path of rules that names no file; a pattern may match none.
+fn check_rule_paths(rules: &RuleSettings) -> Result<(), String> {
+    let mut paths = rules.patterns.iter().filter(|path| !path.contains('*'));
+    match paths.find(|path| !rules.files.iter().any(|file| file == Path::new(path))) {
+        Some(path) => Err(format!("{path:?} does not point to an existing file")),
+        None => Ok(()),
+    }
 }
 
 /// Reads a file; returns its configuration and warnings.
@@ -115,6 +113,9 @@ fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String>
     let config = config.map_err(|error| error.to_string())?;
     if let Some(reason) = &config.remote_write.unusable {
         return Err(reason.clone());
+    }
+    if !syntax_only {
+        check_rule_paths(&config.rules)?;
     }
     let mut warnings = config.warnings.clone();
     for job in &config.jobs {

@@ -16,6 +16,7 @@ use crate::{
     heap, host, lifecycle, logging,
     memory::{self, Memory},
     reload, remote,
+    rules::Rules,
     sources::OwnMetrics,
     status::hostname,
     storage::{StorageFlags, ms},
@@ -59,13 +60,14 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     // other thread. One thread handles millions of samples a second.
     let scraping = runtime("narthex-scrape", (resources.threads() / 4).max(1))?;
     let querying = query_runtime()?;
-    let outcome = serving.block_on(serve(
-        options,
-        resources,
-        descriptors,
-        scraping.handle().clone(),
-        querying.handle().clone(),
-    ));
+    let evaluating = rule_runtime(options.max_concurrency)?;
+    let runtimes = Runtimes {
+        scraping: scraping.handle().clone(),
+        querying: querying.handle().clone(),
+        evaluating: evaluating.handle().clone(),
+    };
+    let outcome = serving.block_on(serve(options, resources, descriptors, runtimes));
+    evaluating.shutdown_timeout(Duration::from_secs(1));
     querying.shutdown_timeout(Duration::from_secs(1));
     scraping.shutdown_timeout(Duration::from_secs(1));
     serving.shutdown_timeout(Duration::from_secs(1));
@@ -102,16 +104,42 @@ fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
         .map_err(ServerError::Runtime)
 }
 
+/// Nice value of the threads that evaluate rules: above queries, whose senders can wait, and below scraping.
+const RULE_NICE: i32 = 2;
+
+/// Returns the runtime on whose blocking threads groups of rules are evaluated, `most` at once: what hangs there until
+/// its timeout holds up neither scrapes nor requests.
+fn rule_runtime(most: usize) -> Result<tokio::runtime::Runtime, ServerError> {
+    let lower = || {
+        // As for queries.
+        let _ = rustix::process::setpriority_process(None, RULE_NICE);
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(most.max(1))
+        .thread_name("narthex-rules")
+        .on_thread_start(lower)
+        .enable_time()
+        .build()
+        .map_err(ServerError::Runtime)
+}
+
+/// Runtimes beside the one that serves.
+struct Runtimes {
+    scraping: tokio::runtime::Handle,
+    querying: tokio::runtime::Handle,
+    evaluating: tokio::runtime::Handle,
+}
+
 async fn serve(
     options: ServerOptions,
     resources: Resources,
     descriptors: u64,
-    scrape_runtime: tokio::runtime::Handle,
-    query_runtime: tokio::runtime::Handle,
+    runtimes: Runtimes,
 ) -> Result<(), ServerError> {
     let config = options.config_file.as_deref().map(base::load);
     let config = config.transpose()?;
-    // Start order: port, the data directory's lock, scraping, storage, maintenance, requests. Scraping starts first
+    // Start order: port, the data directory's lock, scraping, storage, maintenance, rules, requests. Scraping starts first
     // because replaying the WAL may take seconds; meanwhile samples wait in the sink.
     let base = Base::start(&options, config.as_ref(), &resources).await?;
     let Base {
@@ -127,11 +155,13 @@ async fn serve(
     let ends = remote::sending(&options.storage_path, now_ms);
     let (scrape_stopper, scrape_stop) = stop.child();
     let scraped = ends.sink(Some(Arc::new(sink.clone())));
-    let (manager, files) = base::reading(scraped, &base, scrape_runtime, scrape_stop);
+    let (manager, files) = base::reading(scraped, &base, runtimes.scraping, scrape_stop);
+    let rules = begin_rules(&options, &base, runtimes.evaluating)?;
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
         files: files.clone(),
         remote: Arc::clone(&ends),
+        rules: Some(rules.clone()),
         status: Arc::clone(status),
         storage_flags: Some(StorageFlags::from_options(&options)),
         now_ms: Arc::clone(now_ms),
@@ -145,18 +175,14 @@ async fn serve(
     reloader.iter().for_each(|one| one.set_storage(&db));
     let threads = resources.threads();
     let stored: Arc<dyn Sink> = ends.sink(Some(Arc::new(db.clone())));
+    let rule_routes = rules.open(Arc::new(db.clone()), Arc::clone(&stored), &options, memory);
     let (writes, push_upkeep) = base::writes(&options, &ends, stored, &base, threads).await?;
-    let reads = base::api(
-        &options,
-        Arc::new(db.clone()),
-        &base,
-        threads,
-        query_runtime,
-    );
+    let store = Arc::new(db.clone());
+    let reads = base::api(&options, store, &base, threads, runtimes.querying);
     base.open(
         &options,
         &resources,
-        reads.merge(writes),
+        reads.merge(writes).merge(rule_routes),
         &manager,
         reloader,
     );
@@ -165,6 +191,7 @@ async fn serve(
 
     let running = Running {
         base,
+        rules,
         push_upkeep,
         scrape_stopper,
         manager,
@@ -181,6 +208,7 @@ async fn serve(
 struct Running {
     base: Base,
     push_upkeep: Option<PushUpkeep>,
+    rules: Rules,
     db: Db,
     maintenance: Maintenance,
     files: Arc<FilesManager>,
@@ -192,7 +220,7 @@ struct Running {
 }
 
 impl Running {
-    /// Stops everything in reverse order: requests, scraping, sending, maintenance, storage.
+    /// Stops everything in reverse order: requests, rules, scraping, sending, maintenance, storage.
     async fn end(self) -> Result<(), ServerError> {
         let begin = Instant::now();
         let waiting_for = Arc::new(Mutex::new("requests"));
@@ -206,6 +234,8 @@ impl Running {
         if let Some(upkeep) = self.push_upkeep {
             upkeep.join();
         }
+        now_waiting_for("rules");
+        self.rules.manager.stop().await;
         now_waiting_for("scrape loops");
         self.scrape_stopper.stop();
         self.manager.join().await;
@@ -224,6 +254,21 @@ impl Running {
             Ok(())
         }
     }
+}
+
+/// Returns what evaluates rules, once storage is open.
+fn begin_rules(
+    options: &ServerOptions,
+    base: &Base,
+    runtime: tokio::runtime::Handle,
+) -> Result<Rules, ServerError> {
+    let (engine, now_ms) = (base::engine(options), Arc::clone(&base.now_ms));
+    let address = &base.web.address;
+    let rules = Rules::new(options, address, &base.memory, engine, now_ms, runtime);
+    rules.map_err(|reason| ServerError::Flag {
+        flag: "web.external-url",
+        reason,
+    })
 }
 
 fn begin_storage(

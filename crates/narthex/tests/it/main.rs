@@ -48,6 +48,7 @@ mod query_text;
 mod reload;
 mod remote_ends;
 mod remote_write;
+mod rules;
 mod scraping;
 mod segments;
 mod soak;

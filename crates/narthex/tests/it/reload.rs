@@ -151,7 +151,10 @@ fn a_bad_file_changes_nothing_and_says_why() {
             "scrape_configs: [{job_name: a, tls_config: {ca_file: nowhere.pem}}]",
             "nowhere.pem",
         ),
-        ("rule_files: [x]", "rule_files is not supported"),
+        (
+            "rule_files: [p.yml]",
+            "field rule_files not found in type rulefmt",
+        ),
     ] {
         write(&dir, "p.yml", text);
         let answer = reload(&server);

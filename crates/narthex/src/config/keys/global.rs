@@ -14,7 +14,7 @@ pub(crate) static FILE_ROOT: Section = Section {
         key("global", KeyKind::Section(&GLOBAL), THERE, "Defaults for all jobs, and labels of this server."),
         key("runtime", KeyKind::Section(&RUNTIME), THERE, "Process settings."),
         key("alerting", KeyKind::Section(&ALERTING), "", "Where alerts are sent.").no_effect(NO_RULES),
-        key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *.").refused(NOT_EVALUATED),
+        key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *. An agent has none."),
         key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
         key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
         key("files", KeyKind::Sections(&files::FILES), "", "Files of metrics to read; Prometheus does not have it."),
@@ -37,8 +37,7 @@ pub(crate) static SCRAPE_FILE: Section = Section {
 };
 
 const QUERY_COST: &str = "it belongs to a feature that this version does not have";
-const NOT_EVALUATED: &str = "this version checks rules but does not evaluate them";
-const NO_RULES: &str = "there are no rules";
+const NO_RULES: &str = "alerts are sent nowhere";
 
 #[rustfmt::skip]
 pub(crate) static GLOBAL: Section = Section {
@@ -48,8 +47,8 @@ pub(crate) static GLOBAL: Section = Section {
         key("scrape_interval", KeyKind::Period, "1m", "Interval between scrapes of a target."),
         key("scrape_timeout", KeyKind::Period, "10s", "Timeout of a scrape; at most the interval."),
         key("scrape_protocols", KeyKind::Texts, "", "Formats to negotiate, in order of preference."),
-        key("evaluation_interval", KeyKind::Period, "1m", "Interval between evaluations of a rule.").no_effect(NO_RULES),
-        key("rule_query_offset", KeyKind::Period, "", "Offset into the past at which rules are evaluated.").no_effect(NO_RULES),
+        key("evaluation_interval", KeyKind::Period, "1m", "Interval between evaluations of a rule."),
+        key("rule_query_offset", KeyKind::Period, "", "Offset into the past at which rules are evaluated."),
         key("query_log_file", KeyKind::Path, "", "File to which queries are logged.").refused(NOT_HERE),
         key("query_max_series", KeyKind::Count, "", "Maximum number of series per query.").no_effect(QUERY_COST),
         key("query_max_samples_read", KeyKind::Count, "", "Maximum number of samples read per query.").no_effect(QUERY_COST),
