@@ -74,6 +74,8 @@ pub(crate) struct Memory {
     pub(crate) senders: Budget,
     /// What is kept of the results of rules between evaluations.
     pub(crate) rules: Budget,
+    /// Alerts that wait for Alertmanagers.
+    pub(crate) notifications: Budget,
     /// Scrapes that wait for storage to open.
     pub(crate) early_rounds: Budget,
 }
@@ -108,6 +110,7 @@ impl Memory {
             targets: share("series of targets", 50, 75),
             senders: share("series of senders", 50, 75),
             rules: share("results of rules", 25, 75),
+            notifications: share("notifications", 5, 85),
             early_rounds: share("rounds during replay", 12, 85),
             process,
         }

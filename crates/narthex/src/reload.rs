@@ -16,6 +16,7 @@ use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
 use narthex_files::FilesManager;
 use narthex_model::{storage::Budget, sync::Whole as _};
 use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
+use narthex_notify::{AlertingConfig, Notifier};
 use narthex_remote::RemoteStorage;
 use narthex_rules::RuleSet;
 use narthex_scrape::{JobConfig, Manager};
@@ -56,6 +57,14 @@ pub(crate) fn client_config() -> ClientConfig {
     config
 }
 
+/// Returns the environment of service discovery.
+pub(crate) fn discovery_options() -> narthex_discovery::Options {
+    let mut options = narthex_discovery::Options::default();
+    options.client = client_config();
+    options.kubernetes_service = kubernetes_service();
+    options
+}
+
 /// Returns the address of the cluster's API from a pod's environment.
 pub(crate) fn kubernetes_service() -> Option<(String, String)> {
     environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"))
@@ -74,6 +83,8 @@ pub(crate) struct Reloader {
     remote: Arc<RemoteStorage>,
     /// `None` in an agent.
     rules: Option<Rules>,
+    /// `None` in an agent, which has no alerts.
+    notifier: Option<Arc<Notifier>>,
     status: Arc<ProcessStatus>,
     /// `None` if nothing is stored.
     storage_flags: Option<StorageFlags>,
@@ -91,6 +102,8 @@ pub(crate) struct Parts {
     pub(crate) remote: Arc<RemoteStorage>,
     /// `None` in an agent, which has no rules.
     pub(crate) rules: Option<Rules>,
+    /// `None` in an agent, which has no alerts.
+    pub(crate) notifier: Option<Arc<Notifier>>,
     pub(crate) status: Arc<ProcessStatus>,
     /// `None` if nothing is stored.
     pub(crate) storage_flags: Option<StorageFlags>,
@@ -200,16 +213,16 @@ impl Reloader {
             files,
             remote,
             rules,
+            notifier,
             status,
             storage_flags,
             now_ms,
         } = parts;
+        check_role(notifier.is_none(), &config)?;
         let rule_set = load_rules(rules.as_ref(), &config)?;
         open_failure_logs(&manager, &config)?;
         send(&remote, &config)?;
-        let mut options = narthex_discovery::Options::default();
-        options.client = client_config();
-        options.kubernetes_service = kubernetes_service();
+        let options = discovery_options();
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
         let applied = Arc::new(Applied {
             manager,
@@ -223,6 +236,7 @@ impl Reloader {
             files,
             remote,
             rules,
+            notifier,
             status,
             storage_flags,
             storage: OnceLock::new(),
@@ -278,6 +292,7 @@ impl Reloader {
 
     fn read(&self) -> Result<(Config, RuleSet), String> {
         let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
+        check_role(self.notifier.is_none(), &config)?;
         check_clients(&config)?;
         let rules = load_rules(self.rules.as_ref(), &config)?;
         // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
@@ -314,12 +329,24 @@ impl Reloader {
         if let Some(running) = &self.rules {
             running.manager.apply(rules);
         }
+        self.notify(&config);
         *self.applied.config.lock().whole() = config;
         // The next publication carries the jobs' settings too, even if no target changed.
         self.applied.discovery.apply(mechanisms);
         SUCCESSFUL.set(1.0);
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of our times fit")]
         SUCCEEDED_AT.set(now_ms as f64 / 1000.0);
+    }
+
+    /// Makes the Alertmanagers those of a configuration.
+    fn notify(&self, config: &Config) {
+        let Some(notifier) = &self.notifier else {
+            return;
+        };
+        if let Err(error) = notifier.apply(config.alerting.clone(), &config.external_labels) {
+            // The settings make clients, but what they name may have changed since that was checked.
+            tracing::error!(%error, "Alerts go where they went before.");
+        }
     }
 
     /// Sets the storage once it is open, and applies the configuration in effect to it.
@@ -375,16 +402,25 @@ impl Reloader {
     }
 }
 
-/// Checks that the HTTP settings of every job and remote end make a client.
+/// Refuses what an agent has no use for.
+fn check_role(is_agent: bool, config: &Config) -> Result<(), String> {
+    if is_agent && config.alerting != AlertingConfig::default() {
+        return Err("field alerting is not allowed in agent mode".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks that the HTTP settings of every job, set of Alertmanagers and remote end make a client.
 ///
 /// # Errors
-/// Returns the name of the job or remote end and what is wrong with its settings.
+/// Returns which of them it is and what is wrong with its settings.
 pub(crate) fn check_clients(config: &Config) -> Result<(), String> {
     let clients = client_config();
     for job in &config.jobs {
         Client::with_http(clients.clone(), job.scrape.http.clone())
             .map_err(|error| format!("job {:?}: {error}", job.scrape.job_name))?;
     }
+    Notifier::check(&config.alerting, &clients).map_err(|error| error.to_string())?;
     if let Some(reason) = &config.remote_write.unusable {
         return Err(reason.clone());
     }

@@ -6,7 +6,7 @@ use crate::{cli::ServerOptions, config::Config, memory::Memory, status::hostname
 use narthex_model::storage::{Sink, Store};
 use narthex_net::{Router, Url};
 use narthex_promql::Engine;
-use narthex_rules::{EvalOptions, Manager, ParseOptions, RouteLimits, RuleSet};
+use narthex_rules::{AlertSink, EvalOptions, Manager, ParseOptions, RouteLimits, RuleSet};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -18,7 +18,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns what evaluates rules with `engine` on the blocking threads of `runtime`; there are none yet.
+    /// Returns what evaluates rules with `engine` on the blocking threads of `runtime` and sends alerts to
+    /// `alerts`; there are none yet.
     ///
     /// # Errors
     /// Fails on an unusable external URL; `address` makes the default.
@@ -27,6 +28,7 @@ impl Rules {
         address: &str,
         memory: &Memory,
         engine: Engine,
+        alerts: Arc<dyn AlertSink>,
         now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
         runtime: Handle,
     ) -> Result<Self, String> {
@@ -37,7 +39,7 @@ impl Rules {
             state: memory.rules.clone(),
             timeout: options.query_timeout,
             now_ms,
-            alerts: None,
+            alerts: Some(alerts),
             outage_tolerance: options.outage_tolerance,
             grace_period: options.alert_grace_period,
             resend_delay: options.alert_resend_delay,

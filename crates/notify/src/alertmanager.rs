@@ -1,7 +1,7 @@
 //! From discovered labels to the URL of an Alertmanager.
 
 use crate::config::AlertmanagerConfig;
-use narthex_discovery::{ADDRESS_LABEL, LabelMap};
+use narthex_discovery::{ADDRESS_LABEL, LabelMap, TargetGroup};
 use narthex_model::{LabelSet, relabel};
 use narthex_net::{Url, percent::escape_path};
 
@@ -17,6 +17,21 @@ pub(crate) enum Discovered {
     Dropped(String),
     /// It is no Alertmanager; why.
     Invalid(String),
+}
+
+impl AlertmanagerConfig {
+    /// Checks that the targets of a group are Alertmanagers, those that relabelling drops aside.
+    ///
+    /// # Errors
+    /// Says what is wrong with the first that is none.
+    pub fn check_group(&self, group: &TargetGroup) -> Result<(), String> {
+        for target in &group.targets {
+            if let Discovered::Invalid(reason) = discovered(self, target, &group.labels) {
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Applies a set's settings and relabelling to a target's own labels and those of its group.

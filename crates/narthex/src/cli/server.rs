@@ -88,6 +88,12 @@ flags! {
         /// Time that remote ends have at the end to take what waits for them, at most 30s; what is left is sent after
         /// the next start.
         flush_deadline: Duration = "storage.remote.flush-deadline", default("1m");
+        /// Maximum number of alerts that wait for one Alertmanager; beyond it the oldest are dropped.
+        notification_queue_capacity: usize = "alertmanager.notification-queue-capacity", default("10000");
+        /// Maximum number of alerts per request to an Alertmanager.
+        notification_batch_size: usize = "alertmanager.notification-batch-size", default("256");
+        /// Send what waits for Alertmanagers at the end, for at most 10s, instead of dropping it.
+        drain_notification_queue: bool = "alertmanager.drain-notification-queue-on-shutdown", default("true");
         /// Memory limit, as a size such as 2GB or a percentage; defaults to the limit of the control group, or all of the
         /// machine's memory.
         memory_limit: String = "memory.limit";
@@ -155,9 +161,6 @@ flags! {
             "web.search.max-limit": u64;
         "groups are evaluated side by side, the rules of a group one after the other" =>
             "rules.max-concurrent-evals": u64;
-        "alerts are sent nowhere" =>
-            "alertmanager.notification-queue-capacity": u64, "alertmanager.notification-batch-size": u64,
-            "alertmanager.drain-notification-queue-on-shutdown": bool;
         "there is no remote read" =>
             "storage.remote.read-sample-limit": u64, "storage.remote.read-concurrent-limit": u64,
             "storage.remote.read-max-bytes-in-frame": u64;

@@ -7,6 +7,7 @@
 //! Prometheus knows and this version does not support is rejected by name, never silently ignored.
 
 mod access;
+mod alerting;
 mod check;
 mod discovery;
 mod error;
@@ -35,6 +36,7 @@ use keys::{FILE_ROOT, HTTP_FILE, SCRAPE_FILE};
 use narthex_files::FilesConfig;
 use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
+use narthex_notify::AlertingConfig;
 use narthex_yaml::{Node, Scalar, Value, Word};
 use remote::RemoteWrite;
 use std::{
@@ -58,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) retention: Option<Retention>,
     /// Most exemplars held in memory.
     pub(crate) max_exemplars: Option<usize>,
+    /// Where alerts are sent.
+    pub(crate) alerting: AlertingConfig,
     /// Where samples are sent.
     pub(crate) remote_write: RemoteWrite,
     /// Metrics of this host, if they are read.
@@ -172,6 +176,7 @@ impl Config {
         let (scheme, warnings) = complete_global(&mut global, global_is_written, environment)?;
         root.set("global", global.clone());
         other::check(&root, scheme)?;
+        let alerting = alerting::read(&mut root, scheme)?;
         let mut jobs = Jobs::default();
         if let Some(Value::List(items)) = root.get_mut("scrape_configs").map(|node| &mut node.value)
         {
@@ -180,6 +185,7 @@ impl Config {
             }
         }
         let mut config = Self {
+            alerting,
             warnings,
             metric_files: files::read(&root, scheme)?,
             host: host::read(&root, scheme)?,
@@ -190,7 +196,6 @@ impl Config {
             config.read_more_jobs(&pattern, &global, &mut jobs)?;
         }
         config.remote_write = remote::read(&mut root, scheme)?;
-        other::refuse_alertmanagers(&root)?;
         other::tidy_otlp(&mut root);
         config.settle(&root, &FILE_ROOT)?;
         config.shown = print::print(&root, &FILE_ROOT);

@@ -6,9 +6,6 @@
 use super::{
     ConfigError,
     access::{Access as _, show_size},
-    discovery, http,
-    job::check_addresses,
-    rules::rules,
 };
 use narthex_model::NameScheme;
 use narthex_yaml::{Node, Value};
@@ -19,9 +16,6 @@ use std::collections::BTreeSet;
 /// # Errors
 /// Fails, in Prometheus' words, at the first unusable setting.
 pub(super) fn check(root: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
-    if let Some(alerting) = root.given("alerting") {
-        check_alerting(alerting, scheme)?;
-    }
     if let Some(otlp) = root.given("otlp") {
         check_otlp(otlp, scheme)?;
     }
@@ -57,76 +51,6 @@ fn patterns(root: &Node, key: &str, message: &str) -> Result<(), ConfigError> {
         }
     }
     Ok(())
-}
-
-fn check_alerting(node: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
-    rules(
-        node,
-        "alert_relabel_configs",
-        scheme,
-        "empty or null alert relabeling rule",
-    )?;
-    for manager in node.items("alertmanagers") {
-        let client = http::client(manager)?;
-        let authenticates = client.basic_auth.is_some()
-            || client.authorization.is_some()
-            || client.oauth2.is_some();
-        if authenticates && manager.given("sigv4").is_some() {
-            return Err(manager.error(
-                "at most one of basic_auth, authorization, oauth2, & sigv4 must be configured",
-            ));
-        }
-        let version = manager.text_of("api_version");
-        if version != "v2" {
-            return Err(manager.error(format!(
-                "expected Alertmanager api version to be one of [v2] but got {version}"
-            )));
-        }
-        discovery::mechanisms(manager)?;
-        if manager.items("relabel_configs").is_empty() {
-            check_addresses(manager)?;
-        }
-        let what = "empty or null Alertmanager target relabeling rule";
-        rules(manager, "relabel_configs", scheme, what)?;
-        let what = "empty or null Alertmanager alert relabeling rule";
-        rules(manager, "alert_relabel_configs", scheme, what)?;
-    }
-    Ok(())
-}
-
-/// Rejects Alertmanagers: without rules nothing would ever be sent to them.
-///
-/// A section without any target, as in the stock file, is fine.
-pub(super) fn refuse_alertmanagers(root: &Node) -> Result<(), ConfigError> {
-    let idle = |manager: &Node| {
-        let Value::Map(pairs) = &manager.value else {
-            return true;
-        };
-        pairs.iter().all(|(word, value)| {
-            let finds = word.text.ends_with("_configs") && !word.text.ends_with("relabel_configs");
-            let Value::List(items) = &value.value else {
-                return true;
-            };
-            !finds
-                || items
-                    .iter()
-                    .all(|item| word.text == "static_configs" && item.items("targets").is_empty())
-        })
-    };
-    let Some(alerting) = root.given("alerting") else {
-        return Ok(());
-    };
-    match alerting
-        .items("alertmanagers")
-        .iter()
-        .find(|item| !idle(item))
-    {
-        Some(manager) => {
-            Err(manager
-                .error("alerting.alertmanagers is not supported: this version does not have it"))
-        }
-        None => Ok(()),
-    }
 }
 
 fn check_otlp(node: &Node, scheme: NameScheme) -> Result<(), ConfigError> {

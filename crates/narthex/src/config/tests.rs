@@ -1,6 +1,8 @@
 //! Configurations that are accepted or rejected, including those of the reference corpus.
 
 use super::*;
+use narthex_discovery::SdConfig;
+use narthex_notify::AlertmanagerConfig;
 use narthex_remote::{Message, RemoteWriteConfig};
 use narthex_testkit::{LineServer, TempDir, corpora, go_program};
 use serde_json::{Value as Json, json};
@@ -124,12 +126,87 @@ scrape_configs:
           app: "prometheus"
 "#;
     let config = parse(stock).unwrap();
-    assert_eq!(
-        config.warnings,
-        ["line 5: alerting has no effect: alerts are sent nowhere"]
-    );
+    assert_eq!(config.warnings, [""; 0]);
     let busy = stock.replace("# - alertmanager", "- alertmanager");
-    assert!(refused(&busy).contains("alerting.alertmanagers is not supported"));
+    let found = &parse(&busy).unwrap().alerting.sets[0].discovery;
+    let SdConfig::Static(groups) = &found[0] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(groups[0].targets[0]["__address__"], "alertmanager:9093");
+}
+
+/// Everything an Alertmanager can be told, and what Prometheus says where it cannot be meant.
+#[test]
+fn alertmanagers_are_read() {
+    let config = parse(
+        "
+alerting:
+  alert_relabel_configs: [{regex: replica, action: labeldrop}]
+  alertmanagers:
+  - path_prefix: /am
+    scheme: https
+    timeout: 3s
+    basic_auth: {username: u, password: hush}
+    dns_sd_configs: [{names: [a.example.com]}]
+    static_configs: [{targets: ['h:9093']}]
+    relabel_configs: [{target_label: __alerts_path__, replacement: /x}]
+    alert_relabel_configs: [{target_label: to, replacement: here}]
+  - {}
+",
+    )
+    .unwrap();
+    assert!(!config.shown.contains("hush"), "{}", config.shown);
+    let alerting = &config.alerting;
+    assert_eq!(alerting.alert_relabel_configs.len(), 1);
+    let [first, second] = &alerting.sets[..] else {
+        panic!("{alerting:?}");
+    };
+    assert_eq!(first.path_prefix, "/am");
+    assert_eq!(first.scheme, "https");
+    assert_eq!(first.timeout, Duration::from_secs(3));
+    assert_eq!(first.http.basic_auth.as_ref().unwrap().username, "u");
+    assert_eq!(first.discovery.len(), 2);
+    assert_eq!(first.relabel_configs.len(), 1);
+    assert_eq!(first.alert_relabel_configs.len(), 1);
+    assert_eq!(second, &AlertmanagerConfig::default());
+
+    let one = |keys: &str| refused(&format!("alerting: {{alertmanagers: [{{{keys}}}]}}"));
+    for (keys, error) in [
+        (
+            "api_version: v1",
+            "line 1, column 28: expected Alertmanager api version to be one of [v2] but got v1",
+        ),
+        (
+            "static_configs: [{targets: ['http://h']}]",
+            "line 1, column 57: \"http://h\" is not a valid hostname",
+        ),
+        (
+            "bearer_token: a, basic_auth: {username: u}",
+            "line 1, column 28: at most one of basic_auth, oauth2, bearer_token & bearer_token_file must be configured",
+        ),
+        (
+            "sigv4: {}, oauth2: {client_id: a, client_secret: b, token_url: http://t}",
+            "line 1, column 28: at most one of basic_auth, authorization, oauth2, & sigv4 must be configured",
+        ),
+        (
+            "sigv4: {region: a}",
+            "line 1, column 29: alerting.alertmanagers.sigv4 is not supported: this version does not have it",
+        ),
+        (
+            "relabel_configs: [null]",
+            "line 1, column 47: empty or null Alertmanager target relabeling rule",
+        ),
+        (
+            "alert_relabel_configs: [null]",
+            "line 1, column 53: empty or null Alertmanager alert relabeling rule",
+        ),
+        (
+            "path: /x",
+            "line 1, column 29: field path not found in type alertmanager_config",
+        ),
+    ] {
+        assert_eq!(one(keys), error, "{keys}");
+    }
 }
 
 #[test]

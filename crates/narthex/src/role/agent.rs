@@ -94,6 +94,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         files: files.clone(),
         remote: Arc::clone(&ends),
         rules: None,
+        notifier: None,
         status: Arc::clone(&base.status),
         storage_flags: None,
         now_ms: Arc::clone(&base.now_ms),

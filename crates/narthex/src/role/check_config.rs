@@ -126,7 +126,24 @@ fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String>
             match discovery {
                 SdConfig::Static(groups) => check_groups(job, groups)?,
                 SdConfig::File(lists) if !syntax_only => {
-                    warnings.extend(check_lists(job, &lists.files)?);
+                    let owner = format!("scrape job {:?}", job.scrape.job_name);
+                    let check = |groups: &[TargetGroup]| check_groups(job, groups);
+                    warnings.extend(check_lists(&owner, &lists.files, &check)?);
+                }
+                _ => {}
+            }
+        }
+    }
+    for set in &config.alerting.sets {
+        let check = |groups: &[TargetGroup]| {
+            let mut checked = groups.iter().map(|group| set.check_group(group));
+            checked.try_for_each(|one| one)
+        };
+        for discovery in &set.discovery {
+            match discovery {
+                SdConfig::Static(groups) => check(groups)?,
+                SdConfig::File(lists) if !syntax_only => {
+                    warnings.extend(check_lists("alertmanager config", &lists.files, &check)?);
                 }
                 _ => {}
             }
@@ -157,21 +174,24 @@ fn check_files(job: &Job) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a job's files with targets; returns a warning for each pattern without a match.
-fn check_lists(job: &Job, patterns: &[String]) -> Result<Vec<String>, String> {
+/// Checks the files with targets of `owner`; returns a warning for each pattern without a match.
+fn check_lists(
+    owner: &str,
+    patterns: &[String],
+    check: &dyn Fn(&[TargetGroup]) -> Result<(), String>,
+) -> Result<Vec<String>, String> {
     let mut warnings = Vec::new();
     for pattern in patterns {
         let found = narthex_net::glob::glob(pattern)?;
         if found.is_empty() {
-            let name = &job.scrape.job_name;
             warnings.push(format!(
-                "file {pattern:?} for file_sd in scrape job {name:?} does not exist"
+                "file {pattern:?} for file_sd in {owner} does not exist"
             ));
         }
         for file in found {
             let groups = narthex_discovery::read_file(&file)
                 .map_err(|error| format!("checking SD file {pattern:?}: {error}"))?;
-            check_groups(job, &groups)?;
+            check(&groups)?;
         }
     }
     Ok(warnings)

@@ -25,6 +25,7 @@ use crate::{
 use narthex_files::FilesManager;
 use narthex_model::{storage::Sink, sync::Whole as _};
 use narthex_net::Stopper;
+use narthex_notify::{Notifier, NotifierOptions};
 use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, Target};
 use narthex_tsdb::{Db, DbOptions, EarlySink, Opening, RealIo, SystemClock};
@@ -36,6 +37,9 @@ use std::{
 
 /// Scrape interval of this process and its host without a configuration.
 const OWN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time that Alertmanagers have at the end to take what waits for them.
+const NOTIFY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs the server until it is stopped.
 ///
@@ -156,12 +160,14 @@ async fn serve(
     let (scrape_stopper, scrape_stop) = stop.child();
     let scraped = ends.sink(Some(Arc::new(sink.clone())));
     let (manager, files) = base::reading(scraped, &base, runtimes.scraping, scrape_stop);
-    let rules = begin_rules(&options, &base, runtimes.evaluating)?;
+    let notifier = start_notifier(&options, memory)?;
+    let rules = begin_rules(&options, &base, &notifier, runtimes.evaluating)?;
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
         files: files.clone(),
         remote: Arc::clone(&ends),
         rules: Some(rules.clone()),
+        notifier: Some(Arc::clone(&notifier)),
         status: Arc::clone(status),
         storage_flags: Some(StorageFlags::from_options(&options)),
         now_ms: Arc::clone(now_ms),
@@ -182,7 +188,10 @@ async fn serve(
     base.open(
         &options,
         &resources,
-        reads.merge(writes).merge(rule_routes),
+        reads
+            .merge(writes)
+            .merge(rule_routes)
+            .merge(narthex_notify::routes(Arc::clone(&notifier))),
         &manager,
         reloader,
     );
@@ -197,6 +206,7 @@ async fn serve(
         manager,
         files: files.manager,
         ends,
+        notifier,
         flush_deadline: options.flush_deadline,
         maintenance,
         db,
@@ -213,6 +223,7 @@ struct Running {
     maintenance: Maintenance,
     files: Arc<FilesManager>,
     ends: Arc<RemoteStorage>,
+    notifier: Arc<Notifier>,
     /// Time that remote ends have to take what waits for them.
     flush_deadline: Duration,
     manager: Arc<Manager>,
@@ -220,7 +231,7 @@ struct Running {
 }
 
 impl Running {
-    /// Stops everything in reverse order: requests, rules, scraping, sending, maintenance, storage.
+    /// Stops everything in reverse order: requests, rules, scraping, notifications, sending, maintenance, storage.
     async fn end(self) -> Result<(), ServerError> {
         let begin = Instant::now();
         let waiting_for = Arc::new(Mutex::new("requests"));
@@ -240,6 +251,8 @@ impl Running {
         self.scrape_stopper.stop();
         self.manager.join().await;
         self.files.join().await;
+        now_waiting_for("alert notifications");
+        self.notifier.end(NOTIFY_LIMIT).await;
         now_waiting_for("remote ends");
         remote::flush(self.ends, self.flush_deadline, begin).await;
         now_waiting_for("storage maintenance");
@@ -260,15 +273,42 @@ impl Running {
 fn begin_rules(
     options: &ServerOptions,
     base: &Base,
+    notifier: &Arc<Notifier>,
     runtime: tokio::runtime::Handle,
 ) -> Result<Rules, ServerError> {
     let (engine, now_ms) = (base::engine(options), Arc::clone(&base.now_ms));
     let address = &base.web.address;
-    let rules = Rules::new(options, address, &base.memory, engine, now_ms, runtime);
+    let alerts = Arc::<Notifier>::clone(notifier);
+    let rules = Rules::new(
+        options,
+        address,
+        &base.memory,
+        engine,
+        alerts,
+        now_ms,
+        runtime,
+    );
     rules.map_err(|reason| ServerError::Flag {
         flag: "web.external-url",
         reason,
     })
+}
+
+/// Returns what sends alerts, without Alertmanagers until a configuration names them.
+fn start_notifier(options: &ServerOptions, memory: &Memory) -> Result<Arc<Notifier>, ServerError> {
+    let registry = narthex_client::global();
+    narthex_notify::register_metrics(registry).map_err(ServerError::Metrics)?;
+    let notifier = Notifier::new(NotifierOptions {
+        queue_capacity: options.notification_queue_capacity,
+        max_batch_size: options.notification_batch_size,
+        drain_on_shutdown: options.drain_notification_queue,
+        client: reload::client_config(),
+        discovery: reload::discovery_options(),
+        memory: memory.notifications.clone(),
+    });
+    let registered = notifier.register_metrics(registry);
+    registered.map_err(ServerError::Metrics)?;
+    Ok(notifier)
 }
 
 fn begin_storage(

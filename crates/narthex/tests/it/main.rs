@@ -9,6 +9,7 @@
     reason = "a test's helpers panic and print like the test itself"
 )]
 
+mod alerting;
 mod api;
 mod check;
 mod client;

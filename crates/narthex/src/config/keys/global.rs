@@ -13,7 +13,7 @@ pub(crate) static FILE_ROOT: Section = Section {
     parts: &[&[
         key("global", KeyKind::Section(&GLOBAL), THERE, "Defaults for all jobs, and labels of this server."),
         key("runtime", KeyKind::Section(&RUNTIME), THERE, "Process settings."),
-        key("alerting", KeyKind::Section(&ALERTING), "", "Where alerts are sent.").no_effect(NO_RULES),
+        key("alerting", KeyKind::Section(&ALERTING), "", "Where alerts are sent. An agent has none."),
         key("rule_files", KeyKind::Paths, "", "Rule files; the file name may contain a *. An agent has none."),
         key("scrape_config_files", KeyKind::Paths, "", "Files with additional scrape_configs; the file name may contain a *."),
         key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs."),
@@ -37,7 +37,6 @@ pub(crate) static SCRAPE_FILE: Section = Section {
 };
 
 const QUERY_COST: &str = "it belongs to a feature that this version does not have";
-const NO_RULES: &str = "alerts are sent nowhere";
 
 #[rustfmt::skip]
 pub(crate) static GLOBAL: Section = Section {
@@ -155,7 +154,7 @@ static EXEMPLARS: Section = Section {
 #[rustfmt::skip]
 static ALERTING: Section = Section {
     name: "alerting",
-    about: "Where alerts are sent. A section without targets is accepted.",
+    about: "Where alerts are sent. An agent has none.",
     parts: &[&[
         key("alert_relabel_configs", KeyKind::Sections(&RELABEL), "", "Relabelling rules for alerts."),
         key("alertmanagers", KeyKind::Sections(&ALERTMANAGER), "", "Alertmanagers."),
@@ -178,7 +177,7 @@ static ALERTMANAGER: Section = Section {
 
 #[rustfmt::skip]
 static ALERTMANAGER_OWN: &[Key] = &[
-    key("sigv4", KeyKind::Section(&remote::SIGV4), "", "Signing for AWS."),
+    key("sigv4", KeyKind::Section(&remote::SIGV4), "", "Signing for AWS.").refused(NOT_HERE),
     key("scheme", KeyKind::Text, "http", "http or https."),
     key("path_prefix", KeyKind::Text, "", "Prefix of the path."),
     key("timeout", KeyKind::Period, "10s", "Timeout of sending."),
