@@ -1,5 +1,6 @@
 // Uses every view of the page as a person does: `node e2e/tour.mjs <base URL> [directory for screenshots]`.
 // Needs a server with at least one target that answers. Fails like page.mjs; the one refused request is the tour's own bad query.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "./browser.mjs";
 
@@ -17,6 +18,8 @@ const VIEWS = {
   "": ".plot:not([data-points='0'])",
   "query?g0.expr=up": ".results tbody tr",
   "query?g0.expr=scrape_duration_seconds&g0.tab=graph": ".graph .plot",
+  alerts: ".alerts tbody tr",
+  rules: ".rule-list tbody tr",
   targets: ".targets tbody .health-up",
   "service-discovery": ".discovered tbody tr",
   status: ".info dl dd",
@@ -65,6 +68,41 @@ async function targets(page) {
   await page.getByRole("navigation", { name: "Targets" }).getByText("Service discovery").click();
   await page.waitForSelector(VIEWS["service-discovery"]);
   check(/job=/.test(await page.locator(".discovered").first().innerText()), "labels are listed");
+}
+
+/** What a server with rules answered once: what fires would differ from run to run. */
+async function recordRules(page) {
+  const recorded = readFileSync(new URL("rules.json", import.meta.url), "utf8");
+  await page.route("**/api/v1/rules*", (route) => route.fulfill({ contentType: "application/json", body: recorded }));
+  const managers = JSON.stringify({ status: "success", data: { activeAlertmanagers: [], droppedAlertmanagers: [] } });
+  await page.route("**/api/v1/alertmanagers", (route) => route.fulfill({ contentType: "application/json", body: managers }));
+}
+
+async function alerts(page) {
+  await open(page, "alerts");
+  await page.waitForSelector(VIEWS.alerts);
+  const rules = () => page.locator(".pool h2").allTextContents();
+  check((await rules()).join() === "TargetDown,ManyGoroutines", "what fires comes first");
+  check(/sent nowhere/.test(await page.locator(".summary").first().innerText()), "alerts without an Alertmanager are told");
+  check(/cannot scrape 127\.0\.0\.1:1: up is 0/.test(await page.locator(".alerts").first().innerText()), "annotations are shown");
+  check((await page.locator(".alerts a").first().getAttribute("href")) === "https://wiki.example.com/TargetDown", "addresses in them are links");
+  await page.getByText("Pending 1", { exact: true }).click();
+  check((await rules()).join() === "ManyGoroutines" && (await param(page, "state")) === "pending", "alerts are filtered by state");
+  await page.getByText("All", { exact: true }).click();
+  await page.getByLabel("Filter alerts").fill("avail_bytes");
+  check((await rules()).length === 0 && (await page.locator(".rule-list tbody tr").count()) === 1, "words are found in inactive rules");
+  await page.getByLabel("Filter alerts").fill("severity=page");
+  await page.getByRole("link", { name: "up == 0" }).click();
+  await page.waitForSelector(".cm-editor");
+  check((await param(page, "g0.expr")) === "up == 0", "an expression leads to its graph");
+
+  await open(page, "alerts");
+  await page.getByRole("navigation", { name: "Alerts" }).getByText("Rules").click();
+  await page.waitForSelector(VIEWS.rules);
+  check((await rules()).join() === "requests,targets", "rules are listed by group");
+  await page.getByText("Failing 1", { exact: true }).click();
+  check((await page.locator(".rule-list tbody tr").count()) === 1, "rules are filtered by health");
+  check(/many-to-many matching/.test(await page.locator(".rule-error").innerText()), "the error is told");
 }
 
 /** From a few letters to a table, with the keyboard alone. */
@@ -209,7 +247,8 @@ const expected = (response) => {
   return bad || (response.status() === 404 && pathname.endsWith("/status/tsdb/blocks"));
 };
 await run(base, DESK, { expected }, async (page) => {
-  for (const part of [targets, table, graph, panels, format, mistake, schemes, everywhere]) await part(page);
+  await recordRules(page);
+  for (const part of [targets, alerts, table, graph, panels, format, mistake, schemes, everywhere]) await part(page);
 });
 if (refused === 0) {
   console.error("the bad query was not refused");

@@ -147,6 +147,62 @@ export interface Metadata {
   unit: string;
 }
 
+export interface RuleGroup {
+  name: string;
+  file: string;
+  rules: readonly Rule[];
+  /** Seconds. */
+  interval: number;
+  /** Most results of a rule; 0 for no limit. */
+  limit?: number;
+  /** Seconds that the last evaluation of all rules took. */
+  evaluationTime: number;
+  lastEvaluation: string;
+}
+
+interface RuleStatus {
+  name: string;
+  query: string;
+  labels?: Labels;
+  health: "ok" | "err" | "unknown";
+  lastError?: string;
+  /** Seconds that the last evaluation took. */
+  evaluationTime: number;
+  lastEvaluation: string;
+}
+
+export type AlertState = "firing" | "pending" | "inactive" | "unknown";
+
+export interface AlertingRule extends RuleStatus {
+  type: "alerting";
+  /** The highest of its alerts. */
+  state: AlertState;
+  /** Seconds before an alert fires, and for which it goes on without its element. */
+  duration: number;
+  keepFiringFor?: number;
+  /** Templates. */
+  annotations?: Labels;
+  alerts?: readonly Alert[] | null;
+}
+
+export type Rule = AlertingRule | (RuleStatus & { type: "recording" });
+
+export interface Alert {
+  labels: Labels;
+  annotations: Labels;
+  state: AlertState;
+  activeAt: string;
+  /** Since when its element is gone. */
+  keepFiringSince?: string;
+  /** The value of its element, `1.5e+00`. */
+  value: string;
+}
+
+export interface Alertmanagers {
+  activeAlertmanagers: readonly { url: string }[] | null;
+  droppedAlertmanagers: readonly { url: string }[] | null;
+}
+
 export type Fault =
   /** No answer at all. */
   | "unreachable"
@@ -299,6 +355,16 @@ export async function vector(expr: string, signal?: AbortSignal): Promise<readon
 
 export function targets(signal?: AbortSignal, state: "active" | "any" = "active"): Promise<Answer<Targets>> {
   return request("targets", { state }, signal);
+}
+
+/** Groups of rules with what their last evaluation came to. */
+export function rules(signal?: AbortSignal, type?: "alert" | "record"): Promise<Answer<{ groups: readonly RuleGroup[] }>> {
+  return request("rules", { type }, signal);
+}
+
+/** Where alerts are sent. */
+export function alertmanagers(signal?: AbortSignal): Promise<Answer<Alertmanagers>> {
+  return request("alertmanagers", {}, signal);
 }
 
 export function buildInfo(signal?: AbortSignal): Promise<Answer<BuildInfo>> {

@@ -53,12 +53,14 @@ pub const SECURITY_HEADERS: [(&str, &str); 4] = [
 ];
 
 /// Paths that show the page; what it shows there is its own business. The same as Prometheus' where both have such a page.
-pub const PAGES: [&str; 9] = [
+pub const PAGES: [&str; 11] = [
     "/",
+    "/alerts",
     "/config",
     "/flags",
     "/graph",
     "/query",
+    "/rules",
     "/service-discovery",
     "/status",
     "/targets",

@@ -48,12 +48,13 @@ const HEALTH: Readonly<Record<string, { text: string; path: string }>> = {
   unknown: { text: "not scraped yet", path: "M5 8h6" },
 };
 
-export function Health({ health }: { health: string }) {
+/** A sign for how something is, with the words for targets unless others are given. */
+export function Health({ health, text }: { health: string; text?: string }) {
   const shown = HEALTH[health] ?? { text: health, path: "M5 8h6" };
   return (
     <span class={`health health-${health}`}>
       <Icon path={shown.path} />
-      {shown.text}
+      {text ?? shown.text}
     </span>
   );
 }

@@ -1,0 +1,259 @@
+// All alerts, rule by rule: what fires, since when, and where it is sent.
+import type { ComponentChildren } from "preact";
+import { alertmanagers, parseNumber, rules, serverNow, type Labels } from "../api";
+import { Choice, Notice } from "../components/controls";
+import { LabelChips } from "../components/labels";
+import { Loaded } from "../components/loaded";
+import { AlertState, Expression } from "../components/rules";
+import { collapsed, setCollapsed } from "../lib/collapsed";
+import { commonLabels, without } from "../lib/labels";
+import { usePoll } from "../lib/poll";
+import { adjust, route } from "../lib/router";
+import { STATES, countStates, filterAlerts, linked, rulesOfAlerts, type AlertRow, type RuleOfAlerts, type ShownState } from "../lib/rules";
+import { useStore } from "../lib/store";
+import { formatAgo, formatDateTime, formatDuration } from "../lib/time";
+import { formatCount, formatValue } from "../lib/units";
+
+const PAGE = 50;
+const MANAGERS_MS = 15_000;
+const STATE_NAMES: Readonly<Record<ShownState, string>> = { firing: "Firing", pending: "Pending", inactive: "Inactive" };
+
+export default function AlertsView() {
+  const polled = usePoll("alerts", async (signal) => rulesOfAlerts((await rules(signal, "alert")).data.groups));
+  return (
+    <div class="view">
+      <div class="view-head">
+        <h1>Alerts</h1>
+        {polled.data !== null && <Summary found={polled.data} />}
+      </div>
+      <Loaded polled={polled} what="the alerts">
+        {(found) =>
+          found.length === 0 ? (
+            <p class="awaiting tall">
+              No alerting rules. Name files with rules under <code>rule_files</code> in the configuration.
+            </p>
+          ) : (
+            <Alerts found={found} />
+          )
+        }
+      </Loaded>
+    </div>
+  );
+}
+
+function Summary({ found }: { found: readonly RuleOfAlerts[] }) {
+  const { firing, pending } = countStates(found);
+  const { data } = usePoll("alertmanagers", alertmanagers, MANAGERS_MS);
+  const managers = data?.data.activeAlertmanagers?.length ?? null;
+  return (
+    <p class="summary">
+      <strong class={firing > 0 ? "failed" : undefined}>{formatCount(firing)}</strong> firing, <strong>{formatCount(pending)}</strong> pending
+      {managers !== null && managers > 0 && ` · sent to ${formatCount(managers)} ${managers === 1 ? "Alertmanager" : "Alertmanagers"}`}
+      {managers === 0 && firing > 0 && <span class="dropped"> · sent nowhere: the configuration names no Alertmanager, or none was found</span>}
+    </p>
+  );
+}
+
+function Alerts({ found }: { found: readonly RuleOfAlerts[] }) {
+  const { params } = useStore(route);
+  const search = params["search"] ?? "";
+  const state = STATES.find((one) => one === params["state"]) ?? null;
+  const limit = Number(params["limit"] ?? PAGE) || PAGE;
+  const counts = countStates(found);
+  const kept = filterAlerts(found, state, search);
+  const active = kept.filter(({ rows }) => rows.length > 0);
+  const inactive = kept.filter(({ rows }) => rows.length === 0);
+  return (
+    <>
+      <div class="toolbar">
+        <input
+          type="search"
+          class="input grow"
+          placeholder="Filter by name, label, annotation or expression"
+          aria-label="Filter alerts"
+          value={search}
+          onInput={(event) => adjust({ search: event.currentTarget.value, limit: undefined })}
+        />
+        <Choice
+          label="State"
+          options={[["all", "All"] as const, ...STATES.map((one) => [one, `${STATE_NAMES[one]} ${formatCount(counts[one])}`] as const)]}
+          value={state ?? "all"}
+          onChange={(value) => adjust({ state: value === "all" ? undefined : value, limit: undefined })}
+        />
+      </div>
+      {kept.length === 0 && <p class="awaiting">No alert matches the filter.</p>}
+      {active.slice(0, limit).map((one) => (
+        <RuleSection key={one.key} of={one} limit={limit} />
+      ))}
+      <More shown={limit} all={active.length} />
+      {inactive.length > 0 && <Inactive rules={inactive} limit={limit} />}
+    </>
+  );
+}
+
+function More({ shown, all }: { shown: number; all: number }) {
+  if (all <= shown) return null;
+  return (
+    <p class="more">
+      <button type="button" class="button" onClick={() => adjust({ limit: String(shown * 4) })}>
+        Show {formatCount(Math.min(shown * 3, all - shown))} more of {formatCount(all)}
+      </button>
+    </p>
+  );
+}
+
+/** Labels that every alert of a rule has, and that its heading tells. */
+const ALERTNAME = { alertname: "" };
+
+function RuleSection({ of: { key, rule, group, rows }, limit }: { of: RuleOfAlerts; limit: number }) {
+  const closed = useStore(collapsed);
+  // Folded here is not folded on another page.
+  const name = `alert ${key}`;
+  const shared = without(commonLabels(rows.map(({ alert }) => alert.labels)), ALERTNAME);
+  const told = { ...shared, ...ALERTNAME };
+  const count = (wanted: string): number => rows.filter(({ alert }) => alert.state === wanted).length;
+  const counts = (["firing", "pending"] as const).filter((one) => count(one) > 0);
+  return (
+    <details class="pool" open={!closed.has(name)} onToggle={(event) => setCollapsed([name], !event.currentTarget.open)}>
+      <summary>
+        <h2>{rule.name}</h2>
+        {counts.map((one) => (
+          <AlertState key={one} state={one} count={count(one)} />
+        ))}
+        <span class="pool-cost muted">
+          {rule.duration > 0 && `for ${formatDuration(rule.duration)} · `}
+          {(rule.keepFiringFor ?? 0) > 0 && `kept ${formatDuration(rule.keepFiringFor ?? 0)} · `}
+          {group.name}
+        </span>
+      </summary>
+      <div class="rule-about">
+        <Expression expr={rule.query} />
+        {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
+        {Object.keys(shared).length > 0 && (
+          <p>
+            <span class="muted">all:</span> <LabelChips labels={shared} />
+          </p>
+        )}
+      </div>
+      <table class="table alerts">
+        <thead>
+          <tr>
+            <th>Alert</th>
+            <th>State</th>
+            <th class="num">Since</th>
+            <th class="num">Value</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, limit).map((row) => (
+            <AlertLine key={row.key} row={row} labels={without(row.alert.labels, told)} />
+          ))}
+        </tbody>
+      </table>
+      <More shown={limit} all={rows.length} />
+    </details>
+  );
+}
+
+function AlertLine({ row, labels }: { row: AlertRow; labels: Labels }) {
+  const { alert, since } = row;
+  const value = parseNumber(alert.value);
+  const gone = alert.keepFiringSince === undefined ? null : Date.parse(alert.keepFiringSince) / 1000;
+  return (
+    <tr>
+      <td class="alert-texts">
+        {Object.keys(labels).length > 0 && <LabelChips labels={labels} />}
+        <Annotations texts={alert.annotations} />
+      </td>
+      <td data-title="State">
+        <AlertState state={alert.state} />
+        {gone !== null && (
+          <span class="muted" title={`Its element is gone since ${formatDateTime(gone)}`}>
+            {" "}
+            kept
+          </span>
+        )}
+      </td>
+      <td class="num" data-title="Since">
+        <span title={formatDateTime(since)}>{formatAgo(since, serverNow())}</span>
+      </td>
+      <td class="num" data-title="Value">
+        <span title={alert.value}>{Number.isNaN(value) && alert.value !== "NaN" ? alert.value : formatValue(value)}</span>
+      </td>
+    </tr>
+  );
+}
+
+/** `summary` and `description` speak for themselves; others have their names. */
+function Annotations({ texts }: { texts: Labels }) {
+  const plain = ["summary", "description"].filter((name) => (texts[name] ?? "") !== "");
+  const others = Object.keys(texts).filter((name) => !plain.includes(name) && texts[name] !== "").sort();
+  const text = (value: string): ComponentChildren =>
+    linked(value).map((piece) =>
+      piece.isLink ? (
+        <a href={piece.text} target="_blank" rel="noreferrer">
+          {piece.text}
+        </a>
+      ) : (
+        piece.text
+      ),
+    );
+  return (
+    <>
+      {plain.map((name) => (
+        <p key={name} class={`alert-${name}`}>
+          {text(texts[name] ?? "")}
+        </p>
+      ))}
+      {others.map((name) => (
+        <p key={name} class="alert-description">
+          <span class="muted">{name}:</span> {text(texts[name] ?? "")}
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** Rules without alerts, one a line. */
+function Inactive({ rules: found, limit }: { rules: readonly RuleOfAlerts[]; limit: number }) {
+  const failing = found.filter(({ rule }) => rule.health === "err").length;
+  return (
+    <section class="section" aria-label="Inactive rules">
+      <div class="view-head">
+        <h2>Inactive</h2>
+        <p class="summary">
+          <strong>{formatCount(found.length)}</strong> rules
+          {failing > 0 && <span class="failed">, {formatCount(failing)} failing</span>}
+        </p>
+      </div>
+      {failing > 0 && <Notice tone="warn" title="A failing rule raises no alert" />}
+      <table class="table rule-list">
+        <thead>
+          <tr>
+            <th>Rule</th>
+            <th class="num">For</th>
+            <th>Group</th>
+          </tr>
+        </thead>
+        <tbody>
+          {found.slice(0, limit).map(({ key, rule, group }) => (
+            <tr key={key}>
+              <td class="rule-name">
+                <strong>{rule.name}</strong>
+                <Expression expr={rule.query} />
+                {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
+              </td>
+              <td class="num" data-title="For">
+                {rule.duration > 0 ? formatDuration(rule.duration) : <span class="muted">at once</span>}
+              </td>
+              <td data-title="Group" title={group.file}>
+                {group.name}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <More shown={limit} all={found.length} />
+    </section>
+  );
+}
