@@ -25,11 +25,19 @@ impl Resources {
         let machine_bytes = total_memory(&meminfo).unwrap_or(u64::MAX);
         #[expect(clippy::cast_precision_loss, reason = "a machine has few CPUs")]
         let machine_cpus = machine_cpus as f64;
+        let machine = Self {
+            cpus: machine_cpus,
+            memory_bytes: machine_bytes,
+        };
+        machine.within(Path::new("/sys/fs/cgroup"), &group)
+    }
+
+    /// Returns what a control group leaves of the machine.
+    fn within(self, root: &Path, group: &str) -> Self {
         Self {
-            cpus: quota(Path::new("/sys/fs/cgroup"), &group)
-                .map_or(machine_cpus, |cpus| cpus.min(machine_cpus)),
-            memory_bytes: memory(Path::new("/sys/fs/cgroup"), &group)
-                .map_or(machine_bytes, |bytes| bytes.min(machine_bytes)),
+            cpus: quota(root, group).map_or(self.cpus, |cpus| cpus.min(self.cpus)),
+            memory_bytes: memory(root, group)
+                .map_or(self.memory_bytes, |bytes| bytes.min(self.memory_bytes)),
         }
     }
 
@@ -241,6 +249,24 @@ mod tests {
             resources.cpus > 0.0 && resources.memory_bytes > 1 << 20,
             "{resources:?}"
         );
+        let root = tree(&[
+            ("wide/memory.max", "8589934592"),
+            ("wide/cpu.max", "1600000 100000"),
+            ("narrow/memory.max", "4096"),
+            ("narrow/cpu.max", "100000 100000"),
+        ]);
+        let machine = Resources {
+            cpus: 4.0,
+            memory_bytes: 1 << 30,
+        };
+        let of = |group: &str| machine.within(root.path(), group);
+        assert_eq!(of("0::/wide\n"), machine);
+        let narrow = Resources {
+            cpus: 1.0,
+            memory_bytes: 4096,
+        };
+        assert_eq!(of("0::/narrow\n"), narrow);
+        assert_eq!(of("0::/none\n"), machine);
         assert_eq!(
             total_memory("MemTotal:       24000 kB\n"),
             Some(24_000 << 10)
