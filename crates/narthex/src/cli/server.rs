@@ -85,6 +85,8 @@ flags! {
         future_limit: Duration = "storage.tsdb.too-far-in-future.time-window", default("10m");
         /// Interval at which the log is synced to disk; with 0, every write waits for the sync.
         fsync_interval: Duration = "storage.wal.fsync-interval", default("1s");
+        /// Size at which the log goes on in another file, if that would not mostly name series again; at least 4KB.
+        wal_file_size: Bytes = "storage.tsdb.wal-segment-size", default("128MB");
         /// Time that remote ends have at the end to take what waits for them, at most 30s; what is left is sent after
         /// the next start.
         flush_deadline: Duration = "storage.remote.flush-deadline", default("1m");
@@ -135,8 +137,6 @@ flags! {
             "storage.tsdb.min-block-duration": Duration, "storage.tsdb.max-block-duration": Duration;
         "the log holds encoded samples, there is nothing to gain" =>
             "storage.tsdb.wal-compression": bool, "storage.tsdb.wal-compression-type": String;
-        "the log chooses the size of its files" =>
-            "storage.tsdb.wal-segment-size": Bytes;
         "the directory is always locked; the lock needs no clean-up" =>
             "storage.tsdb.no-lockfile": bool;
         "overlapping blocks are always allowed" =>

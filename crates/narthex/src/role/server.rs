@@ -311,6 +311,9 @@ fn start_notifier(options: &ServerOptions, memory: &Memory) -> Result<Arc<Notifi
     Ok(notifier)
 }
 
+/// Smaller files of the log would be mostly headers.
+const LEAST_WAL_FILE_BYTES: u64 = 4 << 10;
+
 fn begin_storage(
     options: &ServerOptions,
     config: Option<&Config>,
@@ -321,6 +324,7 @@ fn begin_storage(
     settings.max_open_blocks = descriptors::for_blocks(descriptors);
     settings.tuning = StorageFlags::from_options(options).tuning(config);
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
+    settings.wal_file_bytes = options.wal_file_size.0.max(LEAST_WAL_FILE_BYTES);
     settings.memory = memory.process.clone();
     Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
 }

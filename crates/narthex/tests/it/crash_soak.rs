@@ -1,9 +1,10 @@
 //! Rounds of ingest, a system fault and `kill -9`: after the restart every acknowledged sample is there with its value,
 //! and nothing that was never sent.
 //!
-//! Samples come by remote write, since a sender knows which are acknowledged. Faults are the system's: no descriptors
-//! left, a disk that fills and may be freed, a limit on file size (which kills the process during a write), signals at
-//! any moment.
+//! Samples come by remote write, since a sender knows which are acknowledged. They are of one origin, so that they make
+//! rows; the log goes on in another file every few dozen requests, and many of its files begin with something else: with
+//! late samples, or with series that are new. Faults are the system's: no descriptors left, a disk that fills and may
+//! be freed, a limit on file size (which kills the process during a write), signals at any moment.
 //!
 //! `NARTHEX_TEST_SCALE=20` runs the thousand rounds of a soak.
 
@@ -31,8 +32,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Series in every request.
-const SERIES: usize = 12;
+/// Series of a request that makes a row; fewer of an origin would make none.
+const SERIES: usize = 20;
+/// Bytes after which the log goes on in another file.
+const LOG_FILE_BYTES: u64 = 8_000;
 /// Rounds until everything is compared once more and the next ones start with an empty disk.
 const GENERATION: u64 = 25;
 /// Longest life of a server: most end before maintenance runs, some after.
@@ -91,26 +94,36 @@ impl Sent {
         let time_ms = first_ms + self.step * 50;
         let mut samples = Vec::new();
         let mut request = Request::default();
+        let (late, fresh) = (rng.one_in(3), rng.one_in(8));
         for at in 0..SERIES {
-            // Some series exist for one round only.
-            let name = if at < 3 {
-                format!("{round}-{at}")
-            } else {
-                at.to_string()
+            if late && rng.below(SERIES as u64) > 1 {
+                continue;
+            }
+            // Some series exist for one round only, and some for one request.
+            let name = match at {
+                0 if fresh => format!("{round}-{}", self.step),
+                0..3 => format!("{round}-{at}"),
+                _ => at.to_string(),
             };
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
             let value = (rng.below(1 << 40) as f64) / 8.0;
-            // One series is late, so its samples are not in the same row as the others.
-            let time_ms = if at == 5 {
-                time_ms - 1_000_000
+            // One series is late, so its samples are not in the same row as the others; all of some requests are.
+            let time_ms = if at == 5 || late {
+                time_ms - 1_000_025
             } else {
                 time_ms
             };
-            request.series.push(Series::new(
-                &[("__name__", "crash"), ("s", &name)],
-                &[(time_ms, value)],
-            ));
-            samples.push((format!("crash{{s={name:?}}}"), time_ms, value));
+            let labels = [
+                ("__name__", "crash"),
+                ("instance", "i"),
+                ("job", "j"),
+                ("s", &name),
+            ];
+            request
+                .series
+                .push(Series::new(&labels, &[(time_ms, value)]));
+            let series = format!("crash{{instance=\"i\",job=\"j\",s={name:?}}}");
+            samples.push((series, time_ms, value));
         }
         (snappy(&request.v1()), samples)
     }
@@ -208,13 +221,6 @@ pub(crate) fn fill(ballast: &Path, full: bool) {
     }
 }
 
-/// Returns the size of the longest WAL file in bytes.
-fn log_bytes(data: &Path) -> u64 {
-    let files = support::files_below(data, "/wal/");
-    let sizes = files.iter().filter_map(|path| fs::metadata(path).ok());
-    sizes.map(|meta| meta.len()).max().unwrap_or_default()
-}
-
 /// One life of a server, from start to death.
 struct Life<'a> {
     data: &'a Path,
@@ -229,7 +235,8 @@ impl Life<'_> {
         Running::of(
             support::server_in(self.data)
                 .arg(support::config_flag(self.config))
-                .arg("--web.enable-remote-write-receiver"),
+                .arg("--web.enable-remote-write-receiver")
+                .arg(format!("--storage.tsdb.wal-segment-size={LOG_FILE_BYTES}B")),
         )
     }
 
@@ -243,7 +250,7 @@ impl Life<'_> {
         };
         let life = Duration::from_millis(rng.below(most));
         let at = Duration::from_millis(rng.below(most)).min(life);
-        let size = log_bytes(self.data) + rng.below(20_000);
+        let size = rng.below(LOG_FILE_BYTES);
         let begin = Instant::now();
         let (mut began, mut ended) = (false, false);
         if let Ok(mut sender) = Sender::new(&server) {
@@ -297,7 +304,7 @@ fn rounds_of_faults_and_kills_lose_nothing_acknowledged() {
     let mut rng = support::rng(0x000c_7a54);
     let rounds = scaled(50).min(1_000);
     let begun = Instant::now();
-    let mut totals = (0, 0, 0);
+    let (mut totals, mut files) = ((0, 0, 0), 0);
     let mut by_trouble: BTreeMap<String, u64> = BTreeMap::new();
     let mut round = 0;
     while round < rounds {
@@ -318,6 +325,7 @@ fn rounds_of_faults_and_kills_lose_nothing_acknowledged() {
                 round,
             };
             life.live(trouble, &mut sent, &mut rng);
+            files = files.max(support::files_below(&data, "/wal/").len());
             round += 1;
         }
         let life = Life {
@@ -358,4 +366,6 @@ fn rounds_of_faults_and_kills_lose_nothing_acknowledged() {
         totals.2
     );
     assert!(totals.1 > rounds as usize * 20, "{totals:?}");
+    // One for each life if none goes on in another.
+    assert!(files > 2 * GENERATION as usize, "{files} files");
 }
