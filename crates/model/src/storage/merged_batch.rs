@@ -120,6 +120,10 @@ impl Batch for MergedBatch {
         batch.labels(own)
     }
 
+    fn common(&self) -> Option<&LabelSet> {
+        self.layers[self.leader].batch.common()
+    }
+
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         let (batch, own) = self.leader(series);
         batch.label(own, name)
@@ -232,6 +236,7 @@ fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
         .iter()
         .flat_map(|part| part.tile.times_ms.iter().copied())
         .collect();
+    let rows = times_ms.len();
     times_ms.sort_unstable();
     times_ms.dedup();
     tile.shape(layout, &times_ms, series, cell::ABSENT);
@@ -240,6 +245,12 @@ fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
         .any(|part| !part.tile.start_times_ms.is_empty())
     {
         tile.start_times_ms.resize(tile.cells.len(), 0);
+    }
+    if rows == times_ms.len() && parts.iter().all(|part| part.follows_on(&times_ms)) {
+        parts.iter().for_each(|part| part.copy_to(tile));
+        tile.facts.all_floats = parts.iter().all(Part::fills_its_rows);
+        tile.facts.no_histograms = true;
+        return;
     }
     for part in parts.iter().rev() {
         let base = tile.histograms.len();
@@ -260,7 +271,42 @@ fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
     tile.establish_facts();
 }
 
+/// Returns the first row of `times_ms` at or after `time_ms`.
+fn row_at(times_ms: &[i64], time_ms: i64) -> usize {
+    times_ms.partition_point(|other| *other < time_ms)
+}
+
 impl Part {
+    /// Reports whether the part's rows follow each other among `times_ms`, and have nothing but cells.
+    fn follows_on(&self, times_ms: &[i64]) -> bool {
+        let tile = &self.tile;
+        let (Some(first), Some(last)) = (tile.times_ms.first(), tile.times_ms.last()) else {
+            return true;
+        };
+        tile.layout == Layout::SeriesMajor
+            && tile.histograms.is_empty()
+            && tile.start_times_ms.is_empty()
+            && row_at(times_ms, *last) - row_at(times_ms, *first) + 1 == tile.times_ms.len()
+    }
+
+    /// Reports whether every series of the merged batch has a float in every row of the part.
+    fn fills_its_rows(&self) -> bool {
+        self.tile.times_ms.is_empty() || (self.to.is_none() && self.tile.facts.all_floats)
+    }
+
+    /// Copies the rows of a part that no other part has.
+    fn copy_to(&self, tile: &mut Tile) {
+        let Some(first) = self.tile.times_ms.first() else {
+            return;
+        };
+        let row = row_at(&tile.times_ms, *first);
+        for at in 0..self.tile.series {
+            let cells = self.tile.series_cells(at);
+            let to = tile.at(row, self.to.as_ref().map_or(at, |to| to[at] as usize));
+            tile.cells[to..to + cells.len()].copy_from_slice(cells);
+        }
+    }
+
     fn merge_row(&self, from_row: usize, to_row: usize, histogram_base: usize, tile: &mut Tile) {
         for at in 0..self.tile.series {
             let from = self.tile.at(from_row, at);

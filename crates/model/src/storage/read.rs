@@ -173,6 +173,13 @@ pub trait Batch: Send + Sync {
     /// Builds the label set of a series.
     fn labels(&self, series: usize) -> LabelSet;
 
+    /// Returns labels that every series has, where they are known without looking at the series.
+    ///
+    /// No series has another label of the same name: batches that differ in the value of one have no series in common.
+    fn common(&self) -> Option<&LabelSet> {
+        None
+    }
+
     /// Returns the value of one label of a series, `None` where the series lacks it.
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         self.labels(series)

@@ -8,7 +8,8 @@ use narthex_chunks::column::{column_facts, decode_column};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
 use narthex_model::storage::{
-    Batch, Context, Facts, Grouping, Layout, Lease, StorageError, Tile, TimeRange, group_key_of,
+    Batch, Context, Facts, Grouping, LastCell, Layout, Lease, StorageError, Tile, TimeRange,
+    group_key_of,
 };
 use narthex_model::{LabelHash, LabelSet};
 use std::borrow::Cow;
@@ -24,7 +25,7 @@ pub(crate) struct BlockBatch {
     block: Arc<Block>,
     index: Arc<Index>,
     strip: ChosenStrip,
-    times_ms: Vec<i64>,
+    times_ms: Arc<[i64]>,
     start_times: bool,
     /// First requested grouping, with its hash of the common labels and of each local set.
     grouped: OnceLock<(Grouping, LabelHash, Arc<[LabelHash]>)>,
@@ -36,7 +37,7 @@ impl BlockBatch {
         block: Arc<Block>,
         index: Arc<Index>,
         strip: ChosenStrip,
-        times_ms: Vec<i64>,
+        times_ms: Arc<[i64]>,
         start_times: bool,
         lease: Arc<Lease>,
     ) -> Self {
@@ -67,6 +68,15 @@ impl BlockBatch {
     }
 }
 
+impl BlockBatch {
+    fn corrupt(&self, at: u32, what: &narthex_chunks::ChunkError) -> StorageError {
+        let offset = self.strip.known.entry.pages.first();
+        let offset = offset.map_or(0, |page| page.offset);
+        let detail = format!("unreadable chunk of {}: {what}", self.labels(at as usize));
+        self.block.corrupt(offset, detail).into()
+    }
+}
+
 impl Batch for BlockBatch {
     fn len(&self) -> usize {
         self.strip.columns.columns.len()
@@ -74,6 +84,10 @@ impl Batch for BlockBatch {
 
     fn labels(&self, series: usize) -> LabelSet {
         self.strip.common.union(self.local(series))
+    }
+
+    fn common(&self) -> Option<&LabelSet> {
+        Some(&self.strip.common)
     }
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
@@ -108,7 +122,10 @@ impl Batch for BlockBatch {
     }
 
     fn time_range(&self) -> TimeRange {
-        TimeRange::new(self.strip.entry.min_time_ms, self.strip.entry.max_time_ms)
+        TimeRange::new(
+            self.strip.known.entry.min_time_ms,
+            self.strip.known.entry.max_time_ms,
+        )
     }
 
     fn rows(&self, range: TimeRange) -> usize {
@@ -174,6 +191,35 @@ impl Batch for BlockBatch {
         tile.facts.no_histograms = tile.histograms.is_empty();
         Ok(())
     }
+
+    fn last(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        out: &mut Vec<Option<LastCell>>,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let rows = self.rows_in(range);
+        if rows.is_empty() {
+            out.resize(out.len() + series.len(), None);
+            return Ok(());
+        }
+        let mut columns = ColumnReader::new(self);
+        let mut cells = vec![0.0; self.times_ms.len()];
+        for (count, at) in series.iter().enumerate() {
+            if count % 64 == 0 {
+                ctx.stop.check()?;
+            }
+            match columns.newest(*at, &rows, &mut cells) {
+                Ok(found) => out.push(found),
+                Err(error) => {
+                    self.block.leave_out(error, ctx)?;
+                    out.push(None);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Finds the chunks of columns, keeping the current page.
@@ -200,7 +246,7 @@ impl<'b> ColumnReader<'b> {
             .as_ref()
             .is_some_and(|(columns, _)| columns.contains(&column))
         {
-            let (columns, place) = batch.strip.entry.page_of(column);
+            let (columns, place) = batch.strip.known.entry.page_of(column);
             self.page = Some((columns.clone(), None));
             self.page = Some((columns, Some(batch.block.page(place)?)));
         }
@@ -243,16 +289,7 @@ impl<'b> ColumnReader<'b> {
         tile: &mut Tile,
     ) -> Result<bool, StorageError> {
         let batch = self.batch;
-        let corrupt = |what: narthex_chunks::ChunkError| {
-            let offset = batch
-                .strip
-                .entry
-                .pages
-                .first()
-                .map_or(0, |page| page.offset);
-            let detail = format!("unreadable chunk of {}: {what}", batch.labels(at as usize));
-            StorageError::from(batch.block.corrupt(offset, detail))
-        };
+        let corrupt = |what| batch.corrupt(at, &what);
         let Some((page, in_page)) = self.find(at)? else {
             return Ok(false);
         };
@@ -274,18 +311,67 @@ impl<'b> ColumnReader<'b> {
         Ok(true)
     }
 
+    /// Finds a series' newest cell within `rows`, decoding into `cells`; none when its page is known to be damaged.
+    ///
+    /// # Errors
+    /// Fails when the page or the chunk turns out to be damaged.
+    fn newest(
+        &mut self,
+        at: u32,
+        rows: &Range<usize>,
+        cells: &mut [f64],
+    ) -> Result<Option<LastCell>, StorageError> {
+        let batch = self.batch;
+        let corrupt = |what| batch.corrupt(at, &what);
+        let Some((page, in_page)) = self.find(at)? else {
+            return Ok(None);
+        };
+        let mut histograms = Vec::new();
+        decode_column(page.chunk(in_page), cells, &mut histograms).map_err(corrupt)?;
+        let Some(row) = rows.clone().rev().find(|row| !cell::is_absent(cells[*row])) else {
+            return Ok(None);
+        };
+        let histogram = match Cell::decode(cells[row]) {
+            Cell::Histogram(index) => {
+                let bytes = histograms[index as usize];
+                Some(Arc::new(decode_histogram(bytes).map_err(corrupt)?))
+            }
+            _ => None,
+        };
+        let cell = if histogram.is_some() {
+            cell::histogram(0)
+        } else {
+            cells[row]
+        };
+        Ok(Some(LastCell {
+            time_ms: batch.times_ms[row],
+            cell,
+            histogram,
+            start_time_ms: if batch.start_times {
+                start_at(page, in_page, row).unwrap_or_default()
+            } else {
+                0
+            },
+        }))
+    }
+
     /// Fills in the start times of a series, none when its page is damaged.
     fn start_times(&mut self, at: u32, series: usize, rows: &Range<usize>, tile: &mut Tile) {
         let Ok(Some((page, in_page))) = self.find(at) else {
             return;
         };
-        let starts = page.starts(in_page);
         for (time, row) in rows.clone().enumerate() {
-            let held = starts.partition_point(|(from, _)| *from as usize <= row);
-            if let Some((_, start_ms)) = held.checked_sub(1).map(|held| starts[held]) {
+            if let Some(start_ms) = start_at(page, in_page, row) {
                 let place = tile.at(time, series);
                 tile.start_times_ms[place] = start_ms;
             }
         }
     }
+}
+
+/// Returns the start time of a column's counter at a row, if it is known.
+fn start_at(page: &super::page::Page, column: usize, row: usize) -> Option<i64> {
+    let starts = page.starts(column);
+    let held = starts.partition_point(|(from, _)| *from as usize <= row);
+    Some(starts[held.checked_sub(1)?].1)
 }

@@ -1,4 +1,4 @@
-//! Pages and index sections in memory, shared by all blocks, within a limit.
+//! Pages, index sections and what was decoded from them in memory, shared by all blocks, within a limit.
 //!
 //! Two generations: a touched part moves to the young one; when that reaches half the limit it becomes the old one
 //! and the rest of the old one is dropped.
@@ -10,11 +10,13 @@ use super::page::Page;
 use crate::error::TsdbError;
 use narthex_model::storage::Account;
 use narthex_model::sync::Renew as _;
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Identifies a part of a block: the block's number within the process, and the offset in its file.
+/// Identifies a part of a block: the block's number within the process, and the offset in its file or a number above all
+/// offsets.
 pub(crate) type PartKey = (u64, u64);
 
 /// Keeps recently used parts of blocks in memory.
@@ -38,6 +40,8 @@ struct Generations {
 pub(crate) enum Part {
     Page(Arc<Page>),
     Section(Arc<[u8]>),
+    /// What was decoded from sections, with its bytes.
+    Decoded(Arc<dyn Any + Send + Sync>, usize),
 }
 
 impl BlockCache {
@@ -106,6 +110,21 @@ impl BlockCache {
         Ok(part)
     }
 
+    /// Returns a part if it is there.
+    pub(crate) fn find(&self, key: PartKey) -> Option<Part> {
+        self.lock().find(key, self.limit_bytes / 2)
+    }
+
+    /// Keeps a part in the place of what was there before.
+    pub(crate) fn put(&self, key: PartKey, part: Part) {
+        let mut generations = self.lock();
+        if let Some(old) = generations.old.remove(&key) {
+            generations.old_bytes -= old.bytes();
+        }
+        generations.insert(key, part, self.limit_bytes / 2);
+        self.count(&generations);
+    }
+
     fn count(&self, generations: &Generations) {
         if let Some(held) = &self.held {
             held.set(generations.bytes() as u64);
@@ -155,6 +174,7 @@ impl Part {
         match self {
             Self::Page(page) => page.bytes(),
             Self::Section(bytes) => bytes.len(),
+            Self::Decoded(_, bytes) => *bytes,
         }
     }
 }

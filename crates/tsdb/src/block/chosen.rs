@@ -1,7 +1,7 @@
 //! The strips and columns of a block that a selection chose.
 
 use super::reader::{Block, Index};
-use super::strips::StripEntry;
+use super::strip_table::KnownStrip;
 use narthex_model::storage::{Grouping, group_key_of};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
@@ -12,7 +12,7 @@ type GroupedHashes = (Grouping, Arc<[LabelHash]>);
 /// A strip with chosen columns.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenStrip {
-    pub(crate) entry: Arc<StripEntry>,
+    pub(crate) known: Arc<KnownStrip>,
     pub(crate) common: LabelSet,
     pub(crate) columns: Arc<ChosenColumns>,
 }
@@ -31,7 +31,23 @@ pub(crate) struct ChosenColumns {
     pub(super) grouped: Mutex<Option<GroupedHashes>>,
 }
 
+/// Approximate bytes of a column's labels: the set, and texts that nothing else may hold.
+const LABELS_BYTES: usize = 200;
+
 impl ChosenColumns {
+    /// Returns the bytes of columns, sets and hashes of `count` columns.
+    pub(crate) const fn bytes_of(count: usize) -> usize {
+        let column =
+            2 * size_of::<u32>() + size_of::<LabelHash>() + size_of::<OnceLock<LabelSet>>();
+        count * column
+    }
+
+    /// Returns the approximate bytes, with what is decoded on demand: labels, and hashes of groups.
+    pub(crate) fn bytes(&self) -> usize {
+        let count = self.columns.len();
+        Self::bytes_of(count) + count * (LABELS_BYTES + size_of::<LabelHash>())
+    }
+
     /// Returns the labels of the local set at `at`.
     pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
         // The same bytes were decoded for the hash, so this cannot fail.

@@ -23,9 +23,11 @@ mod page;
 mod pool;
 mod postings;
 mod reader;
+mod resolver;
 mod select;
 mod set_table;
 mod sets;
+mod strip_table;
 mod strips;
 #[cfg(test)]
 mod tests;

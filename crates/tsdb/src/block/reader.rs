@@ -20,6 +20,7 @@ use crate::io::Io;
 use narthex_chunks::times::decode_times;
 use narthex_model::storage::{Context, Lease, StorageError};
 use narthex_model::{Family, LabelSet, MetricType};
+use std::any::Any;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -260,7 +261,7 @@ impl Block {
                 bytes,
                 offset: place.offset,
             }),
-            Part::Page(_) => Err(self
+            _ => Err(self
                 .file
                 .corrupt(place.offset, "a page lies where a section should")),
         }
@@ -270,10 +271,28 @@ impl Block {
         let load = || self.file.page(place).map(|page| Part::Page(Arc::new(page)));
         match self.cache.get((self.number, place.offset), load)? {
             Part::Page(page) => Ok(page),
-            Part::Section(_) => Err(self
+            _ => Err(self
                 .file
                 .corrupt(place.offset, "a section lies where a page should")),
         }
+    }
+
+    /// Returns what an earlier query decoded and kept as `key`, which is above all offsets.
+    pub(crate) fn known<T: Any + Send + Sync>(&self, key: u64) -> Option<Arc<T>> {
+        match self.cache.find((self.number, key))? {
+            Part::Decoded(known, _) => known.downcast().ok(),
+            _ => None,
+        }
+    }
+
+    /// Keeps what was decoded for later queries; returns whether the cache takes that many bytes.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, key: u64, known: Arc<T>, bytes: usize) -> bool {
+        let is_kept = self.cache.keeps(bytes as u64);
+        if is_kept {
+            let part = Part::Decoded(known, bytes);
+            self.cache.put((self.number, key), part);
+        }
+        is_kept
     }
 
     /// Reads a page, bypassing the cache.

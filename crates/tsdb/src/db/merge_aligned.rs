@@ -2,12 +2,13 @@
 //!
 //! An origin's strip appears once in the head and once in every block, with the same series in the same order or some
 //! of them missing. Such batches are merged as a whole: one comparison of identities per series instead of a merge
-//! series by series. The rest goes through the general merge of `model`.
+//! series by series. The rest goes through the general merge of `model`. Origins that differ in a label of all their
+//! series have none in common: what only one batch has is not looked at.
 //!
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
 use narthex_model::{
-    LabelHash,
+    Label, LabelHash,
     storage::{Batch, Layer, MergedBatch, Stop, StopReason, unify},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -34,11 +35,55 @@ pub(super) fn merge_aligned(
     let mut pace = stop.pace();
     let mut by_len: Vec<usize> = (0..batches.len()).collect();
     by_len.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
+    let alone = alone(&batches);
     for at in by_len {
-        pace.spend(batches[at].len() * SERIES_WORK)?;
-        merges.add(at, &batches[at]);
+        if alone[at] {
+            pace.spend(SERIES_WORK)?;
+            merges.add_alone(at, &batches[at]);
+        } else {
+            pace.spend(batches[at].len() * SERIES_WORK)?;
+            merges.add(at, &batches[at]);
+        }
     }
     merges.finish(&batches, stop)
+}
+
+/// Reports, for each batch, whether its labels alone show that no other batch has a series of it.
+fn alone(batches: &[Arc<dyn Batch>]) -> Vec<bool> {
+    let nothing = || vec![false; batches.len()];
+    let Some(first) = batches.first().and_then(|batch| batch.common()) else {
+        return nothing();
+    };
+    // Labels that all batches have, by name.
+    let mut names: Vec<(usize, &Label)> = first.iter().enumerate().collect();
+    for batch in batches {
+        let Some(common) = batch.common() else {
+            return nothing();
+        };
+        // Mostly they have the same names, so the label is at the same place.
+        names.retain(|(at, name)| {
+            let same = |label: &Label| label.same_name(name);
+            common.labels().get(*at).is_some_and(same) || common.iter().any(same)
+        });
+    }
+    if names.is_empty() {
+        return nothing();
+    }
+    let key = |batch: &Arc<dyn Batch>| -> Option<LabelHash> {
+        let common = batch.common()?;
+        if common.len() == names.len() {
+            return Some(common.hash());
+        }
+        let is_shared = |label: &&Label| names.iter().any(|(_, name)| name.same_name(label));
+        Some(common.iter().filter(is_shared).map(Label::hash).sum())
+    };
+    let keys: Vec<Option<LabelHash>> = batches.iter().map(key).collect();
+    let mut users: HashMap<Option<LabelHash>, u32, foldhash::fast::RandomState> =
+        HashMap::default();
+    for key in &keys {
+        *users.entry(*key).or_default() += 1;
+    }
+    keys.iter().map(|key| users.get(key) == Some(&1)).collect()
 }
 
 /// Merge number of series in batches that fit no aligned merge.
@@ -75,6 +120,17 @@ impl Merges {
                     None => self.mark_overlapping(at, &**batch),
                 }
             }
+        }
+    }
+
+    /// Adds a batch whose series no other has.
+    fn add_alone(&mut self, at: usize, batch: &Arc<dyn Batch>) {
+        if !batch.is_empty() {
+            self.all.push(Aligned {
+                leader: Arc::clone(batch),
+                members: vec![(at, None)],
+                overlapping: false,
+            });
         }
     }
 
@@ -201,12 +257,116 @@ mod tests {
     use super::*;
     use narthex_model::{
         LabelSet, MemStore, cell,
-        storage::{Context, Layout, Selector, SeriesSample, Sink, Store, Tile, TimeRange},
+        storage::{
+            Context, Layout, Selector, SeriesSample, Sink, StorageError, Store, Tile, TimeRange,
+        },
     };
     use narthex_testkit::rng::SplitMix64;
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     type Samples = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
+
+    /// A batch of an origin whose labels all of its series have.
+    struct OfOrigin {
+        inner: Arc<dyn Batch>,
+        common: LabelSet,
+        identities: Arc<AtomicUsize>,
+    }
+
+    impl Batch for OfOrigin {
+        fn len(&self) -> usize {
+            self.inner.len()
+        }
+
+        fn labels(&self, series: usize) -> LabelSet {
+            self.common.union(&self.inner.labels(series))
+        }
+
+        fn common(&self) -> Option<&LabelSet> {
+            Some(&self.common)
+        }
+
+        fn identity(&self, series: usize) -> LabelHash {
+            self.identities.fetch_add(1, Ordering::Relaxed);
+            self.labels(series).hash()
+        }
+
+        fn time_range(&self) -> TimeRange {
+            self.inner.time_range()
+        }
+
+        fn rows(&self, range: TimeRange) -> usize {
+            self.inner.rows(range)
+        }
+
+        fn read(
+            &self,
+            series: &[u32],
+            range: TimeRange,
+            layout: Layout,
+            tile: &mut Tile,
+            ctx: &Context,
+        ) -> Result<(), StorageError> {
+            self.inner.read(series, range, layout, tile, ctx)
+        }
+    }
+
+    /// Origins with some batches each; a label may be common to one origin's series and not to another's.
+    fn origins(random: &mut SplitMix64) -> (Vec<Arc<dyn Batch>>, Vec<Arc<AtomicUsize>>) {
+        let (mut all, mut counts) = (Vec::<Arc<dyn Batch>>::new(), Vec::new());
+        let extra = random.one_in(3);
+        let bare = random.one_in(6);
+        for origin in 0..6u64 {
+            let instance = origin.to_string();
+            let mut common = LabelSet::new([("job", "j"), ("instance", &instance)]);
+            if extra && origin % 2 == 0 {
+                common = common.with("zone", "a");
+            }
+            if bare && origin == 5 {
+                common = LabelSet::empty();
+            }
+            let identities = Arc::new(AtomicUsize::new(0));
+            for part in 0..1 + random.index(3) as i64 {
+                let one = |inner| {
+                    let (common, identities) = (common.clone(), Arc::clone(&identities));
+                    Arc::new(OfOrigin {
+                        inner,
+                        common,
+                        identities,
+                    }) as Arc<dyn Batch>
+                };
+                all.extend(batches(random, part * 30).into_iter().map(one));
+            }
+            counts.push(identities);
+        }
+        random.shuffle(&mut all);
+        (all, counts)
+    }
+
+    #[test]
+    fn origins_with_labels_of_their_own_are_not_compared() {
+        let (mut spared, mut compared) = (0, 0);
+        for seed in 1..=40 {
+            let (all, counts) = origins(&mut SplitMix64::new(seed));
+            let merged = merge_aligned(all.clone(), &Stop::never()).unwrap();
+            for identities in &counts {
+                let asked = identities.load(Ordering::Relaxed);
+                *(if asked == 0 {
+                    &mut spared
+                } else {
+                    &mut compared
+                }) += 1;
+            }
+            let range = TimeRange::new(15, 95);
+            let found = read(&merged, range, Layout::SeriesMajor);
+            let expected = one_by_one(&all, range);
+            assert_eq!(found, expected, "seed {seed}");
+        }
+        assert!(spared > 20 && compared > 20, "{spared}, {compared}");
+    }
 
     /// Returns the batches of a store: one with most of the series, in order, as strips come from head and blocks,
     /// and occasional single series with times of their own.

@@ -6,8 +6,8 @@ use narthex_chunks::column::decode_column;
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::Cell;
 use narthex_model::storage::{
-    Budget, Collector, Context, Grouping, Hints, SeriesQuery, Stop, StopReason, StorageError, Tile,
-    TimeRange, group_key_of,
+    Budget, Collector, Context, Grouping, Hints, LastCell, SeriesQuery, Stop, StopReason,
+    StorageError, Tile, TimeRange, group_key_of,
 };
 use narthex_model::{LabelHash, MatchOp, Matcher};
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,6 +105,16 @@ fn found(
             .unwrap();
         assert_eq!(tile.times_ms.len(), batch.rows(range));
         check_facts(&tile);
+        let mut last = Vec::new();
+        batch.last(&reversed, range, &mut last, &ctx).unwrap();
+        for (at, found) in last.iter().enumerate() {
+            let of = |last: &LastCell| {
+                let shown = show(last.cell, last.histogram.as_deref());
+                (last.time_ms, shown, last.start_time_ms)
+            };
+            let newest = LastCell::newest_of(&tile, at);
+            assert_eq!(found.as_ref().map(of), newest.as_ref().map(of));
+        }
         for (at, &series) in reversed.iter().enumerate() {
             let labels = batch.labels(series as usize);
             let samples = samples(&tile, at);
@@ -367,6 +377,48 @@ fn budgets_and_stops_are_respected() {
     assert_eq!(roomy.budget.used_bytes(), 0);
 }
 
+/// What matchers select is kept for later queries: of other ranges, and beside matchers that differ in one part only.
+#[test]
+fn kept_choices_select_what_fresh_ones_do() {
+    let io = disk();
+    let all = strips(9);
+    let meta = write(&io, 1, &all).unwrap();
+    let path = Path::new(DIR).join(meta.file_name());
+    let matcher = |op, name, value| Matcher::new(op, name, value).unwrap();
+    let lists = [
+        vec![],
+        vec![matcher(MatchOp::Equal, "code", "203")],
+        vec![matcher(MatchOp::NotEqual, "code", "203")],
+        vec![matcher(MatchOp::Regex, "code", "203")],
+        vec![matcher(MatchOp::Regex, "code", "20.")],
+        vec![matcher(MatchOp::Equal, "job", "203")],
+        vec![
+            matcher(MatchOp::Equal, "__name__", "up"),
+            matcher(MatchOp::Equal, "job", "node"),
+        ],
+        vec![
+            matcher(MatchOp::NotRegex, "pod", "pod-000.*"),
+            matcher(MatchOp::Equal, "instance", "host-1:9100"),
+        ],
+    ];
+    let mut kept = 0;
+    for cache_bytes in [1 << 20, 20_000, 0] {
+        let cache = Arc::new(BlockCache::new(cache_bytes));
+        let block = Arc::new(Block::open(&*io, &path, &cache).unwrap());
+        let mut rng = SplitMix64::new(cache_bytes as u64);
+        for _ in 0..60 {
+            let matchers = rng.pick(&lists);
+            kept += usize::from(block.choice(matchers).is_some());
+            let from = 1_700_000_000_000 + rng.below(700_000) as i64;
+            let range = TimeRange::new(from, from + rng.below(400_000) as i64);
+            let found = found(&block, matchers, range, Layout::SeriesMajor);
+            assert_eq!(found, expected(&all, matchers, range));
+            assert!(cache.used_bytes() <= cache_bytes);
+        }
+    }
+    assert!((40..120).contains(&kept), "{kept} times");
+}
+
 /// Sections too long for the cache were read for every query and counted by nobody.
 #[test]
 fn sections_that_the_cache_does_not_keep_are_leased() {
@@ -389,11 +441,14 @@ fn sections_that_the_cache_does_not_keep_are_leased() {
             .label_names(&SeriesQuery::all(TimeRange::ALL), &naming, &mut names)
             .unwrap();
         let used = [selecting.budget.used_bytes(), naming.budget.peak_bytes()];
-        (used, sections.map(|section| section.bytes().len() as u64))
+        let mut lease = ctx().budget.lease(0).unwrap();
+        let table = block.strip_table(selection.index(), &mut lease).unwrap();
+        let sections = sections.map(|section| section.bytes().len() as u64);
+        (used, sections, table.bytes() as u64)
     };
-    let (kept, _) = leased(1 << 20);
-    let (not_kept, [dictionary, sets, strips]) = leased(100);
-    assert_eq!(not_kept[0] - kept[0], dictionary + sets + strips);
+    let (kept, _, _) = leased(1 << 20);
+    let (not_kept, [dictionary, sets, strips], table) = leased(100);
+    assert_eq!(not_kept[0] - kept[0], dictionary + sets + strips + table);
     assert_eq!(not_kept[1] - kept[1], dictionary, "names need only that");
 }
 

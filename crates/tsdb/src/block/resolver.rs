@@ -1,0 +1,350 @@
+//! Resolution of matchers to the strips and columns of a block.
+//!
+//! A matcher on a label of a strip's common set is decided for the whole strip; the rest are answered by the
+//! postings of local sets. The data that one choice of local sets needs (columns, hashes, labels, group keys) is
+//! computed once and shared by all strips with the same columns, as the targets of one job have, and by all queries
+//! while the cache keeps it.
+//!
+//! **Invariant:** a block never changes, so neither does what its matchers select.
+
+use super::chosen::ChosenColumns;
+use super::format::SectionKind;
+use super::reader::{Block, Index};
+use super::strip_table::KnownStrip;
+use crate::bytes::Malformed;
+use crate::error::TsdbError;
+use narthex_model::storage::{Lease, StorageError};
+use narthex_model::{LabelHash, MatchOp, Matcher};
+use roaring::RoaringBitmap;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// What is known about the series of a block that satisfy a list of matchers.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    /// The matchers' names, operators and values: a compiled pattern belongs to its query.
+    matchers: Vec<(Box<str>, MatchOp, Box<str>)>,
+    /// For each matcher, the pairs of its label, and which of them satisfy it.
+    pairs: Arc<[MatcherPairs]>,
+    columns: HashMap<ColumnsKey, Arc<ChosenColumns>>,
+}
+
+/// The layout of a strip's columns, and the matchers they decide.
+type ColumnsKey = (u32, Vec<usize>);
+
+/// Resolves matchers against one block.
+pub(super) struct Resolver<'b> {
+    block: &'b Arc<Block>,
+    index: &'b Arc<Index>,
+    matchers: &'b [Matcher],
+    choice: Choice,
+    /// For each matcher, the sets that satisfy it.
+    sets: Vec<Option<RoaringBitmap>>,
+    /// Matchers left to the local sets of the strip that is being looked at.
+    undecided: Vec<usize>,
+    /// Columns that this query has leased.
+    leased: Vec<Arc<ChosenColumns>>,
+    /// Columns of the last strip.
+    last: Option<(ColumnsKey, Arc<ChosenColumns>)>,
+    /// Whether anything became known.
+    learned: bool,
+}
+
+#[derive(Debug)]
+struct MatcherPairs {
+    ids: std::ops::Range<u32>,
+    accepted: RoaringBitmap,
+}
+
+/// Keys of choices in the cache begin here; files end before it.
+const KEYS: u64 = 1 << 63;
+
+/// Returns the key of a choice in the cache; different matchers seldom have the same.
+fn key_of(matchers: &[Matcher]) -> u64 {
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    for Matcher {
+        name, op, value, ..
+    } in matchers
+    {
+        (name, op, value).hash(&mut hasher);
+    }
+    hasher.finish() | KEYS
+}
+
+impl Block {
+    /// Returns what earlier queries found out about the series that satisfy `matchers`.
+    pub(crate) fn choice(&self, matchers: &[Matcher]) -> Option<Arc<Choice>> {
+        let known = self.known::<Choice>(key_of(matchers));
+        known.filter(|choice| choice.is_of(matchers))
+    }
+}
+
+impl Choice {
+    /// Finds the labels that satisfy each matcher.
+    fn new(block: &Block, index: &Index, matchers: &[Matcher]) -> Result<Self, TsdbError> {
+        let dictionary = block.dictionary(index)?;
+        let find = |matcher: &Matcher| -> Result<MatcherPairs, Malformed> {
+            let Some(name) = dictionary.name(&matcher.name)? else {
+                return Ok(MatcherPairs {
+                    ids: 0..0,
+                    accepted: RoaringBitmap::new(),
+                });
+            };
+            let mut accepted = RoaringBitmap::new();
+            if let Some(values) = matcher.accepted_values() {
+                for value in values {
+                    accepted.extend(name.find(value)?);
+                }
+            } else if matcher.op == MatchOp::NotEqual {
+                accepted.insert_range(name.ids());
+                if let Some(refused) = name.find(&matcher.value)? {
+                    accepted.remove(refused);
+                }
+            } else {
+                name.values(&mut |id, value| {
+                    if matcher.matches(value) {
+                        accepted.insert(id);
+                    }
+                    true
+                })?;
+            }
+            Ok(MatcherPairs {
+                ids: name.ids(),
+                accepted,
+            })
+        };
+        let pairs = matchers.iter().map(find).collect::<Result<_, _>>();
+        let text = |m: &Matcher| (m.name.clone(), m.op, m.value.clone());
+        Ok(Self {
+            matchers: matchers.iter().map(text).collect(),
+            pairs: pairs.map_err(|bad| block.malformed(&index.dictionary, &bad))?,
+            columns: HashMap::new(),
+        })
+    }
+
+    /// Reports whether these are the matchers.
+    fn is_of(&self, matchers: &[Matcher]) -> bool {
+        let texts = self
+            .matchers
+            .iter()
+            .map(|(name, op, value)| (name, op, value));
+        texts.eq(matchers.iter().map(|m| (&m.name, &m.op, &m.value)))
+    }
+
+    /// Returns the approximate bytes.
+    fn bytes(&self) -> usize {
+        let matchers = self.matchers.iter();
+        let matchers = matchers.map(|text| size_of_val(text) + text.0.len() + text.2.len());
+        let pairs = self.pairs.iter();
+        let pairs = pairs.map(|pairs| size_of_val(pairs) + pairs.accepted.serialized_size());
+        let columns = self.columns.iter();
+        let columns =
+            columns.map(|(key, columns)| size_of_val(key) + size_of_val(&*key.1) + columns.bytes());
+        matchers.sum::<usize>() + pairs.sum::<usize>() + columns.sum::<usize>()
+    }
+}
+
+impl<'b> Resolver<'b> {
+    pub(super) fn new(
+        block: &'b Arc<Block>,
+        index: &'b Arc<Index>,
+        matchers: &'b [Matcher],
+    ) -> Result<Self, TsdbError> {
+        let known = block.choice(matchers);
+        let learned = known.is_none();
+        let choice = match known {
+            Some(known) => (*known).clone(),
+            None => Choice::new(block, index, matchers)?,
+        };
+        Ok(Self {
+            block,
+            index,
+            matchers,
+            choice,
+            sets: vec![None; matchers.len()],
+            undecided: Vec::new(),
+            leased: Vec::new(),
+            last: None,
+            learned,
+        })
+    }
+
+    /// Selects the columns of a strip that satisfy all matchers; `None` if there is none.
+    pub(super) fn columns(
+        &mut self,
+        strip: &KnownStrip,
+        lease: &mut Lease,
+    ) -> Result<Option<Arc<ChosenColumns>>, StorageError> {
+        if !self.decide(strip)? {
+            return Ok(None);
+        }
+        let is_same = |key: &ColumnsKey| key.0 == strip.layout && key.1 == self.undecided;
+        let known = self.last.as_ref().filter(|(key, _)| is_same(key));
+        let columns = match known {
+            Some((_, columns)) => Arc::clone(columns),
+            None => {
+                let key = (strip.layout, self.undecided.clone());
+                let columns = match self.choice.columns.get(&key) {
+                    Some(known) => Arc::clone(known),
+                    None => self.choose(&strip.entry.columns, &key, lease)?,
+                };
+                if !self.leased.iter().any(|other| Arc::ptr_eq(other, &columns)) {
+                    lease.grow(ChosenColumns::bytes_of(columns.columns.len()) as u64)?;
+                    self.leased.push(Arc::clone(&columns));
+                }
+                self.last = Some((key, Arc::clone(&columns)));
+                columns
+            }
+        };
+        Ok(Some(columns).filter(|columns| !columns.columns.is_empty()))
+    }
+
+    /// Lists in `undecided` the matchers left to the local sets; returns whether the common set satisfies the others.
+    fn decide(&mut self, strip: &KnownStrip) -> Result<bool, TsdbError> {
+        let labels = strip.pairs(self.block, self.index)?;
+        self.undecided.clear();
+        for (at, pairs) in self.choice.pairs.iter().enumerate() {
+            match labels.iter().find(|pair| pairs.ids.contains(pair)) {
+                Some(pair) if !pairs.accepted.contains(*pair) => return Ok(false),
+                Some(_) => {}
+                None => self.undecided.push(at),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Selects, among columns with the local sets `runs`, those that satisfy the undecided matchers of `key`.
+    fn choose(
+        &mut self,
+        runs: &[(u32, u32)],
+        key: &ColumnsKey,
+        lease: &mut Lease,
+    ) -> Result<Arc<ChosenColumns>, StorageError> {
+        let mut satisfying: Option<RoaringBitmap> = None;
+        for &at in &key.1 {
+            let sets = self.satisfying(at)?;
+            satisfying = Some(match satisfying {
+                None => sets.clone(),
+                Some(before) => before & sets,
+            });
+        }
+        let (mut columns, mut sets) = (Vec::new(), Vec::new());
+        let mut before = 0;
+        for &(first, len) in runs {
+            let mut choose = |set: u32| {
+                columns.push(before + (set - first));
+                sets.push(set);
+            };
+            match &satisfying {
+                Some(satisfying) => satisfying.range(first..first + len).for_each(&mut choose),
+                None => (first..first + len).for_each(&mut choose),
+            }
+            before += len;
+        }
+        lease.grow(ChosenColumns::bytes_of(columns.len()) as u64)?;
+        let hashes = self.hashes(&sets)?;
+        let labels = sets.iter().map(|_| OnceLock::new()).collect();
+        let chosen = Arc::new(ChosenColumns {
+            columns,
+            sets,
+            hashes,
+            labels,
+            grouped: Mutex::default(),
+        });
+        self.choice.columns.insert(key.clone(), Arc::clone(&chosen));
+        self.leased.push(Arc::clone(&chosen));
+        self.learned = true;
+        Ok(chosen)
+    }
+
+    /// Keeps what became known for the queries to come.
+    pub(super) fn keep(self) {
+        if self.learned {
+            let bytes = self.choice.bytes();
+            self.block
+                .keep(key_of(self.matchers), Arc::new(self.choice), bytes);
+        }
+    }
+
+    /// Returns the sets whose label (the empty value if missing) satisfies matcher `at`.
+    fn satisfying(&mut self, at: usize) -> Result<&RoaringBitmap, StorageError> {
+        if self.sets[at].is_none() {
+            let count = self.block.sets(self.index)?.count();
+            let MatcherPairs { ids, accepted } = &self.choice.pairs[at];
+            let sets = if self.matchers[at].matches_empty() {
+                // A matcher that accepts the empty value is resolved by the values it refuses.
+                let mut refused: RoaringBitmap = ids.clone().collect();
+                refused -= accepted;
+                let mut sets: RoaringBitmap = (0..count).collect();
+                sets -= self.sets_with(&refused, count)?;
+                sets
+            } else {
+                self.sets_with(accepted, count)?
+            };
+            self.sets[at] = Some(sets);
+        }
+        Ok(self.sets[at].as_ref().expect("just made"))
+    }
+
+    fn sets_with(&self, pairs: &RoaringBitmap, count: u32) -> Result<RoaringBitmap, StorageError> {
+        let mut sets = RoaringBitmap::new();
+        if pairs.is_empty() {
+            return Ok(sets);
+        }
+        if let Err(error) = self.add_postings(pairs, count, &mut sets) {
+            // The sets themselves give the same answer, only slower.
+            self.block.note(error.into())?;
+            sets.clear();
+            let mut add = |set: u32, own: &Vec<u32>| {
+                if own.iter().any(|pair| pairs.contains(*pair)) {
+                    sets.insert(set);
+                }
+            };
+            self.block
+                .sets(self.index)?
+                .each(0..count, &mut add)
+                .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
+        }
+        Ok(sets)
+    }
+
+    fn add_postings(
+        &self,
+        pairs: &RoaringBitmap,
+        count: u32,
+        sets: &mut RoaringBitmap,
+    ) -> Result<(), TsdbError> {
+        let section = self.block.section(SectionKind::Postings)?;
+        let postings = self.block.postings(&section)?;
+        for pair in pairs {
+            postings
+                .add_to(pair, count, sets)
+                .map_err(|bad| self.block.malformed(&section, &bad))?;
+        }
+        Ok(())
+    }
+
+    /// Computes the hashes of sets, decoding each label once; this also proves that the sets are readable.
+    fn hashes(&self, sets: &[u32]) -> Result<Vec<LabelHash>, TsdbError> {
+        let (block, index) = (self.block, self.index);
+        let reader = block.sets(index)?;
+        let mut used = RoaringBitmap::new();
+        let each = |take: &mut dyn FnMut(u32, &Vec<u32>)| {
+            reader
+                .each(sets.iter().copied(), take)
+                .map_err(|bad| block.malformed(&index.sets, &bad))
+        };
+        each(&mut |_, pairs| used.extend(pairs))?;
+        let mut of_pair: HashMap<u32, LabelHash, foldhash::fast::RandomState> = HashMap::default();
+        let dictionary = block.dictionary(index)?;
+        dictionary
+            .each(&used, &mut |id, name, value| {
+                of_pair.insert(id, LabelHash::of_label(name, value));
+            })
+            .map_err(|bad| block.malformed(&index.dictionary, &bad))?;
+        let mut hashes = Vec::with_capacity(sets.len());
+        each(&mut |_, pairs| hashes.push(pairs.iter().map(|pair| of_pair[pair]).sum()))?;
+        Ok(hashes)
+    }
+}

@@ -1,0 +1,149 @@
+//! A block's strips, decoded once for all queries.
+//!
+//! A block of replaced targets has many strips, of which a query wants few series each: decoding them would cost more
+//! than reading them. Common labels and times are decoded when a query first selects a strip.
+//!
+//! **Invariant:** strips keep the block's order; what is known of a strip never changes.
+
+use super::reader::{Block, Index};
+use super::strips::StripEntry;
+use crate::error::TsdbError;
+use narthex_model::LabelSet;
+use narthex_model::storage::{Lease, StorageError, TimeRange};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// All strips of a block.
+#[derive(Debug)]
+pub(crate) struct StripTable {
+    /// The times that each strip spans.
+    ranges: Vec<TimeRange>,
+    strips: Vec<Arc<KnownStrip>>,
+    /// Approximate bytes, those of labels and times included that are decoded later.
+    bytes: usize,
+}
+
+/// A strip of a block.
+#[derive(Debug)]
+pub(crate) struct KnownStrip {
+    pub(crate) entry: StripEntry,
+    /// Equal for strips with the same local sets in the same order.
+    pub(crate) layout: u32,
+    /// Label pairs of the common set.
+    pairs: OnceLock<Box<[u32]>>,
+    common: OnceLock<LabelSet>,
+    times_ms: OnceLock<Arc<[i64]>>,
+}
+
+/// Approximate bytes of a strip's common labels: pairs, a set of ten labels, and their texts.
+const COMMON_BYTES: usize = 400;
+
+/// Key of a block's table in the cache; files end before it.
+const KEY: u64 = 1 << 62;
+
+impl Block {
+    /// Returns the decoded strips; `lease` grows by their bytes unless the cache keeps them.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged, or over budget.
+    pub(crate) fn strip_table(
+        &self,
+        index: &Index,
+        lease: &mut Lease,
+    ) -> Result<Arc<StripTable>, StorageError> {
+        if let Some(table) = self.known(KEY) {
+            return Ok(table);
+        }
+        let table = Arc::new(StripTable::new(self, index)?);
+        if !self.keep(KEY, Arc::clone(&table), table.bytes) {
+            lease.grow(table.bytes as u64)?;
+        }
+        Ok(table)
+    }
+}
+
+impl StripTable {
+    /// Decodes the strips of a block.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    fn new(block: &Block, index: &Index) -> Result<Self, TsdbError> {
+        let count = block.strips(index)?.count();
+        let mut layouts: HashMap<Vec<(u32, u32)>, u32> = HashMap::new();
+        let (mut ranges, mut strips, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for at in 0..count {
+            let entry = block.strip_entry(index, at)?;
+            let next = layouts.len() as u32;
+            let layout = match layouts.get(&entry.columns) {
+                Some(layout) => *layout,
+                None => *layouts.entry(entry.columns.clone()).or_insert(next),
+            };
+            bytes += size_of::<KnownStrip>()
+                + size_of::<TimeRange>()
+                + COMMON_BYTES
+                + entry.times.len()
+                + entry.rows as usize * size_of::<i64>()
+                + size_of_val(&*entry.columns)
+                + size_of_val(&*entry.pages);
+            ranges.push(TimeRange::new(entry.min_time_ms, entry.max_time_ms));
+            strips.push(Arc::new(KnownStrip {
+                entry,
+                layout,
+                pairs: OnceLock::new(),
+                common: OnceLock::new(),
+                times_ms: OnceLock::new(),
+            }));
+        }
+        Ok(Self {
+            ranges,
+            strips,
+            bytes,
+        })
+    }
+
+    /// Returns the strips that may have samples within `range`, in order.
+    pub(crate) fn overlapping(&self, range: TimeRange) -> impl Iterator<Item = &Arc<KnownStrip>> {
+        let all = self.ranges.iter().zip(&self.strips);
+        all.filter(move |(own, _)| own.overlaps(range))
+            .map(|(_, strip)| strip)
+    }
+
+    /// Returns the bytes that the table counts for.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl KnownStrip {
+    /// Returns the label pairs of the common set.
+    pub(crate) fn pairs(&self, block: &Block, index: &Index) -> Result<&[u32], TsdbError> {
+        if let Some(pairs) = self.pairs.get() {
+            return Ok(pairs);
+        }
+        let mut pairs = Vec::new();
+        block
+            .sets(index)?
+            .get(self.entry.common, &mut pairs)
+            .map_err(|bad| block.malformed(&index.sets, &bad))?;
+        Ok(self.pairs.get_or_init(|| pairs.into()))
+    }
+
+    /// Returns the labels that all columns have.
+    pub(crate) fn common(&self, block: &Block, index: &Index) -> Result<&LabelSet, TsdbError> {
+        if let Some(common) = self.common.get() {
+            return Ok(common);
+        }
+        let common = block.label_set(index, self.entry.common)?;
+        Ok(self.common.get_or_init(|| common))
+    }
+
+    /// Returns the times of the rows.
+    pub(crate) fn times_ms(&self, block: &Block, index: &Index) -> Result<&Arc<[i64]>, TsdbError> {
+        if let Some(times_ms) = self.times_ms.get() {
+            return Ok(times_ms);
+        }
+        let times_ms = block.times(index, &self.entry)?;
+        Ok(self.times_ms.get_or_init(|| times_ms.into()))
+    }
+}
