@@ -39,8 +39,12 @@ impl DbView {
         let blocks = all.overlapping(range);
         let missing = all.unreadable().filter(|block| block.overlaps(range));
         let missing = missing.cloned().collect();
-        let strips = inner.head.index().strips();
-        let snapshot = HeadSnapshot::new(&strips);
+        let snapshot = if range.is_empty() {
+            // An expression without selectors.
+            HeadSnapshot::default()
+        } else {
+            HeadSnapshot::new(&inner.head.index().strips())
+        };
         drop(all);
         Self {
             inner,

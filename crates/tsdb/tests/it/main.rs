@@ -5,6 +5,7 @@ mod clock;
 mod conformance;
 mod crash;
 mod damage;
+mod dead_series;
 mod early;
 mod files;
 mod golden;

@@ -69,7 +69,17 @@ pub(crate) enum Resolved {
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) strip: Arc<Strip>,
-    pub(crate) columns: Vec<u32>,
+    pub(crate) columns: Arc<[u32]>,
+}
+
+/// Local sets that satisfy some matchers, and where the last strips have them: origins of a kind have the same columns.
+struct ChosenSets {
+    /// `None`: all.
+    ids: Option<SetIds>,
+    /// For each of few sets, the last column found.
+    places: Vec<u32>,
+    /// The last entry of which all columns were looked at, and those found.
+    last: Option<(usize, Arc<[u32]>)>,
 }
 
 impl Index {
@@ -276,37 +286,45 @@ impl Index {
     /// Selects the columns whose series satisfy all `matchers`, strips by age, columns ascending; `lease` grows by
     /// `column_bytes` for each.
     ///
+    /// Strips with nothing at or after `min_ms` are left out before anything else is asked of them.
+    ///
     /// # Errors
     /// Fails over budget, and when stopped: readers of the index keep its writers waiting.
     pub(crate) fn select(
         &self,
         matchers: &[Matcher],
+        min_ms: i64,
         stop: &Stop,
         column_bytes: usize,
         lease: &mut Lease,
     ) -> Result<Vec<Chosen>, StorageError> {
         let mut pace = stop.pace();
         let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
-        let mut of_rest: HashMap<Vec<usize>, SetIds> = HashMap::new();
+        let mut of_rest: HashMap<Vec<usize>, ChosenSets> = HashMap::new();
         let mut chosen = Vec::new();
-        for entry in self.entries.iter().flatten() {
+        for (at, entry) in self.entries.iter().enumerate() {
+            let Some(entry) = entry else { continue };
+            pace.spend(1)?;
+            if entry.strip.max_ms() < min_ms {
+                continue;
+            }
             pace.spend(matchers.len() * MATCHER_WORK)?;
             let Some(local) = undecided(&entry.strip.common, matchers) else {
                 continue;
             };
             pace.spend(entry.sets.len())?;
-            let columns: Vec<u32> = if local.is_empty() {
-                (0u32..).take(entry.sets.len()).collect()
-            } else {
-                let ids = match of_rest.entry(local) {
-                    MapEntry::Occupied(known) => known.into_mut(),
-                    MapEntry::Vacant(vacant) => {
-                        let ids = self.intersect(vacant.key(), matchers, &mut of_matcher, stop)?;
-                        vacant.insert(ids)
-                    }
-                };
-                self.columns_with(entry, ids)
+            let sets = match of_rest.entry(local) {
+                MapEntry::Occupied(known) => known.into_mut(),
+                MapEntry::Vacant(vacant) => {
+                    let ids = self.intersect(vacant.key(), matchers, &mut of_matcher, stop)?;
+                    vacant.insert(ChosenSets {
+                        ids,
+                        places: Vec::new(),
+                        last: None,
+                    })
+                }
             };
+            let columns = self.columns_with(at, entry, sets);
             if !columns.is_empty() {
                 lease.grow((columns.len() * column_bytes) as u64)?;
                 chosen.push(Chosen {
@@ -319,13 +337,14 @@ impl Index {
         Ok(chosen)
     }
 
+    /// Returns the sets that satisfy the matchers numbered `local`; `None`, for all, when there are no such matchers.
     fn intersect(
         &self,
         local: &[usize],
         matchers: &[Matcher],
         cache: &mut [Option<SetIds>],
         stop: &Stop,
-    ) -> Result<SetIds, StopReason> {
+    ) -> Result<Option<SetIds>, StopReason> {
         let mut result: Option<SetIds> = None;
         for &at in local {
             let ids = match &mut cache[at] {
@@ -337,25 +356,43 @@ impl Index {
                 Some(before) => before & &*ids,
             });
         }
-        Ok(result.unwrap_or_default())
+        Ok(result)
     }
 
-    fn columns_with(&self, entry: &Entry, ids: &SetIds) -> Vec<u32> {
+    /// Returns the columns of entry `at` whose set is in `sets`.
+    fn columns_with(&self, at: usize, entry: &Entry, sets: &mut ChosenSets) -> Arc<[u32]> {
         // A look-up costs about as much as thirty bit tests.
-        if ids.len() * 32 < entry.sets.len() as u64 {
-            let Some(&at) = self.by_strip.get(&entry.strip.id) else {
-                return Vec::new();
-            };
-            let column = |id| self.find_at(at, entry.common + self.sets.hash(id));
-            let mut columns: Vec<u32> = ids.iter().filter_map(column).collect();
+        if let Some(ids) = &sets.ids
+            && ids.len() * 32 < entry.sets.len() as u64
+        {
+            sets.places
+                .resize(usize::try_from(ids.len()).unwrap_or(0), 0);
+            let mut columns = Vec::new();
+            for (id, place) in ids.iter().zip(&mut sets.places) {
+                if entry.sets.get(*place as usize) != Some(&id) {
+                    match self.find_at(at as u32, entry.common + self.sets.hash(id)) {
+                        Some(column) => *place = column,
+                        None => continue,
+                    }
+                }
+                columns.push(*place);
+            }
             columns.sort_unstable();
-            return columns;
+            return columns.into();
         }
-        (0u32..)
-            .zip(&entry.sets)
-            .filter(|(_, set)| ids.contains(**set))
-            .map(|(column, _)| column)
-            .collect()
+        let last = sets.last.as_ref().and_then(|(other, columns)| {
+            let same = self.entries[*other].as_ref()?.sets == entry.sets;
+            same.then(|| Arc::clone(columns))
+        });
+        let columns = last.unwrap_or_else(|| {
+            let is_chosen = |set: u32| sets.ids.as_ref().is_none_or(|ids| ids.contains(set));
+            let own = (0u32..).zip(&entry.sets);
+            own.filter(|(_, set)| is_chosen(**set))
+                .map(|(column, _)| column)
+                .collect()
+        });
+        sets.last = Some((at, Arc::clone(&columns)));
+        columns
     }
 }
 
@@ -376,3 +413,6 @@ fn undecided(common: &LabelSet, matchers: &[Matcher]) -> Option<Vec<usize>> {
     }
     Some(local)
 }
+
+#[cfg(test)]
+mod tests;

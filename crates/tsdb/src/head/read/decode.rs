@@ -115,10 +115,11 @@ impl Picks {
     }
 }
 
-/// Writes the cells of `rows` into `tile`, the first of them as row `to_row`.
+/// Writes the cells of `rows` into `tile`, the first of them as row `to_row`; `state_of` returns the state after the
+/// last row of a page, where known.
 pub(super) fn decode(
     row_chunk: &RowChunk,
-    states: &[Option<RowState>],
+    state_of: &dyn Fn(usize) -> Option<RowState>,
     rows: Range<usize>,
     picks: &Picks,
     to_row: usize,
@@ -168,10 +169,9 @@ pub(super) fn decode(
                 .min(PAGE_COLUMNS);
         // Picking from a row takes a fraction of the time of decoding it.
         let forward_cost = if few { own.end / 4 } else { own.end };
-        match states.get(of.page) {
-            Some(Some(state)) if page.rows() - own.start < forward_cost => {
-                backward(page, state, own, &mut out, ctx, bad)?;
-            }
+        let is_near = page.rows() - own.start < forward_cost;
+        match is_near.then(|| state_of(of.page)).flatten() {
+            Some(state) => backward(page, state, own, &mut out, ctx, bad)?,
             _ if few => pick(page, own, &mut out, ctx, bad)?,
             _ => forward(page, own, &mut out, ctx, bad)?,
         }
@@ -198,7 +198,7 @@ pub(crate) fn decode_row_chunk(
     tile.shape(Layout::TimeMajor, &times_ms, columns.len(), cell::ABSENT);
     decode(
         row_chunk,
-        &[],
+        &|_| None,
         0..row_chunk.rows(),
         &Picks::new(&columns),
         0,
@@ -239,13 +239,13 @@ fn forward(
 
 fn backward(
     page: &PageRows,
-    state: &RowState,
+    state: RowState,
     rows: Range<usize>,
     out: &mut Writer<'_>,
     ctx: &Context,
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
-    let mut decoder = RowBack::new(state.clone());
+    let mut decoder = RowBack::new(state);
     for row in (rows.start..page.rows()).rev() {
         decoder.step(page.row(row)).map_err(|e| bad(row, e))?;
         if row < rows.end {

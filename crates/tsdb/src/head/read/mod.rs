@@ -87,7 +87,7 @@ struct Visible {
     strip: Arc<Strip>,
     schema: Schema,
     /// Columns with only rows, ascending.
-    rows_alone: Vec<u32>,
+    rows_alone: Arc<[u32]>,
     /// Columns with rows and another source.
     rows_mixed: Vec<u32>,
     /// Columns with only out-of-order samples and no other owner.
@@ -109,9 +109,12 @@ impl Visible {
         if row_chunks.is_empty() && !out_of_order_overlaps {
             return None;
         }
+        let only_rows = !out_of_order_overlaps && state.shared.is_empty();
+        let in_rows = |column: u32| row_chunks.iter().any(|chunk| chunk.has_seen(column));
+        let are_alone = only_rows && columns.iter().all(|column| in_rows(*column));
         let mut visible = Self {
             schema: state.schema.clone(),
-            rows_alone: Vec::new(),
+            rows_alone: Arc::default(),
             rows_mixed: Vec::new(),
             out_of_order_alone: Vec::new(),
             out_of_order_mixed: Vec::new(),
@@ -131,10 +134,13 @@ impl Visible {
                 .unwrap_or(TimeRange::new(0, -1)),
             strip: Arc::clone(&strip),
         };
-        for column in columns {
-            let in_rows = row_chunks
-                .iter()
-                .any(|row_chunk| row_chunk.has_seen(column));
+        if are_alone {
+            visible.rows_alone = columns;
+            return Some(visible);
+        }
+        let mut rows_alone = Vec::new();
+        for column in columns.iter().copied() {
+            let in_rows = in_rows(column);
             let in_out_of_order = out_of_order_overlaps
                 && state
                     .out_of_order
@@ -145,7 +151,7 @@ impl Visible {
                 if mixed {
                     &mut visible.rows_mixed
                 } else {
-                    &mut visible.rows_alone
+                    &mut rows_alone
                 }
                 .push(column);
             }
@@ -158,6 +164,7 @@ impl Visible {
                 .push(column);
             }
         }
+        visible.rows_alone = rows_alone.into();
         drop(state);
         Some(visible)
     }
@@ -165,10 +172,10 @@ impl Visible {
     /// Returns the columns, those with both rows and out-of-order samples twice.
     fn columns(&self) -> impl Iterator<Item = u32> + '_ {
         let all = [
-            &self.rows_alone,
-            &self.rows_mixed,
-            &self.out_of_order_alone,
-            &self.out_of_order_mixed,
+            &*self.rows_alone,
+            &*self.rows_mixed,
+            &*self.out_of_order_alone,
+            &*self.out_of_order_mixed,
         ];
         all.into_iter().flatten().copied()
     }
@@ -228,7 +235,7 @@ impl Head {
     ) -> Result<Vec<Visible>, StorageError> {
         ctx.stop.check()?;
         let index = self.index();
-        let chosen = index.select(matchers, &ctx.stop, COLUMN_BYTES, lease)?;
+        let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
         drop(index);
         let mut visible = Vec::new();
         for chosen in chosen {
@@ -255,13 +262,14 @@ impl Head {
         let mut batches = HeadBatches::default();
         let mut lease = ctx.budget.lease(0)?;
         for visible in self.visible(snapshot, matchers, range, ctx, &mut lease)? {
-            let rows = [(&visible.rows_alone, false), (&visible.rows_mixed, true)];
+            let mixed = Arc::from(&*visible.rows_mixed);
+            let rows = [(Arc::clone(&visible.rows_alone), false), (mixed, true)];
             for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
                 batches.count(columns.len(), visible.rows);
                 let batch = StripBatch::new(
                     Arc::clone(&visible.strip),
                     visible.schema.clone(),
-                    columns.clone(),
+                    columns,
                     visible.snapshot.rows,
                     visible.range,
                     hints.start_times,

@@ -59,6 +59,10 @@ impl Batch for OutOfOrderBatch {
         self.strip.common.union(&self.local)
     }
 
+    fn common(&self) -> Option<&LabelSet> {
+        Some(&self.strip.common)
+    }
+
     fn label(&self, _: usize, name: &str) -> Option<Cow<'_, str>> {
         self.local
             .get(name)

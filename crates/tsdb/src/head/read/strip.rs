@@ -1,7 +1,7 @@
 //! The rows of a strip as a batch: one time axis for all its columns.
 //!
 //! **Invariant:** row chunks are fetched once, at the first read; the newest values come from the encoder's state,
-//! without decoding, if nothing newer than the view has been stored.
+//! without decoding, if nothing newer than the view has been stored. The state is copied only to decode from it.
 
 use super::decode::{Picks, decode};
 use crate::head::{
@@ -26,19 +26,13 @@ use std::{
 pub(crate) struct StripBatch {
     strip: Arc<Strip>,
     schema: Schema,
-    columns: Vec<u32>,
+    columns: Arc<[u32]>,
     /// Rows: from inclusive, to exclusive.
     row_range: (u64, u64),
     range: TimeRange,
     start_times: bool,
-    fetched: OnceLock<Fetched>,
-}
-
-/// Row chunks as they were at the first read.
-pub(super) struct Fetched {
-    pub(super) row_chunks: Vec<Arc<RowChunk>>,
-    /// State after the last row of each page of the last row chunk, where known.
-    pub(super) states: Vec<Option<RowState>>,
+    /// Row chunks as they were at the first read.
+    fetched: OnceLock<Vec<Arc<RowChunk>>>,
 }
 
 /// Rows that an instant selector may step back before everything is decoded.
@@ -48,7 +42,7 @@ impl StripBatch {
     pub(crate) fn new(
         strip: Arc<Strip>,
         schema: Schema,
-        columns: Vec<u32>,
+        columns: Arc<[u32]>,
         row_range: (u64, u64),
         range: TimeRange,
         start_times: bool,
@@ -64,30 +58,28 @@ impl StripBatch {
         }
     }
 
-    fn fetched(&self) -> &Fetched {
+    fn fetched(&self) -> &[Arc<RowChunk>] {
         self.fetched.get_or_init(|| {
-            let state = self.strip.lock();
-            let open_rows = state.open.published().rows();
-            let mut row_chunks = state.row_chunks();
+            let mut row_chunks = self.strip.lock().row_chunks();
             row_chunks.retain(|row_chunk| {
                 row_chunk.first_row < self.row_range.1 && row_chunk.end_row() > self.row_range.0
             });
-            let open_is_last = open_rows > 0
-                && row_chunks
-                    .last()
-                    .is_some_and(|last| last.end_row() == state.open.published().end_row());
-            let pages = row_chunks.last().map_or(0, |last| last.pages.len());
-            let states = (0..pages)
-                .map(|page| state.open.state(page).filter(|_| open_is_last).cloned())
-                .collect();
-            Fetched { row_chunks, states }
+            row_chunks
         })
+    }
+
+    /// Returns the state after the last row of a page, if that is still the strip's last row.
+    fn state_after(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
+        let state = self.strip.lock();
+        let open = state.open.published();
+        let is_last = open.rows() > 0 && open.end_row() == row_chunk.end_row();
+        state.open.state(page).filter(|_| is_last).cloned()
     }
 
     /// Lists the rows within `range`: row chunk, first row, row after the last.
     fn pieces(&self, range: TimeRange) -> Vec<(usize, usize, usize)> {
         let mut pieces = Vec::new();
-        for (at, row_chunk) in self.fetched().row_chunks.iter().enumerate() {
+        for (at, row_chunk) in self.fetched().iter().enumerate() {
             let visible = |row: u64| {
                 usize::try_from(row.saturating_sub(row_chunk.first_row)).unwrap_or(usize::MAX)
             };
@@ -111,7 +103,7 @@ impl StripBatch {
         let mut found = None;
         for (at, from, to) in self.pieces(range).into_iter().rev() {
             let back = left.min(to - from);
-            found = Some(self.fetched().row_chunks[at].time_ms(to - back));
+            found = Some(self.fetched()[at].time_ms(to - back));
             left -= back;
             if left == 0 {
                 break;
@@ -231,6 +223,10 @@ impl Batch for StripBatch {
         self.strip.common.union(self.local(series))
     }
 
+    fn common(&self) -> Option<&LabelSet> {
+        Some(&self.strip.common)
+    }
+
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         self.local(series)
             .get(name)
@@ -269,7 +265,7 @@ impl Batch for StripBatch {
         let fetched = self.fetched();
         let pieces = self.pieces(range);
         let times = pieces.iter().flat_map(|(at, from, to)| {
-            let row_chunk = &fetched.row_chunks[*at];
+            let row_chunk = &fetched[*at];
             (*from..*to).map(|row| row_chunk.time_ms(row))
         });
         let times_ms: Vec<i64> = times.collect();
@@ -281,21 +277,9 @@ impl Batch for StripBatch {
         let picks = Picks::new(&columns);
         let mut row = 0;
         for (at, from, to) in &pieces {
-            let states: &[Option<RowState>] = if at + 1 == fetched.row_chunks.len() {
-                &fetched.states
-            } else {
-                &[]
-            };
-            decode(
-                &fetched.row_chunks[*at],
-                states,
-                *from..*to,
-                &picks,
-                row,
-                tile,
-                ctx,
-            )
-            .map_err(|failed| {
+            let row_chunk = &fetched[*at];
+            let state_of = |page: usize| self.state_after(row_chunk, page);
+            decode(row_chunk, &state_of, *from..*to, &picks, row, tile, ctx).map_err(|failed| {
                 failed.into_storage(|| {
                     PathBuf::from(format!(
                         "head, strip {} {}",
@@ -341,7 +325,7 @@ impl StripBatch {
         }
         let mut to_row = 0;
         for (at, from, to) in pieces {
-            let first = self.fetched().row_chunks[*at].first_row;
+            let first = self.fetched()[*at].first_row;
             for row in *from..*to {
                 for (series, column) in columns.iter().enumerate() {
                     let cell = tile.at(to_row, series);

@@ -1,0 +1,84 @@
+//! The head's index against labels compared one by one.
+
+use super::*;
+use crate::wal::StripMark;
+use narthex_model::{METRIC_NAME, MatchOp, storage::Budget};
+use narthex_testkit::rng::SplitMix64;
+
+type Columns = Vec<(Arc<Strip>, Vec<LabelSet>)>;
+
+/// Origins of a kind have the same columns; others have some of them, in another order.
+fn index(rng: &mut SplitMix64) -> (Index, Columns) {
+    let set = |at: usize| {
+        let (name, code) = (format!("m{}", at % 7), format!("{}", at / 7));
+        LabelSet::new([(METRIC_NAME, name.as_str()), ("code", code.as_str())])
+    };
+    let kind: Vec<LabelSet> = (0..150).map(set).collect();
+    let (mut index, mut strips) = (Index::default(), Vec::new());
+    for id in 0..30 {
+        let instance = id.to_string();
+        let labels = [("instance", instance.as_str()), ("job", "j")];
+        let common = LabelSet::new(labels.into_iter().take(1 + rng.index(2)));
+        let mut sets = kind.clone();
+        if rng.one_in(3) {
+            rng.shuffle(&mut sets);
+            sets.truncate(1 + rng.index(150));
+        }
+        let strip = Arc::new(Strip::new(id, common, StripMark::default()));
+        index.add_strip(&strip);
+        for set in &sets {
+            index.resolve(id, set, true, &mut Vec::new());
+        }
+        strips.push((strip, sets));
+    }
+    (index, strips)
+}
+
+#[test]
+fn matchers_select_the_columns_whose_labels_match() {
+    let matcher = |op, name, value| Matcher::new(op, name, value).expect("a matcher");
+    let lists = [
+        vec![],
+        vec![matcher(MatchOp::Equal, METRIC_NAME, "m3")],
+        vec![
+            matcher(MatchOp::Equal, METRIC_NAME, "m3"),
+            matcher(MatchOp::Equal, "code", "5"),
+        ],
+        vec![matcher(MatchOp::NotEqual, "code", "5")],
+        vec![
+            matcher(MatchOp::Regex, "job", "j|"),
+            matcher(MatchOp::Regex, "code", "1.?"),
+        ],
+        vec![
+            matcher(MatchOp::Equal, "job", "j"),
+            matcher(MatchOp::Equal, METRIC_NAME, "m1"),
+            matcher(MatchOp::Equal, "code", "20"),
+        ],
+    ];
+    let mut selected = 0;
+    for seed in 1..=20 {
+        let (index, strips) = index(&mut SplitMix64::new(seed));
+        for matchers in &lists {
+            let mut lease = Budget::unlimited().lease(0).expect("unlimited");
+            let found = index.select(matchers, i64::MIN, &Stop::never(), 1, &mut lease);
+            let found = found.expect("selected").into_iter();
+            let found: Vec<(u32, Vec<u32>)> = found
+                .map(|chosen| (chosen.strip.id, chosen.columns.to_vec()))
+                .collect();
+            let mut expected = Vec::new();
+            for (strip, sets) in &strips {
+                let matches = |set: &LabelSet| {
+                    let labels = strip.common.union(set);
+                    let value = |m: &Matcher| labels.get(&m.name).unwrap_or_default().to_owned();
+                    matchers.iter().all(|m| m.matches(&value(m)))
+                };
+                let columns = (0u32..).zip(sets).filter(|(_, set)| matches(set));
+                let columns: Vec<u32> = columns.map(|(column, _)| column).collect();
+                selected += columns.len();
+                expected.extend((!columns.is_empty()).then_some((strip.id, columns)));
+            }
+            assert_eq!(found, expected, "seed {seed}, {matchers:?}");
+        }
+    }
+    assert!(selected > 10_000);
+}
