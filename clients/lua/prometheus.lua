@@ -26,6 +26,8 @@ local defaults = {
   dir_mode = 1528,
   max_series = 250000,
   sync_interval = 1,
+  -- Seconds between looks for workers that ended, whose counts are taken over unless a server does it.
+  retire_interval = 10,
   error_metric_name = ERROR_METRIC,
 }
 

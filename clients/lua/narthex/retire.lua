@@ -13,6 +13,8 @@ local ffi = require("ffi")
 
 local M = {}
 
+local UNFINISHED_MS = 60000
+
 local function lock(dir)
   local path = dir .. "/reader.lock"
   -- A server may have created it as another user.
@@ -80,12 +82,34 @@ local function fold(options, dead, pause)
   return ok, err
 end
 
---- Takes over the counts of the application's ended workers; returns how many, or nil and why not.
+--- Removes what workers were creating when they ended, once it is so old that nobody can be at it. `seen` keeps since when
+-- this process knows of each.
+local function remove_unfinished(options, seen)
+  local now_ms, still = sys.monotonic_ms(), {}
+  for _, name in ipairs(sys.names(options.dir, ".segment.new")) do
+    if name:sub(1, #options.app + 1) == options.app .. "-" then
+      local since = seen[name] or now_ms
+      if now_ms - since <= UNFINISHED_MS or not sys.unlink(options.dir .. "/" .. name) then
+        still[name] = since
+      end
+    end
+  end
+  for name in pairs(seen) do
+    seen[name] = nil
+  end
+  for name, since in pairs(still) do
+    seen[name] = since
+  end
+end
+
+--- Takes over the counts of the application's ended workers; returns how many, or nil and why not. `options` has dir, app and
+-- unfinished, a table that is kept between calls.
 function M.run(options, pause)
   local fd = lock(options.dir)
   if not fd then
     return 0
   end
+  remove_unfinished(options, options.unfinished or {})
   local dead, count = reader.dead(options.dir, options.app), 0
   for _ in pairs(dead) do
     count = count + 1

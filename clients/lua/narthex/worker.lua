@@ -10,8 +10,6 @@ local text = require("narthex.text")
 local ngx = ngx
 local get_phase = ngx.get_phase
 
--- How often counts of ended workers are taken over where no server does it.
-local RETIRE_SECONDS = 10
 -- How long what is removed is announced to the other workers, and how many removals a worker follows at once.
 local ANNOUNCED_SECONDS, ANNOUNCED_MAX = 300, 10000
 -- Longest time for which rendering keeps requests waiting, and the pause that follows.
@@ -42,7 +40,9 @@ function M.new(dict, options)
     key_index = { last = 0, deleted = 0 },
     complaints = {},
     own_announcements = {},
+    taking_over = { dir = options.dir, unfinished = {} },
   }, Worker)
+  self.taking_over.app = self.app
   self.key = "narthex:" .. self.app .. ":"
   self.announced = dict:get(self.key .. "drops") or 0
   return self
@@ -70,7 +70,7 @@ local function take_over(self)
     return
   end
   self.is_retiring = true
-  local ok, count, err = pcall(retire.run, { dir = self.options.dir, app = self.app }, pauser())
+  local ok, count, err = pcall(retire.run, self.taking_over, pauser())
   self.is_retiring = false
   if not ok or err then
     self:complain("cannot take over the counts of ended workers: ", err or count)
@@ -84,7 +84,7 @@ local function start_timers(self)
     end
   end)
   if self.segment.fd and ngx.worker.id() == 0 then
-    ngx.timer.every(RETIRE_SECONDS, function(premature)
+    ngx.timer.every(self.options.retire_interval, function(premature)
       if not premature then
         take_over(self)
       end

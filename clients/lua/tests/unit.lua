@@ -191,6 +191,22 @@ function tests.workers_are_added_up_and_gauges_of_ended_ones_end()
   equal(retire.run({ dir = dir, app = "nginx" }, function() end), 0, "the living are left alone")
 end
 
+function tests.what_a_worker_was_creating_when_it_ended_is_removed_after_a_minute()
+  local dir = directory()
+  local p = worker(dir)
+  local options = { dir = dir, app = "nginx", unfinished = {} }
+  for _, name in ipairs({ "nginx-1-2", "nginx-3-4", "other-1-2" }) do
+    io.open(dir .. "/" .. name .. ".segment.new", "w"):close()
+  end
+  retire.run(options, function() end)
+  equal(#sys.names(dir, ".segment.new"), 3)
+  options.unfinished["nginx-1-2.segment.new"] = sys.monotonic_ms() - 60001
+  retire.run(options, function() end)
+  equal(table.concat(sys.names(dir, ".segment.new"), " "), "nginx-3-4.segment.new other-1-2.segment.new")
+  equal(#sys.names(dir, ".segment"), 1)
+  equal(errors(p), 0)
+end
+
 function tests.counts_of_a_reader_that_ended_in_between_are_not_added_twice()
   local dir = directory()
   local a = worker(dir)

@@ -27,6 +27,7 @@ mod doctor;
 mod fake_kubernetes;
 mod files;
 mod full_disk;
+mod gateway;
 mod generated;
 mod host;
 mod hostile;
