@@ -326,10 +326,11 @@ impl Reloader {
         self.tune(&config);
         self.files.apply(&config);
         self.applied.read_locals(&config);
+        // Before rules, whose alerts it then sends where this configuration says.
+        self.notify(&config);
         if let Some(running) = &self.rules {
             running.manager.apply(rules);
         }
-        self.notify(&config);
         *self.applied.config.lock().whole() = config;
         // The next publication carries the jobs' settings too, even if no target changed.
         self.applied.discovery.apply(mechanisms);

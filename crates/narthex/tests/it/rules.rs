@@ -4,7 +4,7 @@ use crate::{
     client,
     support::{self, PATIENCE, Running, until},
 };
-use narthex_testkit::{TempDir, http};
+use narthex_testkit::{Alertmanager, TempDir, http};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -291,6 +291,44 @@ fn a_reload_keeps_alerts_and_an_invalid_one_keeps_everything() {
     assert_eq!(server.data("/api/v1/alerts", &[]), json!({ "alerts": [] }));
     server.wait_vector("rec:answer", |found| found.is_empty());
     server.wait_vector("ALERTS", |found| found.is_empty());
+    server.stop();
+}
+
+#[test]
+fn alerts_reach_alertmanagers_and_so_does_their_end() {
+    let dir = TempDir::new("rules-notify");
+    let manager = Alertmanager::start();
+    let rules = "groups: [{name: g, rules: [{alert: A, expr: 'vector(2) > 1', annotations: {v: '{{ $value }}'}}]}]";
+    dir.write("rules/a.yml", rules);
+    let targets = format!(
+        "alerting: {{alertmanagers: [{{static_configs: [{{targets: ['{}']}}]}}]}}\n",
+        manager.address()
+    );
+    let config = dir.write("p.yml", format!("{CONFIG}{targets}"));
+    let server = start(&dir, &config);
+    let alert_of = |body: &str| -> Value {
+        let alerts: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(alerts.as_array().unwrap().len(), 1, "{body}");
+        alerts[0].clone()
+    };
+    let posts = manager.wait_posts(1, PATIENCE);
+    let firing = alert_of(&posts[0].body);
+    assert_eq!(
+        firing["labels"],
+        json!({ "alertname": "A", "region": "here" })
+    );
+    assert_eq!(firing["annotations"], json!({ "v": "2" }));
+    assert_eq!(
+        firing["generatorURL"],
+        "http://me.example/graph?g0.expr=vector%282%29+%3E+1&g0.tab=1"
+    );
+    dir.write("rules/a.yml", rules.replace("> 1", "> 3"));
+    assert_eq!(reload(&server).status, 200);
+    let posts = manager.wait_posts(2, PATIENCE);
+    let resolved = alert_of(&posts[1].body);
+    assert_eq!(resolved["startsAt"], firing["startsAt"]);
+    let ends = |alert: &Value| alert["endsAt"].as_str().unwrap().to_owned();
+    assert!(ends(&resolved) < ends(&firing), "{resolved} {firing}");
     server.stop();
 }
 
