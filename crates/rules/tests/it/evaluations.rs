@@ -104,6 +104,7 @@ groups:
   - {record: "rec:scalar", expr: 1 + 2}
   - {record: "rec:rate", expr: "rate(n[1m])", labels: {b: z, team: mine}}
   - {record: "rec:hist", expr: h}
+  - {record: "rec:each", expr: 'label_replace(m, "b", "$1", "a", "(.*)")'}
   - {record: "rec:ago", expr: m offset 30s, labels: {a: one}}
   - {record: "rec:bad", expr: "m[1m]"}
   - {record: "rec:ratio", expr: 'm / on(a) group_left label_replace(m, "c", "$1", "a", "(.*)")'}
@@ -121,6 +122,7 @@ groups:
         0,
     );
     assert!(ours["series"].as_object().unwrap().len() > 8, "{ours:#}");
+    assert!(ours["series"].to_string().contains("stale"), "{ours:#}");
     let errors = ours["errors"].to_string();
     for error in [
         "same labelset after applying rule labels",

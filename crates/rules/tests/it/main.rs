@@ -9,6 +9,7 @@ mod corpus;
 mod evaluations;
 mod files;
 mod fuzz;
+mod manager;
 mod oracle;
 mod rehearsal;
 mod state;

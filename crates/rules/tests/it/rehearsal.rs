@@ -1,9 +1,9 @@
 //! Groups evaluated over series in memory, at times of the test's choice.
 
 use narthex_model::{
-    LabelSet, MatchOp, Matcher, MemStore,
+    Frame, LabelSet, MatchOp, Matcher, MemStore, Schema,
     conformance::{Sampled, dump},
-    storage::{Budget, SeriesSample, Sink as _, TimeRange},
+    storage::{Binding, Budget, Outcome, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
 };
 use narthex_promql::{
     Engine, EngineOptions,
@@ -18,7 +18,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -27,6 +27,8 @@ const FILE: &str = "rules.yml";
 
 pub(crate) struct Rehearsal {
     pub(crate) store: MemStore,
+    /// Columns of the widest frame that was stored.
+    pub(crate) widest: Arc<AtomicUsize>,
     now_ms: Arc<AtomicI64>,
     interval_ms: i64,
     grace_ms: i64,
@@ -35,6 +37,46 @@ pub(crate) struct Rehearsal {
     errors: BTreeMap<String, Vec<String>>,
     alerts: Vec<Vec<String>>,
     pub(crate) groups: Option<OfflineGroups>,
+}
+
+/// A sink that notes how wide frames are.
+struct Watched {
+    store: MemStore,
+    widest: Arc<AtomicUsize>,
+}
+
+struct WatchedBinding {
+    binding: Box<dyn Binding>,
+    widest: Arc<AtomicUsize>,
+}
+
+impl Sink for Watched {
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        Ok(Box::new(WatchedBinding {
+            binding: self.store.bind(schema)?,
+            widest: Arc::clone(&self.widest),
+        }))
+    }
+
+    fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        self.store.append_samples(samples)
+    }
+
+    fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
+        self.store.sync(token)
+    }
+}
+
+impl Binding for WatchedBinding {
+    fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
+        self.binding.rebind(schema)
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
+        self.widest
+            .fetch_max(frame.schema().len(), Ordering::Relaxed);
+        self.binding.append(frame)
+    }
 }
 
 #[derive(Default)]
@@ -51,6 +93,7 @@ impl Rehearsal {
     pub(crate) fn new(series: &str, step_ms: i64, grace_ms: i64) -> Self {
         let rehearsal = Self {
             store: MemStore::new(),
+            widest: Arc::default(),
             now_ms: Arc::default(),
             interval_ms: step_ms,
             grace_ms,
@@ -109,7 +152,10 @@ impl Rehearsal {
             return;
         }
         let store = Arc::new(self.store.clone());
-        let sink = Arc::new(self.store.clone());
+        let sink = Arc::new(Watched {
+            store: self.store.clone(),
+            widest: Arc::clone(&self.widest),
+        });
         let restores = begin == "restart";
         let groups = OfflineGroups::new(self.options(), store, sink, &rules, restores);
         self.groups = Some(groups);

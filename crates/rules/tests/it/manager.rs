@@ -1,0 +1,187 @@
+//! The manager in compressed time: slots, missed evaluations, failures.
+
+use narthex_client::Registry;
+use narthex_model::{
+    Matcher, MemStore,
+    conformance::dump,
+    storage::{Budget, TimeRange},
+};
+use narthex_promql::{Engine, EngineOptions};
+use narthex_rules::{
+    Alert, AlertSink, EvalOptions, Manager, ParseOptions, RouteLimits, RuleSet, parse,
+    register_metrics, routes,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{runtime::Handle, time::Instant};
+
+const BEGIN_MS: i64 = 1_767_225_600_000;
+
+/// Takes alerts, and does with the first ones what a test says.
+#[derive(Default)]
+struct Sink {
+    calls: AtomicUsize,
+    /// How long a call takes on the clock.
+    takes_ms: i64,
+    panics: bool,
+    /// Time that calls took so far.
+    taken_ms: AtomicI64,
+}
+
+impl AlertSink for Sink {
+    fn send(&self, _: Vec<Alert>) {
+        if self.calls.fetch_add(1, Ordering::Relaxed) > 0 {
+            return;
+        }
+        self.taken_ms.fetch_add(self.takes_ms, Ordering::Relaxed);
+        assert!(!self.panics, "a sink that breaks its promise");
+    }
+}
+
+struct Server {
+    manager: Arc<Manager>,
+    store: MemStore,
+}
+
+impl Server {
+    /// Starts groups of `rules` in a runtime whose time stands still; `state` is their memory.
+    fn start(file: &str, rules: &str, sink: Sink, state: Budget) -> Self {
+        let (store, sink) = (MemStore::new(), Arc::new(sink));
+        let (begin, clock) = (Instant::now(), Arc::clone(&sink));
+        let now_ms = move || {
+            let passed_ms = begin.elapsed().as_millis() as i64;
+            BEGIN_MS + passed_ms + clock.taken_ms.load(Ordering::Relaxed)
+        };
+        let options = EvalOptions {
+            engine: Engine::new(EngineOptions::default()),
+            queries: Budget::unlimited(),
+            state,
+            timeout: Duration::from_mins(2),
+            now_ms: Arc::new(now_ms),
+            alerts: Some(sink),
+            outage_tolerance: Duration::from_hours(1),
+            grace_period: Duration::from_mins(10),
+            resend_delay: Duration::from_mins(1),
+        };
+        let manager = Manager::new(options, Handle::current());
+        let rules = RuleSet {
+            files: vec![(
+                file.to_owned(),
+                parse(rules, ParseOptions::default()).unwrap(),
+            )],
+            interval: Duration::from_secs(10),
+            ..RuleSet::default()
+        };
+        manager.apply(&rules);
+        manager.open(Arc::new(store.clone()), Arc::new(store.clone()));
+        Self { manager, store }
+    }
+
+    fn times(&self, name: &str) -> Vec<i64> {
+        let range = TimeRange::new(0, i64::MAX / 2);
+        let all = dump(&self.store, &[Matcher::equal("__name__", name)], range);
+        let samples = all.into_values().flatten();
+        samples.map(|(time_ms, ..)| time_ms).collect()
+    }
+
+    /// Waits until the series has `count` samples.
+    async fn wait(&self, name: &str, count: usize) -> Vec<i64> {
+        loop {
+            let times = self.times(name);
+            if times.len() >= count {
+                return times;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn shown(&self) -> String {
+        use tower_service::Service as _;
+        let limits = RouteLimits {
+            memory: Budget::unlimited(),
+            wait: Duration::from_mins(1),
+        };
+        let mut router = routes(Arc::clone(&self.manager), limits);
+        let request = http::Request::get("/api/v1/rules")
+            .body(narthex_net::axum::body::Body::empty())
+            .unwrap();
+        let response = router.call(request).await.unwrap();
+        let body = narthex_net::axum::body::to_bytes(response.into_body(), usize::MAX);
+        String::from_utf8(body.await.unwrap().to_vec()).unwrap()
+    }
+}
+
+fn metrics() -> String {
+    let registry = Registry::new();
+    register_metrics(&registry).unwrap();
+    let mut text = Vec::new();
+    registry.encode_text(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+const RULES: &str =
+    "groups: [{name: g, rules: [{alert: A, expr: vector(1)}, {record: after, expr: 1}]}]";
+
+#[tokio::test(start_paused = true)]
+async fn evaluations_that_were_missed_are_left_out_and_counted() {
+    let slow = Sink {
+        takes_ms: 25_000,
+        ..Sink::default()
+    };
+    let server = Server::start("slow.yml", RULES, slow, Budget::unlimited());
+    let times = server.wait("after", 4).await;
+    let steps: Vec<i64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    assert_eq!(steps, [20_000, 10_000, 10_000], "{times:?}");
+    assert!(times[0] > BEGIN_MS && times[0] <= BEGIN_MS + 10_000);
+    let text = metrics();
+    for line in [
+        "prometheus_rule_group_iterations_missed_total{rule_group=\"slow.yml;g\"} 1\n",
+        "prometheus_rule_group_iterations_total{rule_group=\"slow.yml;g\"} 5\n",
+        "prometheus_rule_evaluations_total{rule_group=\"slow.yml;g\"} 8\n",
+        "prometheus_rule_group_interval_seconds{rule_group=\"slow.yml;g\"} 10\n",
+        "prometheus_rule_group_rules{rule_group=\"slow.yml;g\"} 2\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    server.manager.apply(&RuleSet::default());
+    assert!(!metrics().contains("slow.yml;g"), "{}", metrics());
+    server.manager.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_costs_one_evaluation_of_one_rule() {
+    let broken = Sink {
+        panics: true,
+        ..Sink::default()
+    };
+    let server = Server::start("broken.yml", RULES, broken, Budget::unlimited());
+    let times = server.wait("after", 1).await;
+    let shown = server.shown().await;
+    assert!(shown.contains("a sink that breaks its promise"), "{shown}");
+    assert!(shown.contains("\"health\":\"ok\""), "{shown}");
+    let later = server.wait("after", 2).await;
+    assert_eq!(later[1] - times[0], 10_000);
+    let shown = server.shown().await;
+    assert!(!shown.contains("\"health\":\"err\""), "{shown}");
+    server.manager.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_beyond_the_memory_there_is_fails_alone() {
+    let rules = "groups: [{name: g, rules: [{record: one, expr: 1}, {record: two, expr: 2}, {record: three, expr: one}]}]";
+    let little = Budget::new("results of rules", 600);
+    let server = Server::start("wide.yml", rules, Sink::default(), little);
+    server.wait("one", 2).await;
+    let shown = server.shown().await;
+    assert!(
+        shown.contains("memory budget of results of rules exceeded"),
+        "{shown}"
+    );
+    assert!(server.times("two").is_empty());
+    server.manager.stop().await;
+}
