@@ -132,6 +132,8 @@ impl Alertmanager {
         );
         let (state, _) = waiting.expect(WHOLE);
         let posts = state.posts.clone();
+        // A panic that holds the lock would become another one when this is dropped.
+        drop(state);
         assert!(
             posts.len() >= count,
             "only {} requests came: {posts:?}",
