@@ -222,7 +222,7 @@ function Inactive({ rules: found, limit }: { rules: readonly RuleOfAlerts[]; lim
       <div class="view-head">
         <h2>Inactive</h2>
         <p class="summary">
-          <strong>{formatCount(found.length)}</strong> rules
+          <strong>{formatCount(found.length)}</strong> {found.length === 1 ? "rule" : "rules"}
           {failing > 0 && <span class="failed">, {formatCount(failing)} failing</span>}
         </p>
       </div>

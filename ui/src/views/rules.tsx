@@ -168,7 +168,7 @@ function RuleLine({ rule, slowest }: { rule: Rule; slowest: number }) {
         <span class="rule-head">
           <span class="muted">{rule.type === "alerting" ? "alert" : "record"}</span> <strong>{rule.name}</strong>
           {rule.type === "alerting" && rule.state !== "inactive" && rule.state !== "unknown" && (
-            <AlertState state={rule.state} {...(rule.alerts == null ? {} : { count: rule.alerts.length })} />
+            <AlertState state={rule.state} {...(rule.alerts == null ? {} : { count: rule.alerts.filter(({ state }) => state === rule.state).length })} />
           )}
           {Object.keys(rule.labels ?? {}).length > 0 && <LabelChips labels={rule.labels ?? {}} />}
         </span>

@@ -115,3 +115,33 @@ fn an_agent_has_no_alerts() {
         "{log}"
     );
 }
+
+/// As promtool: files of targets may be absent, but what is listed must be hosts after relabelling.
+#[test]
+fn checks_look_at_alertmanagers() {
+    let dir = TempDir::new("check-alerting");
+    let check = |managers: &str| {
+        let path = dir.write("prometheus.yml", config(managers));
+        let checked = narthex().arg("check").arg("config").arg(&path);
+        let finished = checked.run(PATIENCE);
+        (finished.exit.code, finished.stdout, finished.stderr)
+    };
+    let (code, out, _) = check("{file_sd_configs: [{files: [absent.json]}]}");
+    assert_eq!(code, Some(0));
+    let warning = "absent.json\" for file_sd in alertmanager config does not exist";
+    assert!(out.contains(warning), "{out}");
+    dir.write("bad.json", r#"[{"targets": ["http://h"]}]"#);
+    let (code, _, error) = check("{file_sd_configs: [{files: [bad.json]}]}");
+    assert_eq!(code, Some(1), "{error}");
+    let reason = r#""http://h" is not a valid hostname"#;
+    assert!(error.contains(reason), "{error}");
+    let rule = "{target_label: __address__, replacement: 'a/b'}";
+    let (code, _, error) = check(&format!(
+        "{{static_configs: [{{targets: [h]}}], relabel_configs: [{rule}]}}"
+    ));
+    assert_eq!(code, Some(1), "{error}");
+    assert!(
+        error.contains(r#""a/b" is not a valid hostname"#),
+        "{error}"
+    );
+}
