@@ -101,7 +101,7 @@ impl Sent {
             }
             // Some series exist for one round only, and some for one request.
             let name = match at {
-                0 if fresh => format!("{round}-{}", self.step),
+                0 if fresh => format!("{round}-step-{}", self.step),
                 0..3 => format!("{round}-{at}"),
                 _ => at.to_string(),
             };
