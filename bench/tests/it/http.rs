@@ -121,6 +121,23 @@ fn a_lua_library_has_its_series_and_is_asked_for_when_it_is_missing() {
 }
 
 #[test]
+fn our_lua_library_is_loaded_as_the_other_is() {
+    let server = format!(
+        "--server=nginx-lua-narthex={}",
+        tool("nginx", "nginx").display()
+    );
+    let own = narthex_testkit::workspace_root().join("clients/lua");
+    let own = format!("--own-lua-library={}", own.display());
+    let record = record(&arguments(&[&server, &own, "--series=500"]));
+    let runs = runs(&record);
+    assert_eq!(runs.len(), 3);
+    // The counter's series, and the buckets, sum and count of the requests.
+    assert!(figure(&runs[0], "samples of a scrape") >= 500.0);
+    check(&runs[1]);
+    check(&runs[2]);
+}
+
+#[test]
 fn a_prometheus_is_asked_small_queries_and_federates() {
     let prometheus = tool("prometheus", "prometheus");
     let prometheus = format!("--server=prometheus={}", prometheus.display());

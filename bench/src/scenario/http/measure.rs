@@ -92,7 +92,7 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Measured>, BenchError> {
         let label = spec.label.clone();
         progress.begin(&format!("{label}: {series} series, starting"));
-        let places = presets::places(series, plan.library.as_deref());
+        let places = presets::places(series, &plan.libraries);
         let places = places.each_ref().map(|(name, text)| (*name, text.as_str()));
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
         server.wait_ready(START_LIMIT)?;

@@ -42,6 +42,8 @@ flags! {
         scrape_path: String = "scrape-path", value("PATH");
         /// Directory of nginx-lua-prometheus (github.com/knyar/nginx-lua-prometheus).
         lua_library: Option<PathBuf> = "lua-library", directory();
+        /// Directory of clients/lua. Default: that of the clone in the working directory.
+        own_lua_library: Option<PathBuf> = "own-lua-library", directory();
         /// Load this instead of starting servers.
         url: Option<String> = "url", value("URL");
         /// Scrape this with --url.
@@ -67,8 +69,8 @@ pub(super) enum Subjects {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) subjects: Subjects,
-    /// The directory of the Lua kind's library.
-    pub(super) library: Option<PathBuf>,
+    /// The directories of the Lua kinds' libraries.
+    pub(super) libraries: presets::Libraries,
     pub(super) series: Vec<u64>,
     pub(super) flags: Flags,
     pub(super) repetitions: usize,
@@ -82,14 +84,14 @@ impl Plan {
     pub(super) fn from_values(values: &Values) -> Result<Self, BenchError> {
         let mut notes = Vec::new();
         let flags = values.read(Flags::from_values)?;
-        let (subjects, library) = subjects(values, &flags, &mut notes)?;
+        let (subjects, libraries) = subjects(values, &flags, &mut notes)?;
         let series = match &subjects {
             Subjects::Servers(_) => series(values, &flags)?,
             Subjects::Url { .. } => vec![0],
         };
         let plan = Self {
             subjects,
-            library,
+            libraries,
             series,
             flags,
             repetitions: values.get("repetitions")?,
@@ -153,13 +155,16 @@ fn subjects(
     values: &Values,
     flags: &Flags,
     notes: &mut Vec<String>,
-) -> Result<(Subjects, Option<PathBuf>), BenchError> {
+) -> Result<(Subjects, presets::Libraries), BenchError> {
     let Some(url) = &flags.url else {
         if flags.scrape_url.is_some() {
             return Err(values.wrong("scrape-url", "goes with --url"));
         }
-        let (servers, library) = presets::chosen(values, flags.lua_library.as_deref(), notes)?;
-        return Ok((Subjects::Servers(servers), library));
+        let peer = flags.lua_library.as_deref();
+        let own = flags.own_lua_library.as_deref();
+        let libraries = presets::Libraries::find(values, peer, own)?;
+        let servers = presets::chosen(values, &libraries, notes)?;
+        return Ok((Subjects::Servers(servers), libraries));
     };
     if values.is_given("server") {
         return Err(values.wrong("url", "goes without --server"));
@@ -173,5 +178,8 @@ fn subjects(
     if scrape.is_none() {
         notes.push("Nothing is scraped: --scrape-url names no page.".to_owned());
     }
-    Ok((Subjects::Url { load, scrape }, None))
+    Ok((
+        Subjects::Url { load, scrape },
+        presets::Libraries::default(),
+    ))
 }

@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 
 /// Debian's directory of nginx modules.
 const MODULES: &str = "/usr/lib/nginx/modules";
-/// The kind that needs a library.
-const LUA: &str = "nginx-lua-prometheus";
+/// The kinds that need a library.
+const PEER: &str = "nginx-lua-prometheus";
+const OURS: &str = "nginx-lua-narthex";
+/// Where our library is in a clone of the repository.
+const OURS_IN_CLONE: &str = "clients/lua";
 
 /// The servers that are built in, ours first.
 fn kinds() -> impl Iterator<Item = ServerKind> {
-    let nginx = |name, package: &str, config| {
+    let nginx = |name, package: &str, config: &str| {
         let mut kind =
             ServerKind::built_in(name, "nginx", "-p {dir} -e stderr -c {config} -g", "/");
         kind.arguments.push("daemon off;".to_owned());
@@ -27,14 +30,50 @@ fn kinds() -> impl Iterator<Item = ServerKind> {
         let kind = kind.with_arguments("--web.enable-remote-write-receiver");
         kind.with_config("scrape_configs: []\n")
     });
+    let lua = |name, library, options| {
+        let config = include_str!("nginx-lua.conf").replace("{LIBRARY}", library);
+        let config = config.replace("{OPTIONS}", options);
+        nginx(name, "nginx libnginx-mod-http-lua", &config)
+    };
     alike.into_iter().chain([
         nginx("nginx", "nginx", include_str!("nginx.conf")),
-        nginx(
-            LUA,
-            "nginx libnginx-mod-http-lua",
-            include_str!("nginx-lua.conf"),
-        ),
+        lua(PEER, "{library}", ""),
+        lua(OURS, "{own_library}", ", { dir = \"{dir}/segments\" }"),
     ])
+}
+
+/// Directories of Lua libraries, of those that can be had.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Libraries {
+    peer: Option<PathBuf>,
+    own: Option<PathBuf>,
+}
+
+impl Libraries {
+    /// Finds the libraries in the directories given, ours also in a clone.
+    pub(super) fn find(
+        values: &Values,
+        peer: Option<&Path>,
+        own: Option<&Path>,
+    ) -> Result<Self, BenchError> {
+        let in_clone = Path::new(OURS_IN_CLONE);
+        let own = own.or_else(|| in_clone.is_dir().then_some(in_clone));
+        let checked = |flag, dir: Option<&Path>| match dir {
+            None => Ok(None),
+            Some(dir) if dir.join("prometheus.lua").is_file() => {
+                let dir = std::path::absolute(dir);
+                dir.map(Some)
+                    .map_err(BenchError::io("find the Lua library"))
+            }
+            Some(dir) => {
+                Err(values.wrong(flag, format!("{} has no prometheus.lua", dir.display())))
+            }
+        };
+        Ok(Self {
+            peer: checked("lua-library", peer)?,
+            own: checked("own-lua-library", own)?,
+        })
+    }
 }
 
 /// Paths requested from a kind, and the origin of its series.
@@ -71,60 +110,61 @@ impl Paths {
     }
 }
 
-/// Returns the servers that can run and the Lua library's directory if any; notes a sentence for each one that cannot.
+/// Returns the servers that can run; notes a sentence for each one that cannot.
 pub(super) fn chosen(
     values: &Values,
-    library: Option<&Path>,
+    libraries: &Libraries,
     notes: &mut Vec<String>,
-) -> Result<(Vec<ServerSpec>, Option<PathBuf>), BenchError> {
-    let library = match library {
-        None => None,
-        Some(dir) if dir.join("prometheus.lua").is_file() => {
-            let dir = std::path::absolute(dir);
-            Some(dir.map_err(BenchError::io("find the Lua library"))?)
-        }
-        Some(dir) => {
-            let what = format!("{} has no prometheus.lua", dir.display());
-            return Err(values.wrong("lua-library", what));
-        }
-    };
+) -> Result<Vec<ServerSpec>, BenchError> {
     let (mut servers, absent) = ServerSpec::chosen(values, kinds())?;
     notes.extend(absent);
     let is_named = values.is_given("server");
-    let lacking = lacking(library.as_deref(), Path::new(MODULES));
-    if let Some(lacking) = lacking
-        && servers.iter().any(|server| server.kind.name == LUA)
-    {
+    for kind in [PEER, OURS] {
+        let Some(lacking) = lacking(kind, libraries, Path::new(MODULES)) else {
+            continue;
+        };
+        if !servers.iter().any(|server| server.kind.name == kind) {
+            continue;
+        }
         if is_named {
             return Err(values.wrong("server", lacking));
         }
-        servers.retain(|server| server.kind.name != LUA);
+        servers.retain(|server| server.kind.name != kind);
         notes.push(lacking);
     }
-    Ok((servers, library))
+    Ok(servers)
 }
 
-/// Returns what the Lua preset lacks, if anything.
-fn lacking(library: Option<&Path>, modules: &Path) -> Option<String> {
+/// Returns what a Lua preset lacks, if anything.
+fn lacking(kind: &str, libraries: &Libraries, modules: &Path) -> Option<String> {
     if !modules.join("ngx_http_lua_module.so").is_file() {
         return Some(format!(
-            "{LUA} needs nginx' Lua module: apt-get install libnginx-mod-http-lua"
+            "{kind} needs nginx' Lua module: apt-get install libnginx-mod-http-lua"
         ));
     }
-    library.is_none().then(|| {
+    if kind == OURS {
+        return libraries.own.is_none().then(|| {
+            format!("{kind} needs {OURS_IN_CLONE} of a clone: name it with --own-lua-library")
+        });
+    }
+    libraries.peer.is_none().then(|| {
         format!(
-            "{LUA} needs its library: git clone https://github.com/knyar/nginx-lua-prometheus, \
+            "{kind} needs its library: git clone https://github.com/knyar/nginx-lua-prometheus, \
              then name the directory with --lua-library"
         )
     })
 }
 
 /// Returns the placeholders of the configurations.
-pub(super) fn places(series: u64, library: Option<&Path>) -> [(&'static str, String); 3] {
-    let library = library.map_or_else(String::new, |dir| dir.display().to_string());
+pub(super) fn places(series: u64, libraries: &Libraries) -> [(&'static str, String); 4] {
+    let shown = |dir: &Option<PathBuf>| {
+        let dir = dir.as_ref();
+        dir.map_or_else(String::new, |dir| dir.display().to_string())
+    };
     [
         ("series", series.to_string()),
-        ("library", library),
+        ("library", shown(&libraries.peer)),
+        ("own_library", shown(&libraries.own)),
         ("modules", MODULES.to_owned()),
     ]
 }

@@ -19,9 +19,14 @@ fn given_paths_go_before_a_kinds_own() {
 #[test]
 fn what_is_missing_is_named_with_the_way_to_get_it() {
     let dir = narthex_testkit::TempDir::new("modules");
-    let say = |library: Option<&Path>| lacking(library, dir.path());
-    assert!(say(None).unwrap().contains("apt-get install"));
+    let mut libraries = Libraries::default();
+    let say = |kind, libraries: &Libraries| lacking(kind, libraries, dir.path());
+    assert!(say(PEER, &libraries).unwrap().contains("apt-get install"));
     dir.write("ngx_http_lua_module.so", "");
-    assert!(say(None).unwrap().contains("git clone"));
-    assert_eq!(say(Some(dir.path())), None);
+    assert!(say(PEER, &libraries).unwrap().contains("git clone"));
+    assert!(say(OURS, &libraries).unwrap().contains("--own-lua-library"));
+    libraries.peer = Some(dir.path().to_owned());
+    assert_eq!(say(PEER, &libraries), None);
+    libraries.own = Some(dir.path().to_owned());
+    assert_eq!(say(OURS, &libraries), None);
 }
