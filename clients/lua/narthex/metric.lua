@@ -215,10 +215,14 @@ local function decide(self, use)
   self.is_mixed = decided == "mixed"
 end
 
+local function shared_key(self, rendered)
+  return self.parent.key .. "value:" .. self.full_name .. "{" .. rendered
+end
+
 --- Adds to a gauge that workers set and add to: its value is in the dictionary, and the last to change it shows it.
 local function change_shared(self, cell, values, is_set, value)
   local dict = self.parent.dict
-  local key = self.parent.key .. "value:" .. self.full_name .. "{" .. labels.render(self.label_names, values)
+  local key = shared_key(self, labels.render(self.label_names, values or {}))
   local ok, err
   if is_set then
     ok, err = dict:set(key, value)
@@ -250,6 +254,10 @@ local function change_gauge(self, use, value, values)
   if not self.merge then
     decide(self, use)
   end
+  if use == "set" and self.merge == segment.SUM and not self.parent.gauge_merge[self.name] then
+    self.parent:log_error_kv(self.name, value, "It was added to before it was set; see gauge_merge")
+    return
+  end
   local cell = known(self, values) or create(self, values)
   if not cell then
     return
@@ -279,10 +287,6 @@ end
 local function set(self, value, values)
   if not value then
     self.parent:log_error("No value passed for " .. self.name)
-    return
-  end
-  if self.merge == segment.SUM and not self.parent.gauge_merge[self.name] then
-    self.parent:log_error_kv(self.name, value, "It was added to before it was set; see gauge_merge")
     return
   end
   change_gauge(self, "set", value, values)
@@ -330,12 +334,18 @@ local function del(self, values)
     return
   end
   local rendered = labels.render(self.label_names, values or {})
+  if self.is_mixed then
+    self.parent.dict:delete(shared_key(self, rendered))
+  end
   M.drop(self, rendered)
   self.parent:announce(self, rendered)
 end
 
 --- Ends all series of the metric in every worker, as del().
 local function reset(self)
+  for rendered in pairs(self.is_mixed and self.series or {}) do
+    self.parent.dict:delete(shared_key(self, rendered))
+  end
   M.drop_all(self)
   self.parent:announce(self)
 end

@@ -4,8 +4,8 @@ local ffi = require("ffi")
 local bit = require("bit")
 local band, bxor, rshift = bit.band, bit.bxor, bit.rshift
 
--- Names of our own, so that other libraries' declarations do not collide with these.
-ffi.cdef [[
+-- Names of our own, so that other libraries' declarations do not collide with these; once, however often this is loaded.
+local DECLARATIONS = [[
 int narthex_open(const char *path, int flags, ...) __asm__("open");
 int narthex_close(int fd) __asm__("close");
 long narthex_pread(int fd, void *out, size_t len, int64_t at) __asm__("pread");
@@ -29,6 +29,9 @@ struct narthex_entry { uint64_t inode; int64_t offset; uint16_t length; uint8_t 
 struct narthex_entry *narthex_readdir(void *dir) __asm__("readdir");
 int narthex_closedir(void *dir) __asm__("closedir");
 ]]
+if not pcall(ffi.typeof, "struct narthex_entry") then
+  ffi.cdef(DECLARATIONS)
+end
 
 local C = ffi.C
 local M = {}
@@ -38,7 +41,7 @@ M.O_CREAT, M.O_EXCL, M.O_TRUNC, M.O_NONBLOCK, M.O_CLOEXEC = 64, 128, 512, 2048, 
 M.O_NOFOLLOW = ffi.arch == "arm64" and 32768 or 131072
 M.LOCK_SH, M.LOCK_EX, M.LOCK_NB, M.LOCK_UN = 1, 2, 4, 8
 local PROT_READ_WRITE, MAP_SHARED, MAP_PRIVATE_ANONYMOUS_NORESERVE = 3, 1, 2 + 32 + 16384
-local ENOSPC, EEXIST = 28, 17
+local EINTR, EEXIST = 4, 17
 M.SEEK_END = 2
 
 M.is_supported = ffi.abi("64bit") and ffi.abi("le") and ffi.os == "Linux"
@@ -105,9 +108,12 @@ end
 
 --- Allocates a part of a file: a full file system is an error here, and never a signal when memory is written.
 function M.allocate(fd, at, len)
-  local errno = C.narthex_fallocate(fd, at, len)
+  local errno
+  repeat
+    errno = C.narthex_fallocate(fd, at, len)
+  until errno ~= EINTR
   if errno ~= 0 then
-    return nil, M.message(errno == -1 and ENOSPC or errno)
+    return nil, M.message(errno)
   end
   return true
 end

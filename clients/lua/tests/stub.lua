@@ -9,6 +9,7 @@ function Dict:safe_add(key, value)
   self.values[key] = value
   return true
 end
+function Dict:delete(key) self.values[key] = nil end
 function Dict:incr(key, value, init)
   self.values[key] = (self.values[key] or init) + value
   return self.values[key]

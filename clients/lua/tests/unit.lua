@@ -293,6 +293,18 @@ function tests.gauges_that_are_set_and_added_to_are_shared()
   a.g:set(10, { 1 })
   b.g:inc(1, { 1 })
   equal(samples(a, "g{"), 'g{x="1"} 11')
+  stub.time = stub.time + 1
+  a.g:del({ 1 })
+  b._worker:follow()
+  equal(samples(a, "g{"), "")
+  stub.time = stub.time + 1
+  b.g:inc(4, { 1 })
+  equal(samples(a, "g{"), 'g{x="1"} 4', "it begins anew")
+  local only_added, set_later = a:gauge("h"), b:gauge("h")
+  only_added:inc(2)
+  set_later:set(5)
+  equal(samples(a, "h "), "h 2")
+  equal(errors(b), 1, "what is added to is not set")
 end
 
 function tests.a_series_too_many_is_refused_and_counted()
@@ -363,37 +375,101 @@ function tests.another_form_of_a_metric_replaces_one_that_nobody_has()
   equal(samples(b, "h_bucket"), 'h_bucket{le="2"} 1\nh_bucket{le="+Inf"} 1')
 end
 
---- Every byte of a small segment is changed, and its end cut: nothing may fail, or show what is not there.
-function tests.bad_segments_cost_only_their_own_series()
+local function overwrite(path, bytes)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes)
+  file:close()
+end
+
+--- Returns a directory with a good worker's segment and a bad one's path and bytes.
+local function with_bad_segment()
   local dir = directory()
   local bad = worker(dir, { max_cells = 1, max_label_bytes = 1 })
-  bad:counter("bad", "", { "x" }):inc(1, { "y" })
-  bad:histogram("worse", "", { "x" }, { 1 }):observe(1, { "y" })
-  local name = sys.names(dir, ".segment")[1]
-  local whole = assert(io.open(dir .. "/" .. name, "rb")):read("*a")
+  bad:counter("bad", "B.", { "x" }):inc(1, { "y" })
+  bad:histogram("worse", "W.", { "x" }, { 1 }):observe(1, { "y" })
+  local path = dir .. "/" .. sys.names(dir, ".segment")[1]
+  local whole = assert(io.open(path, "rb")):read("*a")
   local good = worker(dir)
   good:counter("good"):inc(7)
-  local header = { 4096, 4096 + 65536 }
-  local places = {}
-  for at = 1, 300 do
-    places[#places + 1] = at
-    places[#places + 1] = header[2] + at
+  return good, path, whole
+end
+
+local RECORDS_AT = 4096 + 65536
+
+--- Every byte of a small segment is changed, and its end cut: nothing may fail, or show what is not there.
+function tests.bad_segments_cost_only_their_own_series()
+  local good, path, whole = with_bad_segment()
+  local allowed = {}
+  for line in exposed(good):gmatch("[^\n]+") do
+    allowed[line] = true
   end
-  for _, at in ipairs(places) do
-    for _, byte in ipairs({ 0, 255 }) do
-      local file = assert(io.open(dir .. "/" .. name, "wb"))
-      file:write(whole:sub(1, at - 1), string.char(byte), whole:sub(at + 1))
-      file:close()
-      good._worker.reader = nil
-      equal(samples(good, "good"), "good 7", "byte " .. at)
+  local function check(what)
+    good._worker.reader = nil
+    equal(samples(good, "good"), "good 7", what)
+    for line in exposed(good):gmatch("[^\n]+") do
+      assert(allowed[line], what .. " shows " .. line)
+    end
+  end
+  for at = 1, 300 do
+    for _, place in ipairs({ at, RECORDS_AT + at }) do
+      for _, byte in ipairs({ 0, 255, 97 }) do
+        overwrite(path, whole:sub(1, place - 1) .. string.char(byte) .. whole:sub(place + 1))
+        check("byte " .. place)
+      end
     end
   end
   for len = 0, 5000, 250 do
-    local file = assert(io.open(dir .. "/" .. name, "wb"))
-    file:write(whole:sub(1, len))
-    file:close()
-    equal(samples(good, "good"), "good 7", "length " .. len)
+    overwrite(path, whole:sub(1, len))
+    check("length " .. len)
   end
+end
+
+--- What is written with the right checksums, but is not true.
+function tests.segments_that_lie_show_nothing()
+  local good, path, whole = with_bad_segment()
+  local bytes = ffi.new("uint8_t[?]", #whole)
+  local function lie(what, places)
+    ffi.copy(bytes, whole, #whole)
+    for at, value in pairs(places) do
+      ffi.cast("uint32_t *", bytes + at)[0] = value
+    end
+    local sum = bit.bnot(sys.crc(sys.crc(-1, bytes, 16), bytes + 20, 236))
+    ffi.cast("int32_t *", bytes + 16)[0] = sum
+    local at = RECORDS_AT
+    while ffi.cast("uint32_t *", bytes + at)[0] > 0 and ffi.cast("uint32_t *", bytes + at)[0] < 1000 do
+      local len = ffi.cast("uint32_t *", bytes + at)[0]
+      sum = bit.bnot(sys.crc(sys.crc(-1, bytes + at, 4), bytes + at + 8, len - 8))
+      ffi.cast("int32_t *", bytes + at)[1] = sum
+      at = at + len
+    end
+    overwrite(path, ffi.string(bytes, #whole))
+    good._worker.reader = nil
+    equal(samples(good, "good"), "good 7", what)
+    equal(samples(good, "worse"), "", what)
+  end
+  -- The error metric's two records, then those of `bad` and `worse`.
+  local at, starts = RECORDS_AT, {}
+  ffi.copy(bytes, whole, #whole)
+  for number = 1, 6 do
+    starts[number] = at
+    at = at + ffi.cast("uint32_t *", bytes + at)[0]
+  end
+  lie("many cells", { [32] = 8388609 })
+  lie("no cells", { [32] = 0 })
+  lie("records in the cells", { [40] = 4096 })
+  lie("records beyond the end", { [40] = 0x7ffffff8 })
+  lie("long records", { [48] = 0x7ffffff8, [264] = 0x7ffffff0 })
+  lie("many cells in use", { [272] = 0x7fffffff })
+  lie("few cells in use", { [272] = 1 })
+  lie("another application", { [128] = 0x2f2e2e2f })
+  lie("no such metric", { [starts[6] + 12] = 3 })
+  lie("cells beyond the end", { [starts[6] + 16] = 0x7fffffff })
+  lie("cells of another", { [starts[6] + 16] = 1 })
+  lie("labels beyond the record", { [starts[6] + 20] = 0x7fffffff })
+  lie("bounds beyond the record", { [starts[5] + 20] = 0x7fff0000 })
+  lie("a name beyond the record", { [starts[5] + 16] = 0xffff })
+  lie("a switch beyond the end", { [starts[5] + 12] = 0x7fffffff })
+  lie("a short record", { [starts[6]] = 8 })
 end
 
 function tests.checksums_are_crc32c()
@@ -416,6 +492,7 @@ function tests.an_update_allocates_nothing_once_its_series_is_known()
   end
   -- Interpreted, where an integer of 64 bits would be an object.
   require("jit").off()
+  require("jit").flush()
   update(10)
   collectgarbage("collect")
   collectgarbage("stop")
