@@ -92,7 +92,8 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Measured>, BenchError> {
         let label = spec.label.clone();
         progress.begin(&format!("{label}: {series} series, starting"));
-        let places = presets::places(series, &plan.libraries);
+        let memory = presets::memory_dir(&spec.kind)?;
+        let places = presets::places(series, &plan.libraries, memory.as_ref());
         let places = places.each_ref().map(|(name, text)| (*name, text.as_str()));
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
         server.wait_ready(START_LIMIT)?;

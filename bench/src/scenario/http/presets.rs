@@ -4,7 +4,8 @@
 //! their other work.
 
 use crate::harness::{
-    NARTHEX, PROMETHEUS, ServerKind, cli::Values, error::BenchError, server::ServerSpec,
+    NARTHEX, PROMETHEUS, ServerKind, cleanup::WorkDir, cli::Values, error::BenchError,
+    server::ServerSpec,
 };
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,8 @@ const MODULES: &str = "/usr/lib/nginx/modules";
 /// The kinds that need a library.
 const PEER: &str = "nginx-lua-prometheus";
 const OURS: &str = "nginx-lua-narthex";
+/// A memory file system.
+const MEMORY: &str = "/dev/shm";
 /// Where our library is in a clone of the repository.
 const OURS_IN_CLONE: &str = "clients/lua";
 
@@ -38,7 +41,7 @@ fn kinds() -> impl Iterator<Item = ServerKind> {
     alike.into_iter().chain([
         nginx("nginx", "nginx", include_str!("nginx.conf")),
         lua(PEER, "{library}", ""),
-        lua(OURS, "{own_library}", ", { dir = \"{dir}/segments\" }"),
+        lua(OURS, "{own_library}", ", { dir = \"{segments}\" }"),
     ])
 }
 
@@ -155,8 +158,19 @@ fn lacking(kind: &str, libraries: &Libraries, modules: &Path) -> Option<String> 
     })
 }
 
+/// Creates a directory in memory for a kind that needs one.
+pub(super) fn memory_dir(kind: &ServerKind) -> Result<Option<WorkDir>, BenchError> {
+    let needs = kind.config.contains("{segments}");
+    let dir = needs.then(|| WorkDir::new(Path::new(MEMORY), &kind.name));
+    dir.transpose()
+}
+
 /// Returns the placeholders of the configurations.
-pub(super) fn places(series: u64, libraries: &Libraries) -> [(&'static str, String); 4] {
+pub(super) fn places(
+    series: u64,
+    libraries: &Libraries,
+    memory: Option<&WorkDir>,
+) -> [(&'static str, String); 5] {
     let shown = |dir: &Option<PathBuf>| {
         let dir = dir.as_ref();
         dir.map_or_else(String::new, |dir| dir.display().to_string())
@@ -166,6 +180,7 @@ pub(super) fn places(series: u64, libraries: &Libraries) -> [(&'static str, Stri
         ("library", shown(&libraries.peer)),
         ("own_library", shown(&libraries.own)),
         ("modules", MODULES.to_owned()),
+        ("segments", shown(&memory.map(|dir| dir.path().to_owned()))),
     ]
 }
 
