@@ -123,6 +123,31 @@ fn the_lua_library_writes_the_vector() {
     assert_writes_the_vector(command.arg(script).arg(&segments), &segments);
 }
 
+/// `parts` says whether a forked child counts a half of it.
+fn assert_python_writes_the_vector(parts: &[&str]) {
+    assert!(
+        Path::new("/usr/lib/python3/dist-packages/prometheus_client").is_dir(),
+        "the Python client is missing. Install it with:\napt-get install -y python3-prometheus-client"
+    );
+    let dir = TempDir::new("vector");
+    let segments = dir.join("segments");
+    let mut command = Command::new("/usr/bin/python3");
+    let script = workspace_root().join("clients/python/tests/vector.py");
+    // No bytecode beside the sources.
+    let command = command.arg("-B").arg(script).arg(&segments).args(parts);
+    assert_writes_the_vector(command, &segments);
+}
+
+#[test]
+fn the_python_module_writes_the_vector() {
+    assert_python_writes_the_vector(&[]);
+}
+
+#[test]
+fn a_python_process_and_its_forked_child_write_the_vector() {
+    assert_python_writes_the_vector(&["fork"]);
+}
+
 #[test]
 fn the_lua_library_passes_its_own_tests() {
     let dir = TempDir::new("lua");
