@@ -51,6 +51,11 @@ struct Server {
 impl Server {
     /// Starts groups of `rules` in a runtime whose time stands still; `state` is their memory.
     fn start(file: &str, rules: &str, sink: Sink, state: Budget) -> Self {
+        Self::start_within(Duration::from_mins(2), file, rules, sink, state)
+    }
+
+    /// As `start`, with a timeout of each rule in real time.
+    fn start_within(timeout: Duration, file: &str, rules: &str, sink: Sink, state: Budget) -> Self {
         let (store, sink) = (MemStore::new(), Arc::new(sink));
         let (begin, clock) = (Instant::now(), Arc::clone(&sink));
         let now_ms = move || {
@@ -61,7 +66,7 @@ impl Server {
             engine: Engine::new(EngineOptions::default()),
             queries: Budget::unlimited(),
             state,
-            timeout: Duration::from_mins(2),
+            timeout,
             now_ms: Arc::new(now_ms),
             alerts: Some(sink),
             outage_tolerance: Duration::from_hours(1),
@@ -183,5 +188,19 @@ async fn a_rule_beyond_the_memory_there_is_fails_alone() {
         "{shown}"
     );
     assert!(server.times("two").is_empty());
+    server.manager.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_without_end_times_out_alone() {
+    let rules = "groups: [{name: g, rules: [{record: endless, expr: 'sum(count_over_time(vector(1)[6000000s:1s]))'}, {record: after, expr: 1}]}]";
+    let timeout = Duration::from_millis(50);
+    let sink = Sink::default();
+    let server = Server::start_within(timeout, "endless.yml", rules, sink, Budget::unlimited());
+    server.wait("after", 1).await;
+    let shown = server.shown().await;
+    let error = "query timed out in expression evaluation";
+    assert!(shown.contains(error), "{shown}");
+    assert!(server.times("endless").is_empty());
     server.manager.stop().await;
 }
