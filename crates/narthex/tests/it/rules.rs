@@ -21,7 +21,7 @@ groups:
   rules:
   - {record: 'rec:answer', expr: 42, labels: {a: b}}
   - {record: 'rec:double', expr: 'rec:answer * 2'}
-  - {alert: Always, expr: 'vector(7) > 1', for: 1s, labels: {severity: page},
+  - {alert: Always, expr: 'vector(7) > 1', for: 2s, labels: {severity: page},
      annotations: {text: '{{ $value }} in {{ $externalLabels.region }} at {{ $externalURL }}'}}
   - {record: 'rec:bad', expr: 'rec:answer[1m]'}
 - name: second
@@ -58,9 +58,9 @@ fn rules_are_evaluated_shown_and_outlive_a_restart() {
     dir.write("rules/a.yml", RULES);
     let config = dir.write("p.yml", CONFIG);
     let server = start(&dir, &config);
-    let pending = alert(&server, "pending");
     let firing = alert(&server, "firing");
-    assert_eq!(pending["activeAt"], firing["activeAt"]);
+    let pending = "last_over_time(ALERTS{alertname=\"Always\",alertstate=\"pending\"}[1m])";
+    server.wait_vector(pending, |found| found.len() == 1);
     let expected = json!({
         "labels": { "alertname": "Always", "severity": "page" },
         "annotations": { "text": "7 in here at http://me.example" },
@@ -148,7 +148,7 @@ fn rules_are_listed_as_prometheus_lists_them() {
         ])
     );
     assert_eq!(groups[0]["rules"][0]["labels"], json!({ "a": "b" }));
-    assert_eq!(groups[0]["rules"][2]["duration"], 1.0);
+    assert_eq!(groups[0]["rules"][2]["duration"], 2.0);
     assert_eq!(groups[1]["rules"][0]["keepFiringFor"], 60.0);
     assert_eq!(groups[1]["rules"][0]["alerts"], json!([]));
 
