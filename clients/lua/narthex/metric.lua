@@ -16,26 +16,29 @@ local MERGES = { sum = segment.SUM, least = segment.LEAST, greatest = segment.GR
 local NOT_INITIALIZED = "counter not initialized! Have you called Prometheus:init() from the init_worker_by_lua_block " ..
   "nginx phase?"
 
---- Returns the first cell of a series that was updated before with values of these types.
-local function known(self, values)
-  local count = self.label_count
-  local at = self.lookup
+local finders = {}
+
+--- Returns a function that returns the first cell of a series that was updated before with values of these types.
+--
+-- It is written out for the number of labels: a loop of few rounds would be compiled by itself, and entering it from each
+-- update costs as much as the look-up.
+local function finder(count)
+  if finders[count] then
+    return finders[count]
+  end
+  local lines = { "local function find(self, values)" }
   if count == 0 then
-    return (values == nil or values[1] == nil) and self.single or nil
-  elseif values == nil then
-    return nil
-  end
-  for place = 1, count do
-    local value = values[place]
-    if value == nil then
-      return nil
+    lines[#lines + 1] = "if values == nil or values[1] == nil then return self.single end"
+  else
+    lines[#lines + 1] = "if values == nil then return nil end local at = self.lookup"
+    for place = 1, count do
+      lines[#lines + 1] = ("at = at[values[%d]] if at == nil then return nil end"):format(place)
     end
-    at = at[value]
-    if at == nil then
-      return nil
-    end
+    lines[#lines + 1] = ("if values[%d] == nil then return at end"):format(count + 1)
   end
-  return values[count + 1] == nil and at or nil
+  lines[#lines + 1] = "end return find"
+  finders[count] = assert(loadstring(table.concat(lines, "\n"), "=find"))()
+  return finders[count]
 end
 
 local function remember(self, values, cell)
@@ -150,7 +153,7 @@ local function inc_counter(self, value, values)
     self.parent:log_error_kv(self.name, value, "Value should not be negative")
     return
   end
-  local cell = known(self, values) or create(self, values)
+  local cell = self:find(values) or create(self, values)
   if not cell then
     return
   end
@@ -176,7 +179,7 @@ local function observe(self, value, values)
       return
     end
   end
-  local cell = known(self, values) or create(self, values)
+  local cell = self:find(values) or create(self, values)
   if not cell then
     return
   end
@@ -258,7 +261,7 @@ local function change_gauge(self, use, value, values)
     self.parent:log_error_kv(self.name, value, "It was added to before it was set; see gauge_merge")
     return
   end
-  local cell = known(self, values) or create(self, values)
+  local cell = self:find(values) or create(self, values)
   if not cell then
     return
   end
@@ -391,6 +394,7 @@ function M.new(parent, spec)
     help = spec.help,
     label_names = spec.label_names or {},
     label_count = spec.label_names and #spec.label_names or 0,
+    find = finder(spec.label_names and #spec.label_names or 0),
     -- Label values to the first cell of their series: a tree of tables, one level for each label.
     lookup = {},
     leaves = 0,
