@@ -183,6 +183,18 @@ impl Batch for MergedBatch {
         Ok(())
     }
 
+    fn has_ended(&self, range: TimeRange) -> bool {
+        let newest = |layer: &&Layer| layer.batch.time_range().max_ms;
+        let Some(last) = self.overlapping(range).max_by_key(newest) else {
+            return false;
+        };
+        let is_last = |layer: &Layer| newest(&layer) < newest(&last) || std::ptr::eq(layer, last);
+        let has_all = |own: &Vec<u32>| !own.contains(&NOT_THERE);
+        last.series.as_ref().is_none_or(has_all)
+            && last.batch.has_ended(range)
+            && self.overlapping(range).all(is_last)
+    }
+
     fn last(
         &self,
         series: &[u32],

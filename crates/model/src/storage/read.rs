@@ -220,6 +220,13 @@ pub trait Batch: Send + Sync {
         ctx: &Context,
     ) -> Result<(), StorageError>;
 
+    /// Reports whether the newest cell within `range` of every series is known to be a staleness marker.
+    ///
+    /// A store that has found that out may say so, to spare later queries the same search; `false` says nothing.
+    fn has_ended(&self, _range: TimeRange) -> bool {
+        false
+    }
+
     /// Finds the newest cell within `range` for each of `series`, pushing one entry for each onto `out`.
     ///
     /// A staleness marker counts as a cell: it is returned, and hides older samples.

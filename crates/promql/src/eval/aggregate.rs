@@ -3,7 +3,10 @@
 //! **Invariant:** input is consumed as a stream, keeping one accumulator per group and step. Groups come out in order
 //! of first appearance.
 
-use super::{Block, Eval, GroupKeys, Hold, Memory, Meter, Outcome, Sample, Scalars, Series, Value};
+use super::{
+    Block, Eval, GroupKeys, Hold, META_LABELS, Memory, Meter, Outcome, Sample, Scalars, Series,
+    Value, block::Identity,
+};
 use crate::{
     error::QueryError,
     functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
@@ -17,9 +20,9 @@ use narthex_model::{
     Histogram, LabelHash, LabelSet, METRIC_NAME,
     cell::{self, ABSENT},
     histogram::{HistogramSum, ResetHint},
-    storage::Grouping,
+    storage::{Batch, Grouping},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// Index of groups by their labels.
 pub(super) struct GroupIndex {
@@ -27,6 +30,8 @@ pub(super) struct GroupIndex {
     without: bool,
     keys: GroupKeys,
     numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState>,
+    /// The last batch, and the group of all its series if their common labels decide it.
+    last: Option<(Arc<dyn Batch>, Option<usize>)>,
 }
 
 impl GroupIndex {
@@ -41,11 +46,36 @@ impl GroupIndex {
             without,
             keys,
             numbers: HashMap::default(),
+            last: None,
         }
     }
 
     /// Returns the index of a series' group, and whether the group is new.
     pub(super) fn group(&mut self, series: &Series) -> (usize, bool) {
+        let Identity::Stored { batch, .. } = &series.identity else {
+            return self.find(series);
+        };
+        let is_last = |last: &&(Arc<dyn Batch>, _)| Arc::ptr_eq(&last.0, batch);
+        match self.last.as_ref().filter(is_last) {
+            Some((_, Some(group))) => (*group, false),
+            Some((_, None)) => self.find(series),
+            None => {
+                let (group, new) = self.find(series);
+                let of_all = self.is_decided_by(batch.common()).then_some(group);
+                self.last = Some((Arc::clone(batch), of_all));
+                (group, new)
+            }
+        }
+    }
+
+    /// Reports whether all series with these common labels are in one group.
+    fn is_decided_by(&self, common: Option<&LabelSet>) -> bool {
+        let has = |name: &str| common.is_some_and(|common| common.get(name).is_some());
+        let mut names = self.names.iter();
+        !self.without && names.all(|name| !META_LABELS.contains(&&**name) && has(name))
+    }
+
+    fn find(&mut self, series: &Series) -> (usize, bool) {
         let everything = !self.without && self.names.is_empty();
         let key = if everything {
             LabelHash::EMPTY
@@ -161,16 +191,7 @@ impl Eval<'_> {
             return Ok(());
         }
         if block.histograms.is_empty() {
-            let mut step = 0;
-            for run in block
-                .row(row)
-                .chunk_by(|a, b| cell::is_float(*a) == cell::is_float(*b))
-            {
-                if cell::is_float(run[0]) {
-                    groups.add_floats(group, step, run);
-                }
-                step += run.len();
-            }
+            groups.add_runs(group, block.row(row));
             return Ok(());
         }
         let mut pace = self.ctx.stop.pace();
@@ -313,6 +334,8 @@ struct Accumulators {
     means: Vec<Option<Mean>>,
     lists: Vec<Vec<f64>>,
     histograms: HashMap<(usize, usize), HistogramGroup>,
+    /// Steps of the last run of floats.
+    run: Range<usize>,
     meter: Meter,
     /// Lease for inputs whose values are kept.
     inputs: Hold,
@@ -344,6 +367,7 @@ impl Accumulators {
             means: Vec::new(),
             lists: Vec::new(),
             histograms: HashMap::new(),
+            run: 0..0,
             meter: Meter::new(memory),
             inputs: Hold::default(),
         }
@@ -393,6 +417,24 @@ impl Accumulators {
 
     fn seen(&self, group: usize, step: usize) -> bool {
         self.whole_rows[group] > 0.0 || self.counts[group * self.steps + step] > 0.0
+    }
+
+    /// Adds the floats of a row without histograms.
+    fn add_runs(&mut self, group: usize, row: &[f64]) {
+        // Neighbours mostly come and go together.
+        if is_run(row, &self.run) {
+            let run = self.run.clone();
+            self.add_floats(group, run.start, &row[run]);
+            return;
+        }
+        let mut step = 0;
+        for run in row.chunk_by(|a, b| cell::is_float(*a) == cell::is_float(*b)) {
+            if cell::is_float(run[0]) {
+                self.run = step..step + run.len();
+                self.add_floats(group, step, run);
+            }
+            step += run.len();
+        }
     }
 
     /// Adds floats at consecutive steps, the first of them at step `from`.
@@ -483,6 +525,25 @@ impl Accumulators {
             _ => self.values[at],
         }
     }
+}
+
+/// Reports whether a row's floats are those of `run`.
+fn is_run(row: &[f64], run: &Range<usize>) -> bool {
+    let (Some(before), Some(floats), Some(after)) = (
+        row.get(..run.start),
+        row.get(run.clone()),
+        row.get(run.end..),
+    ) else {
+        return false;
+    };
+    // Whole slices are compared without branches.
+    let none = |cells: &[f64]| {
+        cells
+            .iter()
+            .fold(true, |none, x| none & !cell::is_float(*x))
+    };
+    let all = |cells: &[f64]| cells.iter().fold(true, |all, x| all & cell::is_float(*x));
+    all(floats) & none(before) & none(after)
 }
 
 /// Adds a row to compensated sums.

@@ -116,7 +116,7 @@ impl Eval<'_> {
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
         let mut found: Vec<Option<LastCell>> = Vec::new();
-        for batch in batches {
+        for batch in batches.iter().filter(|batch| !batch.has_ended(range)) {
             // The number of rows is irrelevant here, and computing it may cost the store a search.
             self.for_parts(batch, LAST_SERIES, |chunk| {
                 let count = chunk.len() as u64;

@@ -332,6 +332,10 @@ fn last_two<'a>(window: &Window<'a>) -> Option<(Timed<'a>, Timed<'a>)> {
 /// Values that depend only on the time axis are computed once for all series.
 #[derive(Debug)]
 pub(crate) struct Axis {
+    /// Steps before the first window with two samples, and after the last.
+    before: usize,
+    after: usize,
+    /// The windows between.
     windows: Vec<Option<AxisWindow>>,
     kernel: Kernel,
     divide_by: f64,
@@ -403,8 +407,16 @@ impl Axis {
                 zero_limit: to_start / sampled * (1.0 + 1e-9),
             })
         };
-        let windows = rows.iter().zip(ends_ms).map(window).collect();
+        let is_wide = |rows: &Range<usize>| rows.len() >= 2;
+        let before = rows.iter().take_while(|rows| !is_wide(rows)).count();
+        let between = &rows[before..];
+        let after = between.iter().rev().take_while(|rows| !is_wide(rows));
+        let after = after.count();
+        let between = &between[..between.len() - after];
+        let windows = between.iter().zip(&ends_ms[before..]).map(window).collect();
         Some(Self {
+            before,
+            after,
             windows,
             kernel,
             divide_by,
@@ -413,6 +425,12 @@ impl Axis {
 
     /// Appends the values of one series.
     pub(crate) fn row(&self, cells: &[f64], out: &mut Vec<f64>) {
+        out.extend(std::iter::repeat_n(ABSENT, self.before));
+        self.between(cells, out);
+        out.extend(std::iter::repeat_n(ABSENT, self.after));
+    }
+
+    fn between(&self, cells: &[f64], out: &mut Vec<f64>) {
         let counter = self.kernel == Kernel::Counter;
         let resets = counter
             && cells

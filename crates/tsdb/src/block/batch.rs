@@ -19,50 +19,52 @@ use std::sync::{Arc, OnceLock};
 /// Columns decoded before they are transposed into a time-major tile together.
 const ABREAST: usize = 8;
 
+/// What the batches of a selection have in common.
+#[derive(Debug)]
+pub(super) struct BatchSource {
+    pub(super) block: Arc<Block>,
+    pub(super) index: Arc<Index>,
+    /// Memory lease, held while the selection or a batch of it lives.
+    pub(super) _lease: Lease,
+}
+
 /// Series of one strip.
 #[derive(Debug)]
-pub(crate) struct BlockBatch {
-    block: Arc<Block>,
-    index: Arc<Index>,
+pub(super) struct BlockBatch {
+    source: Arc<BatchSource>,
     strip: ChosenStrip,
-    times_ms: Arc<[i64]>,
     start_times: bool,
     /// First requested grouping, with its hash of the common labels and of each local set.
     grouped: OnceLock<(Grouping, LabelHash, Arc<[LabelHash]>)>,
-    _lease: Arc<Lease>,
 }
 
 impl BlockBatch {
-    pub(crate) fn new(
-        block: Arc<Block>,
-        index: Arc<Index>,
-        strip: ChosenStrip,
-        times_ms: Arc<[i64]>,
-        start_times: bool,
-        lease: Arc<Lease>,
-    ) -> Self {
+    pub(super) fn new(source: Arc<BatchSource>, strip: ChosenStrip, start_times: bool) -> Self {
         Self {
-            block,
-            index,
+            source,
             strip,
-            times_ms,
             start_times,
             grouped: OnceLock::new(),
-            _lease: lease,
         }
     }
 
+    fn times_ms(&self) -> &[i64] {
+        self.strip.known.decoded_times_ms()
+    }
+
     fn local(&self, series: usize) -> &LabelSet {
-        self.strip.columns.labels(series, &self.block, &self.index)
+        self.strip
+            .columns
+            .labels(series, &self.source.block, &self.source.index)
     }
 
     /// Returns the rows within `range`.
     fn rows_in(&self, range: TimeRange) -> Range<usize> {
         let first = self
-            .times_ms
+            .times_ms()
             .partition_point(|time_ms| *time_ms < range.min_ms);
         let end = self
-            .times_ms
+            .times_ms()
             .partition_point(|time_ms| *time_ms <= range.max_ms);
         first..end.max(first)
     }
@@ -73,7 +75,7 @@ impl BlockBatch {
         let offset = self.strip.known.entry.pages.first();
         let offset = offset.map_or(0, |page| page.offset);
         let detail = format!("unreadable chunk of {}: {what}", self.labels(at as usize));
-        self.block.corrupt(offset, detail).into()
+        self.source.block.corrupt(offset, detail).into()
     }
 }
 
@@ -83,34 +85,34 @@ impl Batch for BlockBatch {
     }
 
     fn labels(&self, series: usize) -> LabelSet {
-        self.strip.common.union(self.local(series))
+        self.strip.common().union(self.local(series))
     }
 
     fn common(&self) -> Option<&LabelSet> {
-        Some(&self.strip.common)
+        Some(self.strip.common())
     }
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         let value = self
             .local(series)
             .get(name)
-            .or_else(|| self.strip.common.get(name));
+            .or_else(|| self.strip.common().get(name));
         value.map(Cow::Borrowed)
     }
 
     fn identity(&self, series: usize) -> LabelHash {
-        self.strip.common.hash() + self.strip.columns.hashes[series]
+        self.strip.common().hash() + self.strip.columns.hashes[series]
     }
 
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
         let group = || {
-            let common = group_key_of([&self.strip.common], grouping);
+            let common = group_key_of([self.strip.common()], grouping);
             (
                 grouping.clone(),
                 common,
                 self.strip
                     .columns
-                    .grouped(grouping, &self.block, &self.index),
+                    .grouped(grouping, &self.source.block, &self.source.index),
             )
         };
         let (cached, common, locals) = self.grouped.get_or_init(group);
@@ -118,7 +120,7 @@ impl Batch for BlockBatch {
             // Common and local labels have different names, so their hashes add up.
             return *common + locals[series];
         }
-        group_key_of([self.local(series), &self.strip.common], grouping)
+        group_key_of([self.local(series), self.strip.common()], grouping)
     }
 
     fn time_range(&self) -> TimeRange {
@@ -143,7 +145,7 @@ impl Batch for BlockBatch {
         let rows = self.rows_in(range);
         tile.shape(
             layout,
-            &self.times_ms[rows.clone()],
+            &self.times_ms()[rows.clone()],
             series.len(),
             cell::ABSENT,
         );
@@ -159,7 +161,7 @@ impl Batch for BlockBatch {
             return Ok(());
         }
         let mut columns = ColumnReader::new(self);
-        let total = self.times_ms.len();
+        let total = self.times_ms().len();
         let mut scratch = vec![0.0; total * series.len().min(ABREAST)];
         for (group, wanted) in series.chunks(ABREAST).enumerate() {
             ctx.stop.check()?;
@@ -204,8 +206,9 @@ impl Batch for BlockBatch {
             out.resize(out.len() + series.len(), None);
             return Ok(());
         }
+        let begin = out.len();
         let mut columns = ColumnReader::new(self);
-        let mut cells = vec![0.0; self.times_ms.len()];
+        let mut cells = vec![0.0; self.times_ms().len()];
         for (count, at) in series.iter().enumerate() {
             if count % 64 == 0 {
                 ctx.stop.check()?;
@@ -213,12 +216,28 @@ impl Batch for BlockBatch {
             match columns.newest(*at, &rows, &mut cells) {
                 Ok(found) => out.push(found),
                 Err(error) => {
-                    self.block.leave_out(error, ctx)?;
+                    self.source.block.leave_out(error, ctx)?;
                     out.push(None);
                 }
             }
         }
+        if rows.end == self.times_ms().len() && series.iter().copied().eq(0..self.len() as u32) {
+            let last_ms = self.times_ms().last().copied();
+            let ends = |found: &Option<LastCell>| {
+                let stale = found.as_ref().filter(|last| cell::is_stale(last.cell));
+                stale.map(|last| last.time_ms) == last_ms
+            };
+            if out[begin..].iter().all(ends) {
+                self.strip.known.note_ended(self.strip.columns.number);
+            }
+        }
         Ok(())
+    }
+
+    fn has_ended(&self, range: TimeRange) -> bool {
+        let is_seen = |last_ms: &i64| range.contains(*last_ms);
+        self.times_ms().last().is_some_and(is_seen)
+            && self.strip.known.has_ended(self.strip.columns.number)
     }
 }
 
@@ -248,7 +267,7 @@ impl<'b> ColumnReader<'b> {
         {
             let (columns, place) = batch.strip.known.entry.page_of(column);
             self.page = Some((columns.clone(), None));
-            self.page = Some((columns, Some(batch.block.page(place)?)));
+            self.page = Some((columns, Some(batch.source.block.page(place)?)));
         }
         let (columns, page) = self.page.as_ref().expect("it was just read");
         let in_page = (column - columns.start) as usize;
@@ -267,7 +286,7 @@ impl<'b> ColumnReader<'b> {
         let found = match self.decode(at, rows, cells, tile) {
             Ok(found) => found,
             Err(error) => {
-                self.batch.block.leave_out(error, ctx)?;
+                self.batch.source.block.leave_out(error, ctx)?;
                 false
             }
         };
@@ -344,7 +363,7 @@ impl<'b> ColumnReader<'b> {
             cells[row]
         };
         Ok(Some(LastCell {
-            time_ms: batch.times_ms[row],
+            time_ms: batch.times_ms()[row],
             cell,
             histogram,
             start_time_ms: if batch.start_times {

@@ -5,6 +5,7 @@ use super::strip_table::KnownStrip;
 use narthex_model::storage::{Grouping, group_key_of};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 type GroupedHashes = (Grouping, Arc<[LabelHash]>);
@@ -12,14 +13,23 @@ type GroupedHashes = (Grouping, Arc<[LabelHash]>);
 /// A strip with chosen columns.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenStrip {
+    /// Its common labels and times are decoded.
     pub(crate) known: Arc<KnownStrip>,
-    pub(crate) common: LabelSet,
     pub(crate) columns: Arc<ChosenColumns>,
+}
+
+impl ChosenStrip {
+    /// Returns the labels that all columns have.
+    pub(crate) fn common(&self) -> &LabelSet {
+        self.known.decoded_common()
+    }
 }
 
 /// Chosen columns of strips that have the same columns.
 #[derive(Debug)]
 pub(crate) struct ChosenColumns {
+    /// Distinguishes this choice from all others of the process.
+    pub(super) number: u64,
     /// Ascending.
     pub(crate) columns: Vec<u32>,
     /// Local set of each column.
@@ -35,6 +45,12 @@ pub(crate) struct ChosenColumns {
 const LABELS_BYTES: usize = 200;
 
 impl ChosenColumns {
+    /// Returns a number that no other choice has.
+    pub(super) fn next_number() -> u64 {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        NUMBERS.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Returns the bytes of columns, sets and hashes of `count` columns.
     pub(crate) const fn bytes_of(count: usize) -> usize {
         let column =

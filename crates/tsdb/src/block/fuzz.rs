@@ -95,10 +95,7 @@ fn read(bytes: Vec<u8>) {
             start_times: true,
             ..Hints::default()
         };
-        let Ok(batches) = selection.batches(&hints) else {
-            continue;
-        };
-        for batch in batches {
+        for batch in selection.batches(&hints) {
             let mut tile = Tile::default();
             for series in 0..batch.len() {
                 let _ = (

@@ -92,7 +92,7 @@ impl Block {
                 ctx.stop.check()?;
                 for at in 0..strip.columns.columns.len() {
                     let local = strip.columns.labels(at, self, selection.index());
-                    series.add(strip.common.union(local))?;
+                    series.add(strip.common().union(local))?;
                 }
             }
             Ok(())

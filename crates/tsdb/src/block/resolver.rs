@@ -246,6 +246,7 @@ impl<'b> Resolver<'b> {
         let hashes = self.hashes(&sets)?;
         let labels = sets.iter().map(|_| OnceLock::new()).collect();
         let chosen = Arc::new(ChosenColumns {
+            number: ChosenColumns::next_number(),
             columns,
             sets,
             hashes,

@@ -3,22 +3,19 @@
 //! **Invariant:** strips and columns ascend; all labels of a batch were read and checked here, so a batch cannot fail
 //! over labels later.
 
-use super::batch::BlockBatch;
+use super::batch::{BatchSource, BlockBatch};
 use super::chosen::ChosenStrip;
 use super::reader::{Block, Index};
 use super::resolver::Resolver;
 use narthex_model::Matcher;
-use narthex_model::storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange};
+use narthex_model::storage::{Batch, Context, Estimate, Hints, StorageError, TimeRange};
 use std::sync::Arc;
 
 /// The series of a block that satisfy a set of matchers.
 #[derive(Debug)]
 pub struct Selection {
-    block: Arc<Block>,
-    index: Arc<Index>,
+    source: Arc<BatchSource>,
     strips: Vec<ChosenStrip>,
-    /// Memory lease, held while the selection or a batch of it lives.
-    lease: Arc<Lease>,
 }
 
 /// Approximate bytes of a selected strip: its entry in the selection, and its batch in two lists.
@@ -36,6 +33,29 @@ impl Block {
         range: TimeRange,
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
+        self.select_keeping(true, matchers, range, ctx)
+    }
+
+    /// Selects as `select` does, for matchers of one series that hardly come again: what they select is not kept.
+    ///
+    /// # Errors
+    /// As `select`.
+    pub(crate) fn select_once(
+        self: &Arc<Self>,
+        matchers: &[Matcher],
+        range: TimeRange,
+        ctx: &Context,
+    ) -> Result<Selection, StorageError> {
+        self.select_keeping(false, matchers, range, ctx)
+    }
+
+    fn select_keeping(
+        self: &Arc<Self>,
+        keep: bool,
+        matchers: &[Matcher],
+        range: TimeRange,
+        ctx: &Context,
+    ) -> Result<Selection, StorageError> {
         let (index, mut lease) = self.leased_index(ctx)?;
         let index = Arc::new(index);
         let table = self.strip_table(&index, &mut lease)?;
@@ -49,19 +69,23 @@ impl Block {
                 continue;
             };
             lease.grow(STRIP_BYTES as u64)?;
+            known.decode(self, &index)?;
             strips.push(ChosenStrip {
                 known: Arc::clone(known),
-                common: known.common(self, &index)?.clone(),
                 columns,
             });
         }
-        resolver.keep();
-        let lease = Arc::new(lease);
-        Ok(Selection {
+        if keep {
+            resolver.keep();
+        }
+        let source = BatchSource {
             block: Arc::clone(self),
             index,
+            _lease: lease,
+        };
+        Ok(Selection {
+            source: Arc::new(source),
             strips,
-            lease,
         })
     }
 }
@@ -84,24 +108,13 @@ impl Selection {
     }
 
     /// Returns one batch per strip, in order.
-    ///
-    /// # Errors
-    /// Fails when the times of a strip cannot be read.
-    pub fn batches(&self, hints: &Hints) -> Result<Vec<Arc<dyn Batch>>, StorageError> {
-        let batch = |strip: &ChosenStrip| -> Result<Arc<dyn Batch>, StorageError> {
-            let times_ms = strip.known.times_ms(&self.block, &self.index)?;
-            let (block, index) = (Arc::clone(&self.block), Arc::clone(&self.index));
-            let lease = Arc::clone(&self.lease);
-            Ok(Arc::new(BlockBatch::new(
-                block,
-                index,
-                strip.clone(),
-                Arc::clone(times_ms),
-                hints.start_times,
-                lease,
-            )))
+    #[must_use]
+    pub fn batches(self, hints: &Hints) -> Vec<Arc<dyn Batch>> {
+        let batch = |strip: ChosenStrip| -> Arc<dyn Batch> {
+            let source = Arc::clone(&self.source);
+            Arc::new(BlockBatch::new(source, strip, hints.start_times))
         };
-        self.strips.iter().map(batch).collect()
+        self.strips.into_iter().map(batch).collect()
     }
 
     pub(crate) fn strips(&self) -> &[ChosenStrip] {
@@ -109,6 +122,6 @@ impl Selection {
     }
 
     pub(crate) fn index(&self) -> &Arc<Index> {
-        &self.index
+        &self.source.index
     }
 }

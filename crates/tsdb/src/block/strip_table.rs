@@ -10,8 +10,9 @@ use super::strips::StripEntry;
 use crate::error::TsdbError;
 use narthex_model::LabelSet;
 use narthex_model::storage::{Lease, StorageError, TimeRange};
+use narthex_model::sync::Whole as _;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// All strips of a block.
 #[derive(Debug)]
@@ -32,8 +33,13 @@ pub(crate) struct KnownStrip {
     /// Label pairs of the common set.
     pairs: OnceLock<Box<[u32]>>,
     common: OnceLock<LabelSet>,
-    times_ms: OnceLock<Arc<[i64]>>,
+    times_ms: OnceLock<Box<[i64]>>,
+    /// Choices all of whose columns end with a staleness marker in the last row, by number.
+    ended: Mutex<Vec<u64>>,
 }
+
+/// Most choices known to have ended, for each strip.
+const MOST_ENDED: usize = 16;
 
 /// Approximate bytes of a strip's common labels: pairs, a set of ten labels, and their texts.
 const COMMON_BYTES: usize = 400;
@@ -79,6 +85,7 @@ impl StripTable {
                 None => *layouts.entry(entry.columns.clone()).or_insert(next),
             };
             bytes += size_of::<KnownStrip>()
+                + MOST_ENDED * size_of::<u64>()
                 + size_of::<TimeRange>()
                 + COMMON_BYTES
                 + entry.times.len()
@@ -92,6 +99,7 @@ impl StripTable {
                 pairs: OnceLock::new(),
                 common: OnceLock::new(),
                 times_ms: OnceLock::new(),
+                ended: Mutex::default(),
             }));
         }
         Ok(Self {
@@ -129,21 +137,48 @@ impl KnownStrip {
         Ok(self.pairs.get_or_init(|| pairs.into()))
     }
 
-    /// Returns the labels that all columns have.
-    pub(crate) fn common(&self, block: &Block, index: &Index) -> Result<&LabelSet, TsdbError> {
-        if let Some(common) = self.common.get() {
-            return Ok(common);
+    /// Decodes what a batch needs.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    pub(crate) fn decode(&self, block: &Block, index: &Index) -> Result<(), TsdbError> {
+        if self.common.get().is_none() {
+            let common = block.label_set(index, self.entry.common)?;
+            self.common.get_or_init(|| common);
         }
-        let common = block.label_set(index, self.entry.common)?;
-        Ok(self.common.get_or_init(|| common))
+        if self.times_ms.get().is_none() {
+            let times_ms = block.times(index, &self.entry)?;
+            self.times_ms.get_or_init(|| times_ms.into());
+        }
+        Ok(())
     }
 
-    /// Returns the times of the rows.
-    pub(crate) fn times_ms(&self, block: &Block, index: &Index) -> Result<&Arc<[i64]>, TsdbError> {
-        if let Some(times_ms) = self.times_ms.get() {
-            return Ok(times_ms);
+    /// Returns the labels that all columns have; after `decode`.
+    pub(crate) fn decoded_common(&self) -> &LabelSet {
+        self.common
+            .get()
+            .expect("decoded when the strip was chosen")
+    }
+
+    /// Returns the times of the rows; after `decode`.
+    pub(crate) fn decoded_times_ms(&self) -> &[i64] {
+        let times_ms = self.times_ms.get();
+        times_ms.expect("decoded when the strip was chosen")
+    }
+
+    /// Reports whether the last row is known to have a staleness marker in all columns of a choice.
+    pub(crate) fn has_ended(&self, choice: u64) -> bool {
+        self.ended.lock().whole().contains(&choice)
+    }
+
+    /// Records that the last row has a staleness marker in all columns of a choice.
+    pub(crate) fn note_ended(&self, choice: u64) {
+        let mut ended = self.ended.lock().whole();
+        if !ended.contains(&choice) {
+            if ended.len() == MOST_ENDED {
+                ended.remove(0);
+            }
+            ended.push(choice);
         }
-        let times_ms = block.times(index, &self.entry)?;
-        Ok(self.times_ms.get_or_init(|| times_ms.into()))
     }
 }

@@ -113,8 +113,8 @@ impl Inner {
             let strips = block.meta().strips;
             self.late.spend(strips.saturating_mul(STRIP_EFFORT));
             for batch in block
-                .select(&matchers, instant, &ctx)?
-                .batches(&Hints::default())?
+                .select_once(&matchers, instant, &ctx)?
+                .batches(&Hints::default())
             {
                 let Some(at) = (0..batch.len()).find(|at| batch.identity(*at) == labels.hash())
                 else {

@@ -104,14 +104,10 @@ impl View for DbView {
             self.warn_of_missing(*range, ctx);
             let mut in_blocks = Vec::new();
             for block in self.blocks_within(*range) {
-                let selected = block.select(matchers, *range, ctx).and_then(|selection| {
-                    let batches = selection.batches(hints)?;
-                    Ok((selection.estimate(), batches))
-                });
-                match selected {
-                    Ok((estimate, batches)) => {
-                        prepared.count(estimate);
-                        in_blocks.extend(batches);
+                match block.select(matchers, *range, ctx) {
+                    Ok(selection) => {
+                        prepared.count(selection.estimate());
+                        in_blocks.extend(selection.batches(hints));
                     }
                     Err(error) => block.leave_out(error, ctx)?,
                 }

@@ -2,11 +2,12 @@
 
 use crate::support::options;
 use narthex_model::{
-    ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema,
+    ColumnId, Frame, LabelSet, METRIC_NAME, Matcher, Schema, cell,
     conformance::BASE_MS,
     metadata::Family,
-    storage::{Budget, Context, Selector, Sink, Store, TimeRange},
+    storage::{Batch, Budget, Context, Selector, Sink, Store, TimeRange},
 };
+use narthex_promql::{Engine, EngineOptions};
 use narthex_tsdb::{Db, FaultyIo, ManualClock};
 use std::sync::Arc;
 
@@ -47,6 +48,89 @@ fn database(dead: usize) -> Db {
     (0..dead).for_each(|at| store(&format!("dead-{at}"), BASE_MS, true));
     (0..LIVE).for_each(|at| store(&format!("live-{at}"), BASE_MS + 5000, false));
     db
+}
+
+/// Returns the batches of `up`.
+fn batches(db: &Db, range: TimeRange) -> Vec<Arc<dyn Batch>> {
+    let ctx = Context::unlimited();
+    let selector = Selector::new(vec![Matcher::equal(METRIC_NAME, "up")], range);
+    let prepared = db.view(range).expect("a view").prepare(&[selector], &ctx);
+    prepared
+        .expect("prepared")
+        .batches(0, &ctx)
+        .expect("batches")
+}
+
+/// Returns the newest value of the only series of a batch, unless it ended.
+fn newest(batch: &dyn Batch, range: TimeRange) -> Option<f64> {
+    let mut found = Vec::new();
+    let read = batch.last(&[0], range, &mut found, &Context::unlimited());
+    read.expect("read");
+    let last = found.pop().flatten().expect("a sample");
+    Some(last.cell).filter(|cell| !cell::is_stale(*cell))
+}
+
+/// Returns the series of `up` at an instant, and how many samples were read.
+fn ask(db: &Db, time_ms: i64) -> (String, u64) {
+    let engine = Engine::new(EngineOptions::default());
+    let result = engine.instant(db, "up", time_ms, &Context::unlimited());
+    let result = result.expect("the query is valid");
+    (format!("{:?}", result.value), result.stats.samples_read)
+}
+
+#[test]
+fn what_has_ended_is_not_read_again() {
+    const DEAD: usize = 20;
+    let db = database(DEAD);
+    let end_ms = BASE_MS + 9000;
+    let (before, read) = ask(&db, end_ms);
+    assert_eq!(read, (DEAD + LIVE) as u64);
+    db.flush().expect("flushed");
+    assert_eq!(
+        ask(&db, end_ms),
+        (before.clone(), read),
+        "blocks are read once"
+    );
+    assert_eq!(ask(&db, end_ms), (before, LIVE as u64));
+    let all = TimeRange::new(BASE_MS, end_ms);
+    let ended = |range: TimeRange| {
+        let batches = batches(&db, range);
+        let ended = batches.iter().filter(|batch| batch.has_ended(range));
+        ended
+            .inspect(|batch| assert_eq!(newest(&***batch, range), None))
+            .count()
+    };
+    assert_eq!(ended(all), DEAD);
+    // Not in ranges without the marker, in which they had not ended.
+    assert_eq!(ended(TimeRange::new(BASE_MS, BASE_MS + 199)), 0);
+    assert_eq!(ended(TimeRange::new(BASE_MS + 201, end_ms)), 0);
+    assert_eq!(ask(&db, BASE_MS + 199).1, DEAD as u64);
+    // A target comes back, another has a late sample.
+    for (pod, time_ms) in [("dead-3", BASE_MS + 6000), ("dead-4", BASE_MS + 50)] {
+        let schema = schema(pod);
+        let mut binding = db.bind(&schema).expect("a binding");
+        let mut frame = Frame::new(schema, time_ms);
+        frame.set(ColumnId(0), 7.0);
+        binding.append(&frame).expect("appended");
+    }
+    assert_eq!(
+        ended(all),
+        DEAD - 1,
+        "a sample before the marker changes nothing"
+    );
+    let values = batches(&db, all);
+    let values = values.iter().filter_map(|batch| newest(&**batch, all));
+    assert_eq!(values.filter(|value| *value == 7.0).count(), 1);
+    let (after, read) = ask(&db, end_ms);
+    assert_eq!(read, (LIVE + 1) as u64);
+    assert!(
+        after.contains("dead-3") && !after.contains("dead-4"),
+        "{after}"
+    );
+    db.flush().expect("flushed");
+    let again = ask(&db, end_ms);
+    assert_eq!(again.0.len(), after.len());
+    assert!(again.0.contains("dead-3"));
 }
 
 /// Returns the most memory that selecting `up` took, and the number of series selected.

@@ -72,10 +72,19 @@ fn runs_of_floats_are_added_as_single_values_are() {
             let to = from + 1 + rng.index(18 - from + if group == 2 { 0 } else { 2 });
             let whole = group == 1 && rng.one_in(3);
             let steps = if whole { 0..20 } else { from..to };
-            let floats: Vec<f64> = steps.clone().map(|_| rng.unit_f64() - 0.5).collect();
-            runs.add_floats(group, steps.start, &floats);
-            for (step, x) in steps.zip(&floats) {
-                single.add_float(group, step, *x);
+            let holes = rng.one_in(4);
+            // As some rows in a row.
+            for _ in 0..1 + rng.below(3) {
+                let mut row = [ABSENT; 20];
+                for step in steps.clone() {
+                    if !holes || rng.below(3) > 0 {
+                        row[step] = rng.unit_f64() - 0.5;
+                    }
+                }
+                runs.add_runs(group, &row);
+                for (step, x) in row.iter().enumerate().filter(|(_, x)| cell::is_float(**x)) {
+                    single.add_float(group, step, *x);
+                }
             }
         }
         for (group, step) in (0..3).flat_map(|group| (0..20).map(move |step| (group, step))) {

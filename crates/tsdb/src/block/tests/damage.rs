@@ -17,11 +17,8 @@ fn read_all(block: &Arc<Block>) -> Result<Read, String> {
     let selection = block
         .select(&[], TimeRange::ALL, &ctx)
         .map_err(|e| e.to_string())?;
-    let batches = selection
-        .batches(&Hints::default())
-        .map_err(|e| e.to_string())?;
     let mut out = Read::new();
-    for batch in batches {
+    for batch in selection.batches(&Hints::default()) {
         for series in 0..batch.len() {
             let mut tile = Tile::default();
             let read = batch.read(

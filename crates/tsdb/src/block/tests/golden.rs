@@ -36,7 +36,7 @@ fn the_committed_block_reads_as_written() {
     assert_eq!(block.verify().unwrap(), []);
     let ctx = Context::unlimited();
     let selection = block.select(&[], TimeRange::ALL, &ctx).unwrap();
-    let batches = selection.batches(&Hints::default()).unwrap();
+    let batches = selection.batches(&Hints::default());
     assert_eq!(batches.len(), strips.len());
     for (batch, strip) in batches.iter().zip(&strips) {
         let columns: Vec<&PlainColumn> = strip

@@ -264,7 +264,8 @@ fn read_back(io: &Arc<dyn Io>, path: &Path) {
         for round in ["first", "again"] {
             let begin = Instant::now();
             let selection = block.select(&matchers, TimeRange::ALL, &ctx).unwrap();
-            let batches = selection.batches(&Hints::default()).unwrap();
+            let estimate = selection.estimate();
+            let batches = selection.batches(&Hints::default());
             let selected = begin.elapsed();
             let mut tile = Tile::default();
             let mut cells = 0;
@@ -279,7 +280,7 @@ fn read_back(io: &Arc<dyn Io>, path: &Path) {
             let read = begin.elapsed();
             println!(
                 "{what}, {round}: {} series, select {selected:?}, read {read:?} = {:.2} ns a sample",
-                selection.estimate().series,
+                estimate.series,
                 read.as_nanos() as f64 / cells as f64
             );
         }
