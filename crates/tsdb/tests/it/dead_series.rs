@@ -7,7 +7,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Batch, Budget, Context, Selector, Sink, Store, TimeRange},
 };
-use narthex_promql::{Engine, EngineOptions};
+use narthex_promql::{Engine, EngineOptions, Value};
 use narthex_tsdb::{Db, FaultyIo, ManualClock};
 use std::sync::Arc;
 
@@ -164,4 +164,25 @@ fn a_selector_does_not_look_at_series_that_ended_before_its_range() {
         LIVE + 300,
         "their last instant is seen"
     );
+}
+
+#[test]
+fn series_are_grouped_by_common_labels_as_by_their_own() {
+    let db = database(0);
+    let engine = Engine::new(EngineOptions::default());
+    let groups = |query: &str| {
+        let all = format!("{query} ({{job=\"churn\"}})");
+        let result = engine.instant(&db, &all, BASE_MS + 9000, &Context::unlimited());
+        match result.expect("the query is valid").value {
+            Value::Vector(samples) => samples.len(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(groups("count by (job)"), 1);
+    assert_eq!(groups("count by (pod)"), LIVE);
+    assert_eq!(groups("count by (__name__)"), 2);
+    assert_eq!(groups("count by (job, __name__)"), 2);
+    assert_eq!(groups("count by (pod, __name__)"), 2 * LIVE);
+    assert_eq!(groups("count without (job)"), LIVE);
+    assert_eq!(groups("count by (nothing)"), 1);
 }
