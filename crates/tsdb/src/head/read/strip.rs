@@ -72,7 +72,10 @@ impl StripBatch {
     fn state_after(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
         let state = self.strip.lock();
         let open = state.open.published();
-        let is_last = open.rows() > 0 && open.end_row() == row_chunk.end_row();
+        // A row that the log refused was taken back together with its chunk's end, so the next one has another chunk.
+        let is_last = open.rows() > 0
+            && open.first_row == row_chunk.first_row
+            && open.end_row() == row_chunk.end_row();
         state.open.state(page).filter(|_| is_last).cloned()
     }
 
