@@ -171,9 +171,9 @@ fn a_bad_argument_is_named() {
             "flag '--query.max-samples': not a whole number",
         ),
         (
-            &["--web.external-url=http://x/"],
+            &["--web.route-prefix=/x"],
             2,
-            "flag '--web.external-url' is not supported: ",
+            "flag '--web.route-prefix' is not supported: ",
         ),
         (
             &["--query.timeout=1s", "--query.timeout=2s"],
