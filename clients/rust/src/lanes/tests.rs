@@ -1,11 +1,13 @@
 //! Tests of which thread gets which lane.
 
-use std::sync::Barrier;
-use std::sync::mpsc;
+use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 
 use super::*;
 use crate::range;
+
+/// Held by a test that takes all lanes, or that needs some.
+static ALL: Mutex<()> = Mutex::new(());
 
 /// Writes once, as any metric does, and returns whether it went to a leased lane.
 fn writes_to_a_leased_lane(slot: Slot) -> bool {
@@ -20,8 +22,9 @@ fn writes_to_a_leased_lane(slot: Slot) -> bool {
 
 #[test]
 fn lanes_of_ended_threads_are_leased_again() {
+    let _all = ALL.lock().unwrap();
     let slot = range::allocate(1).unwrap();
-    // Far more threads than lanes, one after the other. Concurrent tests may hold all lanes for a moment, but not for
+    // Far more threads than lanes, one after the other. Tests elsewhere may hold all lanes for a moment, but not for
     // most of these.
     let leased = (0..300).filter(|_| {
         thread::spawn(move || writes_to_a_leased_lane(slot))
@@ -35,6 +38,7 @@ fn lanes_of_ended_threads_are_leased_again() {
 
 #[test]
 fn threads_that_share_a_lane_lose_nothing() {
+    let _all = ALL.lock().unwrap();
     let slot = range::allocate(2).unwrap();
     let threads = leasable() as usize + 3 * SHARED;
     let barrier = &Barrier::new(threads);
