@@ -55,6 +55,7 @@ mod metrics;
 mod negotiation;
 mod panics;
 pub mod percent;
+mod refusal;
 mod respond;
 mod secret;
 mod server;
@@ -89,6 +90,7 @@ pub use negotiation::{accepts_gzip, choose_encoding};
 pub use panics::{
     Panicked, catch_panic, catch_panic_in, count_panic, keep_running, log_panics, panics_total,
 };
+pub use refusal::Refusal;
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, respond,
     respond_json, respond_text, zstd,

@@ -6,10 +6,10 @@ mod listing;
 mod params;
 
 use crate::eval::Manager;
-use http::{HeaderMap, StatusCode};
-use narthex_model::storage::{Budget, Lease, OverBudget};
+use http::HeaderMap;
+use narthex_model::storage::{Budget, Lease};
 use narthex_net::{
-    Gate, Router,
+    Gate, Refusal, Router,
     axum::{extract::Query, response::Response, routing::get},
     respond_json,
 };
@@ -37,14 +37,6 @@ struct Routes {
     manager: Arc<Manager>,
     limits: RouteLimits,
     gate: Gate,
-}
-
-/// Reason that a request is refused.
-enum Refusal {
-    BadData(String),
-    OverBudget(OverBudget),
-    Busy,
-    Panicked,
 }
 
 /// Makes the JSON of a list.
@@ -99,49 +91,20 @@ fn success(data: &impl Serialize) -> Vec<u8> {
 
 impl Routes {
     fn lease(&self, bytes: u64) -> Result<Lease, Refusal> {
-        self.limits.memory.lease(bytes).map_err(Refusal::OverBudget)
+        self.limits
+            .memory
+            .lease(bytes)
+            .map_err(Refusal::over_budget)
     }
 
     /// Runs `make` off the serving threads.
     async fn answer(self: Arc<Self>, params: Params, headers: HeaderMap, make: Make) -> Response {
-        let made = match self.gate.pass(self.limits.wait).await {
-            Err(_refused) => Err(Refusal::Busy),
-            Ok(pass) => {
-                let work = move || {
-                    let _pass = pass;
-                    make(&self, &params)
-                };
-                let made = tokio::task::spawn_blocking(work).await;
-                made.unwrap_or(Err(Refusal::Panicked))
-            }
-        };
+        let routes = Arc::clone(&self);
+        let make = move || make(&routes, &params);
+        let made = self.gate.prepare(self.limits.wait, make).await;
         match made {
             Ok(body) => respond_json(body, &headers),
             Err(refusal) => refusal.respond(&headers),
         }
-    }
-}
-
-impl Refusal {
-    fn respond(self, headers: &HeaderMap) -> Response {
-        let (status, kind, error) = match self {
-            Self::BadData(error) => (StatusCode::BAD_REQUEST, "bad_data", error),
-            Self::OverBudget(over) => {
-                let status = StatusCode::UNPROCESSABLE_ENTITY;
-                (status, "execution", over.to_string())
-            }
-            Self::Busy => {
-                let error = "waited too long for other requests".to_owned();
-                (StatusCode::SERVICE_UNAVAILABLE, "timeout", error)
-            }
-            Self::Panicked => {
-                let error = "unexpected error".to_owned();
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", error)
-            }
-        };
-        let body = json!({ "status": "error", "errorType": kind, "error": error });
-        let mut response = respond_json(body.to_string(), headers);
-        *response.status_mut() = status;
-        response
     }
 }

@@ -8,14 +8,14 @@ mod listing;
 mod tests;
 
 use crate::{config::JobConfig, manager::Manager, selector, selector::Selector, why};
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use listing::{ListingResponse, Metadata, Targets, labels};
 use narthex_model::{
     LabelSet, relabel,
-    storage::{Budget, Context, OverBudget},
+    storage::{Budget, Context},
 };
 use narthex_net::{
-    Gate, Router,
+    Gate, Refusal, Router,
     axum::{extract::Query, response::Response, routing::get},
     respond_json,
 };
@@ -55,14 +55,6 @@ struct Routes {
     manager: Arc<Manager>,
     limits: RouteLimits,
     gate: Gate,
-}
-
-/// Reason that a request is refused.
-enum Refusal {
-    BadData(String),
-    OverBudget(OverBudget),
-    Busy,
-    Panicked,
 }
 
 /// Returns the handlers of scraping.
@@ -105,18 +97,9 @@ impl Routes {
         headers: HeaderMap,
         make: Make,
     ) -> Response {
-        let made = match self.gate.pass(self.limits.wait).await {
-            Err(_refused) => Err(Refusal::Busy),
-            Ok(pass) => {
-                let work = move || {
-                    // Held until it is made: a lease then covers what a slow reader keeps.
-                    let _pass = pass;
-                    make(&self, &query)
-                };
-                let made = tokio::task::spawn_blocking(work).await;
-                made.unwrap_or(Err(Refusal::Panicked))
-            }
-        };
+        let routes = Arc::clone(&self);
+        let make = move || make(&routes, &query);
+        let made = self.gate.prepare(self.limits.wait, make).await;
         match made {
             Ok(Made::List(response)) => response.respond(&headers),
             Ok(Made::Data(data)) => {
@@ -125,36 +108,6 @@ impl Routes {
             }
             Err(refusal) => refusal.respond(&headers),
         }
-    }
-}
-
-impl Refusal {
-    fn respond(self, headers: &HeaderMap) -> Response {
-        let (status, kind, error) = match self {
-            Self::BadData(error) => (StatusCode::BAD_REQUEST, "bad_data", error),
-            Self::OverBudget(over) => {
-                let status = StatusCode::UNPROCESSABLE_ENTITY;
-                (status, "execution", over.to_string())
-            }
-            Self::Busy => {
-                let error = "waited too long for other requests".to_owned();
-                (StatusCode::SERVICE_UNAVAILABLE, "timeout", error)
-            }
-            Self::Panicked => {
-                let error = "unexpected error".to_owned();
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", error)
-            }
-        };
-        let body = json!({ "status": "error", "errorType": kind, "error": error });
-        let mut response = respond_json(body.to_string(), headers);
-        *response.status_mut() = status;
-        response
-    }
-}
-
-impl From<OverBudget> for Refusal {
-    fn from(over: OverBudget) -> Self {
-        Self::OverBudget(over)
     }
 }
 
@@ -168,7 +121,8 @@ fn targets(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Ref
     let pools = routes.manager.pools();
     let list = Targets::new(pools, text(query, "state"), text(query, "scrapePool"));
     let held_bytes = list.held_bytes();
-    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)?;
+    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)
+        .map_err(Refusal::over_budget)?;
     Ok(Made::List(response))
 }
 
@@ -191,7 +145,8 @@ fn metadata(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Re
     let metric = text(query, "metric").map(str::to_owned);
     let list = Metadata::new(&routes.manager.pools(), selector, metric, limit);
     let held_bytes = list.held_bytes();
-    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)?;
+    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)
+        .map_err(Refusal::over_budget)?;
     Ok(Made::List(response))
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{manager::ManagerConfig, memory::ScrapeMemory};
+use http::StatusCode;
 use narthex_model::MemStore;
 use narthex_net::{ClientConfig, Stopper, axum::body::to_bytes};
 
