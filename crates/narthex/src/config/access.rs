@@ -32,6 +32,9 @@ pub(super) trait Access {
 
     fn period(&self, key: &str) -> Duration;
 
+    /// Returns the section's interval; without one, that of scrapes in the file's `root`.
+    fn own_or_scrape_interval(&self, root: &Node) -> Duration;
+
     /// Returns a size in bytes; it may be negative.
     fn size_of(&self, key: &str) -> i64;
 
@@ -98,6 +101,12 @@ impl Access for Node {
 
     fn period(&self, key: &str) -> Duration {
         parse_period(self.text_of(key)).unwrap_or_default()
+    }
+
+    fn own_or_scrape_interval(&self, root: &Node) -> Duration {
+        let own = Some(self.period("interval")).filter(|period| !period.is_zero());
+        let global = || Some(root.get("global")?.period("scrape_interval"));
+        own.or_else(global).unwrap_or_default()
     }
 
     fn size_of(&self, key: &str) -> i64 {

@@ -12,15 +12,10 @@ use narthex_yaml::Node;
 /// # Errors
 /// Fails on an unusable setting.
 pub(super) fn read(root: &Node, scheme: NameScheme) -> Result<Vec<FilesConfig>, ConfigError> {
-    let interval = root
-        .get("global")
-        .map(|global| global.period("scrape_interval"));
     let mut entries: Vec<FilesConfig> = Vec::new();
     for node in root.items("files") {
         let mut entry = entry(node, scheme)?;
-        if entry.interval.is_zero() {
-            entry.interval = interval.unwrap_or_default();
-        }
+        entry.interval = node.own_or_scrape_interval(root);
         if entries.iter().any(|other| other.job_name == entry.job_name) {
             let name = &entry.job_name;
             return Err(node.error(format!(
@@ -59,7 +54,6 @@ fn entry(node: &Node, scheme: NameScheme) -> Result<FilesConfig, ConfigError> {
         "protobuf" => Some(Format::Protobuf),
         other => return Err(of(node, "format", format!("unknown format {other:?}"))),
     };
-    entry.interval = node.period("interval");
     entry.labels = node.labels("labels");
     let pattern = node.text_of("path_labels");
     if !pattern.is_empty() {

@@ -31,10 +31,7 @@ impl Host {
     /// # Errors
     /// Fails on the first flag or value that cannot be used.
     pub(crate) fn settings(&self) -> Result<HostConfig, UsageError> {
-        let mut settings = host::defaults();
-        let values = values(&self.flags)?;
-        settings.set_flags(&values).map_err(host::usage)?;
-        Ok(settings)
+        settings_of(&self.flags)
     }
 }
 
@@ -46,13 +43,10 @@ pub(super) fn read(root: &Node, scheme: NameScheme) -> Result<Option<Host>, Conf
     let Some(node) = root.given("host") else {
         return Ok(None);
     };
-    let global = root.get("global");
-    let own = Some(node.period("interval")).filter(|period| !period.is_zero());
-    let inherited = || global.map(|global| global.period("scrape_interval"));
     let labels = node.labels("labels");
     let host = Host {
         job_name: node.text_of("job_name").to_owned(),
-        interval: own.or_else(inherited).unwrap_or_default(),
+        interval: node.own_or_scrape_interval(root),
         labels: LabelSet::new(labels.iter().map(|(name, value)| (&**name, &**value))),
         flags: node.texts("flags"),
     };
@@ -63,32 +57,27 @@ pub(super) fn read(root: &Node, scheme: NameScheme) -> Result<Option<Host>, Conf
         }
     }
     // One after another, so that the first wrong one is named with its place.
+    let mut settings = host::defaults();
     for (at, item) in node.items("flags").iter().enumerate() {
-        let some = Host {
-            flags: host.flags[..=at].to_vec(),
-            ..host.clone()
-        };
-        some.settings()
-            .map_err(|error| item.error(error.to_string()))?;
+        settings =
+            settings_of(&host.flags[..=at]).map_err(|error| item.error(error.to_string()))?;
     }
-    let mut settings = host
-        .settings()
-        .map_err(|error| node.error(error.to_string()))?;
     settings.common = host.target("").labels;
     HostSource::new(settings).map_err(|error| node.error(error.to_string()))?;
     Ok(Some(host))
 }
 
 /// Reads `flags` as a command line that has neither an environment nor files.
-fn values(flags: &[String]) -> Result<Values, UsageError> {
+fn settings_of(flags: &[String]) -> Result<HostConfig, UsageError> {
     let around = Surroundings {
         env: &|_| None,
         read: &|_| Err(io::ErrorKind::Unsupported.into()),
     };
     let arguments: Vec<OsString> = flags.iter().map(OsString::from).collect();
-    Values::parse(
-        &[narthex_host::FLAGS, CollectorKind::FLAGS],
-        &arguments,
-        around,
-    )
+    let tables = [narthex_host::FLAGS, CollectorKind::FLAGS];
+    let mut settings = host::defaults();
+    settings
+        .set_flags(&Values::parse(&tables, &arguments, around)?)
+        .map_err(host::usage)?;
+    Ok(settings)
 }

@@ -218,15 +218,11 @@ impl Config {
         let labels = labels.unwrap_or_default();
         let pairs = labels.iter();
         self.external_labels = LabelSet::new(pairs.map(|(name, value)| (&**name, &**value)));
-        self.segments = root.given("segments").map(|segments| {
-            let interval = Some(segments.period("interval")).filter(|period| !period.is_zero());
-            let inherited = || global.map(|global| global.period("scrape_interval"));
-            Segments {
-                dir: segments.text_of("dir").into(),
-                interval: interval.or_else(inherited).unwrap_or_default(),
-                merge: segments.flag("merge"),
-                job_name: segments.text_of("job_name").to_owned(),
-            }
+        self.segments = root.given("segments").map(|segments| Segments {
+            dir: segments.text_of("dir").into(),
+            interval: segments.own_or_scrape_interval(root),
+            merge: segments.flag("merge"),
+            job_name: segments.text_of("job_name").to_owned(),
         });
         let storage = root.get("storage");
         let exemplars = storage.and_then(|storage| storage.given("exemplars"));
