@@ -1,8 +1,8 @@
 //! Debian's nginx with `clients/lua`: requests are counted once each, whatever happens to workers and readers.
 
 use crate::{
-    client,
     disk::Tmpfs,
+    segments::{config, total},
     support::{self, PATIENCE, Running, until},
 };
 use narthex_testkit::{
@@ -15,7 +15,7 @@ use std::{
     fs,
     io::{self, BufReader, Write as _},
     os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
@@ -196,25 +196,12 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-fn config(dir: &TempDir, segments: &Path) -> PathBuf {
-    let text = format!(
-        "segments:\n  dir: {}\n  interval: 30ms\n",
-        segments.display()
-    );
-    dir.write("prometheus.yml", text)
-}
-
-fn total(server: &Running, query: &str) -> Option<f64> {
-    let vector = client::vector(&server.url, query, None);
-    vector.values().next().map(|(_, value)| *value)
-}
-
 #[test]
 fn reloads_and_killed_workers_lose_and_repeat_nothing() {
     let mut rng = support::rng(0x6a7e);
     let data = TempDir::new("gateway");
     let segments = data.join("segments");
-    let config = config(&data, &segments);
+    let config = config(&data, &segments, "");
     let mut server = Running::start(data.path(), &config);
     let nginx = Nginx::start(&segments, None);
     let load = Load::default();
@@ -307,7 +294,7 @@ fn without_a_server_nginx_keeps_the_counts_of_its_ended_workers() {
     let observed = nginx.exposed("gw_seconds_count{");
     assert!(load.contains(observed), "{observed}");
     // A server that comes later goes on with them.
-    let server = Running::start(data.path(), &config(&data, &segments));
+    let server = Running::start(data.path(), &config(&data, &segments, ""));
     until("the server has them", || {
         total(&server, "sum(gw_requests_total)").filter(|counted| load.contains(*counted))
     });
@@ -352,7 +339,7 @@ fn a_full_or_forbidden_directory_costs_metrics_and_no_request() {
 fn a_scrape_may_be_answered_with_what_the_server_has() {
     let data = TempDir::new("gateway");
     let segments = data.join("segments");
-    let server = Running::start(data.path(), &config(&data, &segments));
+    let server = Running::start(data.path(), &config(&data, &segments, ""));
     let url = format!("{}/federate?match%5B%5D=%7Bapp%3D%22gw%22%7D", server.url);
     let nginx = Nginx::start(&segments, Some(&url));
     until("the server has it", || {

@@ -88,7 +88,8 @@ impl Workers {
     }
 }
 
-fn config(dir: &TempDir, segments: &Path, more: &str) -> PathBuf {
+/// Writes a configuration that reads a directory of segments, with further keys of the section.
+pub(crate) fn config(dir: &TempDir, segments: &Path, more: &str) -> PathBuf {
     let text = format!(
         "segments:\n  dir: {}\n  interval: 30ms\n{more}",
         segments.display()
@@ -96,7 +97,8 @@ fn config(dir: &TempDir, segments: &Path, more: &str) -> PathBuf {
     dir.write("prometheus.yml", text)
 }
 
-fn total(server: &Running, query: &str) -> Option<f64> {
+/// Returns the value of a query's first series.
+pub(crate) fn total(server: &Running, query: &str) -> Option<f64> {
     let vector = client::vector(&server.url, query, None);
     vector.values().next().map(|(_, value)| *value)
 }
