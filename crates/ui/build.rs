@@ -54,10 +54,10 @@ fn render(files: &BTreeMap<String, Vec<u8>>) -> String {
             continue;
         }
         let packed = format!("{name}.gz");
-        let gzip = if files.contains_key(&packed) {
-            format!("Some({})", include(&packed))
+        let content = if files.contains_key(&packed) {
+            format!("Content::Gzip({})", include(&packed))
         } else {
-            "None".to_owned()
+            format!("Content::Plain({})", include(name))
         };
         let content_type = content_type(name);
         let tag = fnv1a(bytes);
@@ -65,10 +65,9 @@ fn render(files: &BTreeMap<String, Vec<u8>>) -> String {
         let immutable = name.starts_with("assets/");
         writeln!(
             table,
-            "    Asset {{ path: {path:?}, bytes: {bytes}, gzip: {gzip}, content_type: {content_type:?}, \
+            "    Asset {{ path: {path:?}, content: {content}, content_type: {content_type:?}, \
              etag: \"W/\\\"{tag:016x}\\\"\", immutable: {immutable} }},",
             path = format!("/{name}"),
-            bytes = include(name),
         )
         .expect("writing to a String succeeds");
     }

@@ -268,11 +268,11 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
         .get(header::IF_NONE_MATCH)
         .and_then(|tag| tag.to_str().ok());
     let unchanged = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == asset.etag));
-    let gzip = asset.gzip.filter(|_| narthex_net::accepts_gzip(headers));
+    let gzip = asset.gzip().filter(|_| narthex_net::accepts_gzip(headers));
     let body = if unchanged {
         Body::empty()
     } else {
-        Body::from(gzip.unwrap_or(asset.bytes))
+        gzip.map_or_else(|| Body::from(asset.plain().into_owned()), Body::from)
     };
     let mut response = Response::new(body);
     if unchanged {

@@ -8,17 +8,23 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+use std::io::Read as _;
+
+/// What the product carries of a file: one of its encodings, since nearly every client takes gzip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Plain(&'static [u8]),
+    Gzip(&'static [u8]),
+}
+
 /// One file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asset {
     /// Path from the page's root, with its leading slash.
     pub path: &'static str,
-    /// The file as it is.
-    pub bytes: &'static [u8],
-    /// The same file as one gzip member, where that is worth it; send it with `Content-Encoding: gzip` and
-    /// `Vary: Accept-Encoding` to clients that accept it.
-    pub gzip: Option<&'static [u8]>,
+    content: Content,
     /// Value of `Content-Type`.
     pub content_type: &'static str,
     /// Value of `ETag`, weak (`W/"..."`) because it stands for both encodings; changes exactly with the content.
@@ -28,6 +34,30 @@ pub struct Asset {
 }
 
 impl Asset {
+    /// Returns the file as one gzip member, where packing pays. Send it with `Content-Encoding: gzip` and
+    /// `Vary: Accept-Encoding` to clients that accept it.
+    #[must_use]
+    pub const fn gzip(&self) -> Option<&'static [u8]> {
+        match self.content {
+            Content::Plain(_) => None,
+            Content::Gzip(packed) => Some(packed),
+        }
+    }
+
+    /// Returns the file as it is; a packed one is unpacked for it.
+    #[must_use]
+    pub fn plain(&self) -> Cow<'static, [u8]> {
+        match self.content {
+            Content::Plain(bytes) => bytes.into(),
+            Content::Gzip(packed) => {
+                let mut bytes = Vec::new();
+                let read = flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes);
+                read.expect("dist holds whole gzip members, which tests read");
+                bytes.into()
+            }
+        }
+    }
+
     /// Value of `Cache-Control`: a year for immutable files, otherwise ask every time (and mostly get a 304).
     #[must_use]
     pub const fn cache_control(&self) -> &'static str {
