@@ -198,12 +198,8 @@ fn name(fixed: &[u8], at: usize, len: u16) -> Option<String> {
 
 /// Returns the CRC-32C of `bytes` without the four bytes at `at`.
 pub(crate) fn checksum(bytes: &[u8], at: usize) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(bytes.get(..at).unwrap_or_default());
-    digest.update(bytes.get(at + 4..).unwrap_or_default());
-    #[expect(clippy::cast_possible_truncation, reason = "a CRC-32C has 32 bits")]
-    let sum = digest.finalize() as u32;
-    sum
+    let before = crc32c::crc32c(bytes.get(..at).unwrap_or_default());
+    crc32c::crc32c_append(before, bytes.get(at + 4..).unwrap_or_default())
 }
 
 /// Returns `N` bytes, or zeros beyond the end.

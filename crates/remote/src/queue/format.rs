@@ -153,11 +153,9 @@ pub(super) fn next_entry(bytes: &[u8]) -> Option<usize> {
 
 /// Returns the CRC-32C of the parts, one after the other.
 pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    for part in parts {
-        digest.update(part);
-    }
-    digest.finalize() as u32
+    parts
+        .iter()
+        .fold(0, |crc, part| crc32c::crc32c_append(crc, part))
 }
 
 /// Returns the path of file `number`.

@@ -76,7 +76,7 @@ pub(crate) struct Footer {
 
 /// Returns the CRC32C of `bytes`.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    crc32c::crc32c(bytes)
 }
 
 pub(crate) fn header() -> [u8; HEADER_LEN] {

@@ -20,10 +20,7 @@ pub fn fuzz_manifest(data: &[u8]) {
     if let Some((header, body)) = mended.split_at_mut_checked(HEADER_BYTES) {
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
         header[LEN_AT..CRC_AT].copy_from_slice(&len.to_le_bytes());
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-        digest.update(&header[..CRC_AT]);
-        digest.update(body);
-        let crc = u32::try_from(digest.finalize()).expect("it has 32 bits");
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..CRC_AT]), body);
         header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     }
     read(data.to_vec());

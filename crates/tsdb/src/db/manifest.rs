@@ -247,10 +247,7 @@ pub(super) fn publish(io: &dyn Io, root: &Path) -> Result<(), TsdbError> {
 }
 
 fn checksum(header: &[u8], body: &[u8]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(header);
-    digest.update(body);
-    digest.finalize() as u32
+    crc32c::crc32c_append(crc32c::crc32c(header), body)
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn judge(bytes: &[u8]) -> Header {
 }
 
 fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    crc32c::crc32c(bytes)
 }
 
 /// Completes a batch whose body follows room for the header.
@@ -118,10 +118,7 @@ pub(crate) fn mend(bytes: &mut [u8]) {
 
 /// Returns the checksum of a batch's counter, length and body.
 fn checksum(batch: &[u8]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(&batch[2..8]);
-    digest.update(&batch[BATCH_HEADER_BYTES..]);
-    digest.finalize() as u32
+    crc32c::crc32c_append(crc32c::crc32c(&batch[2..8]), &batch[BATCH_HEADER_BYTES..])
 }
 
 /// One intact batch.
