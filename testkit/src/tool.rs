@@ -28,6 +28,20 @@ pub fn tool(program: &str, package: &str) -> PathBuf {
 /// When Go is not installed or the program does not build.
 #[must_use]
 pub fn go_program(name: &str) -> PathBuf {
+    go_build(&Path::new("testkit").join(name), ".", name)
+}
+
+/// Builds the Go program in `clients/go/examples/<name>` and returns its path.
+///
+/// # Panics
+///
+/// As [`go_program`].
+#[must_use]
+pub fn go_example(name: &str) -> PathBuf {
+    go_build(Path::new("clients/go"), &format!("./examples/{name}"), name)
+}
+
+fn go_build(module: &Path, package: &str, name: &str) -> PathBuf {
     // One at a time: two builds of one program would replace it while the first caller starts it.
     static BUILDING: Mutex<()> = Mutex::new(());
     // It guards no value, so a panic leaves nothing half-done.
@@ -40,8 +54,8 @@ pub fn go_program(name: &str) -> PathBuf {
     let output = Command::new(go)
         .args(["build", "-trimpath", "-o"])
         .arg(&program)
-        .arg(".")
-        .current_dir(root.join("testkit").join(name))
+        .arg(package)
+        .current_dir(root.join(module))
         .output()
         .unwrap_or_else(|e| panic!("go build {name}: {e}"));
     assert!(

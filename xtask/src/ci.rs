@@ -106,7 +106,7 @@ const GO_LIBRARY_LINT: &str = "test -z \"$(gofmt -l .)\" && go vet ./... && go v
 
 /// Both ways of choosing a buffer run under the race detector; without it, only the one that services use.
 const GO_LIBRARY: &str = "go test -count=1 -short -timeout 10m -v ./... && \
-    go test -race -count=1 -short -timeout 10m -v ./internal/... ./summary ./switches && \
+    go test -race -count=1 -short -timeout 10m -v ./internal/... ./summary ./switches ./segment && \
     go test -race -count=1 -short -timeout 10m -v -tags narthex_portable ./internal/record ./summary";
 
 /// The releases of Go beside the installed one, if their toolchains are available.

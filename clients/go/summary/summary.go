@@ -13,7 +13,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"narthex.dev/go/internal/exposed"
 	"narthex.dev/go/internal/record"
+	"narthex.dev/go/internal/sketch"
 	"narthex.dev/go/switches"
 )
 
@@ -141,8 +143,29 @@ func (s *Summary) Write(out *dto.Metric) error {
 		CreatedTimestamp: s.createdTimestamp(),
 	}
 	out.Label = s.labels
+	if s.settings.record.Windows > 0 {
+		exposed.Note(out.Summary, source{s})
+	}
 	return nil
 }
+
+// source shows a Summary's buckets to who publishes a segment.
+type source struct{ *Summary }
+
+// Counts implements exposed.Source.
+func (s source) Counts(f func(counts *[sketch.CoarseBuckets]uint64)) (count uint64, sum float64) {
+	totals := record.ReadCoarse(&s.recorder, f)
+	return totals.Count, totals.Sum
+}
+
+// Window implements exposed.Source.
+func (s source) Window() (age time.Duration, steps int) {
+	config := &s.settings.record
+	return config.Step * time.Duration(config.Windows), config.Windows
+}
+
+// Objectives implements exposed.Source.
+func (s source) Objectives() []float64 { return s.settings.objectives }
 
 // Quantile returns the q-quantile of the observations that are young enough, whatever the objectives; NaN without
 // any, or when the summary was made without objectives.

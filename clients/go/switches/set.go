@@ -20,6 +20,7 @@ const EnvVar = "METRIC_SWITCHES"
 const (
 	layerEnv = iota
 	layerFile
+	layerSegment
 	layerOverride
 	layerCount
 )
@@ -103,6 +104,17 @@ func (s *Set) ClearOverride(pattern string) {
 			each.settle()
 		}
 	}
+}
+
+// FollowSegment makes the switches with these names off, and forgets what the call before said. It is what a
+// segment.Publisher does with the switches of its segment, which an operator sets on the spot: they win over file and
+// environment, but not over code.
+func (s *Set) FollowSegment(off []string) {
+	rules := make([]Rule, len(off))
+	for i, name := range off {
+		rules[i] = Rule{name, Off}
+	}
+	s.setLayer(layerSegment, rules)
 }
 
 // States returns the states of all switches, ordered by name.

@@ -1,8 +1,8 @@
 // Package switches turns metrics off, on, or down to a sample while the process runs.
 //
 // A [Switch] is a word that a metric reads before anything else: switched off, an observation costs that one load. A
-// [Set] holds a process' switches and decides their states from four sources, in this order: code and HTTP requests,
-// a file, the environment, and on. The states are a metric themselves.
+// [Set] holds a process' switches and decides their states from five sources, in this order: code and HTTP requests,
+// a segment's switches, a file, the environment, and on. The states are a metric themselves.
 //
 //	set := switches.NewSet()
 //	latency := switches.WrapSummary(set.Switch("latency"), summary.New(opts))

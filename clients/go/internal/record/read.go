@@ -57,6 +57,24 @@ func ReadNative(r *Recorder, f func(*sketch.Native)) Totals {
 	return totals
 }
 
+// ReadCoarse returns the totals and calls f with the counts in coarse buckets. What had left all windows before the
+// first call is in the totals alone. The recorder must have windows.
+func ReadCoarse(r *Recorder, f func(counts *[sketch.CoarseBuckets]uint64)) Totals {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	totals, present := r.collect(true)
+	if r.coarse == nil {
+		r.coarse = new(sketch.Coarse)
+		for _, window := range r.closed {
+			for _, chunk := range window {
+				r.coarse.Close(chunk)
+			}
+		}
+	}
+	f(r.coarse.Show(present))
+	return totals
+}
+
 // Turn closes windows whose time is over. It does nothing while somebody reads, who does the same.
 func Turn(r *Recorder) {
 	if !r.reading.TryLock() {
@@ -125,6 +143,9 @@ func (r *Recorder) turn(now time.Time) {
 	for _, chunk := range window {
 		if r.native != nil {
 			r.native.Add(chunk)
+		}
+		if r.coarse != nil {
+			r.coarse.Close(chunk)
 		}
 	}
 	if len(window) > 1 {

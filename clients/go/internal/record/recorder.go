@@ -65,6 +65,8 @@ type Recorder struct {
 	// turnAt is when the present window ends.
 	turnAt time.Time
 	native *sketch.Native
+	// coarse has buckets for segments once they were asked for.
+	coarse *sketch.Coarse
 }
 
 // lane is counted in by one goroutine at a time. Padded: neighbours belong to other processors.

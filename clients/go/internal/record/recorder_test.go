@@ -291,3 +291,40 @@ func TestIdleRecordersGiveMemoryBack(t *testing.T) {
 		t.Errorf("%v afterwards", got)
 	}
 }
+
+func TestCoarseCountsKeepWhatWindowsForget(t *testing.T) {
+	c := &clock{}
+	r := newRecorder(3, c)
+	ranked := func() (n uint64) {
+		totals := ReadCoarse(r, func(counts *[sketch.CoarseBuckets]uint64) {
+			for _, count := range counts {
+				n += count
+			}
+		})
+		if totals.Count < n {
+			t.Errorf("%d in buckets of %d", n, totals.Count)
+		}
+		return n
+	}
+	// Forgotten before anybody asked.
+	r.Observe(1)
+	Read(r, nil, nil)
+	c.advance(10 * time.Minute)
+	// In a closed window, and in the present one.
+	r.Observe(2)
+	quantile(r, 0.5)
+	c.advance(time.Minute + 1)
+	r.Observe(3)
+	if got := ranked(); got != 2 {
+		t.Errorf("%d at first", got)
+	}
+	for range 10 {
+		r.Observe(4)
+		Read(r, nil, nil)
+		c.advance(time.Minute + 1)
+		Turn(r)
+	}
+	if got := ranked(); got != 12 {
+		t.Errorf("%d after many windows", got)
+	}
+}

@@ -6,7 +6,7 @@ use narthex_client::{
 };
 use narthex_model::{ColumnId, Frame};
 use narthex_segment::{Pool, PoolOptions};
-use narthex_testkit::{TempDir, process::Spawn, tool, workspace_root};
+use narthex_testkit::{TempDir, go_example, process::Spawn, tool, workspace_root};
 use std::{
     fs,
     io::{BufRead as _, BufReader},
@@ -121,6 +121,14 @@ fn the_lua_library_writes_the_vector() {
     let mut command = Command::new(tool("luajit", "luajit2"));
     let script = workspace_root().join("clients/lua/tests/vector.lua");
     assert_writes_the_vector(command.arg(script).arg(&segments), &segments);
+}
+
+#[test]
+fn the_go_package_writes_the_vector() {
+    let dir = TempDir::new("vector");
+    let segments = dir.join("segments");
+    let mut command = Command::new(go_example("segment"));
+    assert_writes_the_vector(command.arg(&segments).arg("vector"), &segments);
 }
 
 /// `parts` says whether a forked child counts a half of it.
