@@ -66,6 +66,8 @@ pub struct HostConfig {
     pub netstat_fields: String,
     /// The ntp collector's flags.
     pub ntp: NtpConfig,
+    /// The perf collector's flags.
+    pub perf: PerfConfig,
     /// File with names of PCI devices (`--collector.pcidevice.idsfile`); empty for the distribution's.
     pub pci_ids: PathBuf,
     /// Whether PCI devices are named (`--collector.pcidevice.names`, off).
@@ -149,6 +151,7 @@ impl Default for HostConfig {
             netdev: NetdevConfig::default(),
             netstat_fields: NETSTAT_FIELDS.into(),
             ntp: NtpConfig::default(),
+            perf: PerfConfig::default(),
             pci_ids: PathBuf::new(),
             pci_names: false,
             powersupply_ignored: NOTHING.into(),
@@ -439,6 +442,30 @@ impl Default for NtpConfig {
             offset_tolerance: Duration::from_millis(1),
         }
     }
+}
+
+/// Flags of the perf collector.
+#[derive(Debug, Clone, Default)]
+pub struct PerfConfig {
+    /// CPUs such as `0,4-6,8-16:4`, where the last number is a stride (`--collector.perf.cpus`, all that are online).
+    pub cpus: String,
+    /// Tracepoints as `subsystem:event` (`--collector.perf.tracepoint`, none).
+    pub tracepoints: Vec<String>,
+    /// `--collector.perf.hardware-profilers` and `--collector.perf.disable-hardware-profilers`.
+    pub hardware: ProfilersConfig,
+    /// `--collector.perf.software-profilers` and `--collector.perf.disable-software-profilers`.
+    pub software: ProfilersConfig,
+    /// `--collector.perf.cache-profilers` and `--collector.perf.disable-cache-profilers`.
+    pub cache: ProfilersConfig,
+}
+
+/// Counters of one kind of the perf collector.
+#[derive(Debug, Clone, Default)]
+pub struct ProfilersConfig {
+    /// Whether none is reported.
+    pub disabled: bool,
+    /// Which are reported; all if none is given.
+    pub only: Vec<String>,
 }
 
 /// Flags of the systemd collector. Patterns match whole names.

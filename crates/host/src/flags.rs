@@ -209,6 +209,22 @@ host_flags! {
     (pci_ids): PathBuf = "collector.pcidevice.idsfile";
     /// Enable PCI device name resolution (requires pci.ids file).
     (pci_names): bool = "collector.pcidevice.names";
+    /// Cache profiler of the perf collector (repeatable; without it, all).
+    (): Vec<String> = "collector.perf.cache-profilers";
+    /// CPUs that the perf collector counts on, such as 0,4-6 (without it, all).
+    (perf.cpus): String = "collector.perf.cpus";
+    /// Disable the cache profilers of the perf collector.
+    (perf.cache.disabled): bool = "collector.perf.disable-cache-profilers";
+    /// Disable the hardware profilers of the perf collector.
+    (perf.hardware.disabled): bool = "collector.perf.disable-hardware-profilers";
+    /// Disable the software profilers of the perf collector.
+    (perf.software.disabled): bool = "collector.perf.disable-software-profilers";
+    /// Hardware profiler of the perf collector (repeatable; without it, all).
+    (): Vec<String> = "collector.perf.hardware-profilers";
+    /// Software profiler of the perf collector (repeatable; without it, all).
+    (): Vec<String> = "collector.perf.software-profilers";
+    /// Tracepoint that the perf collector counts, SUBSYSTEM:EVENT (repeatable).
+    (): Vec<String> = "collector.perf.tracepoint";
     /// Regexp of power supplies to ignore for powersupplyclass collector.
     (powersupply_ignored): String = "collector.powersupply.ignored-supplies", default("^$");
     /// Regexp of qdisc devices to exclude (mutually exclusive to device-include).
@@ -319,20 +335,31 @@ impl HostConfig {
                     self.collectors = CollectorSet::none();
                 }
             }),
-            // The default of node_exporter, no directory, may be given explicitly.
-            ("collector.textfile.directory", _) => String::parse(value.as_ref())
-                .map(|directory| self.textfile_directories.extend(some(directory))),
-            ("collector.sysctl.include", _) => {
-                String::parse(value.as_ref()).map(|name| self.sysctl_numbers.push(name))
-            }
-            ("collector.sysctl.include-info", _) => {
-                String::parse(value.as_ref()).map(|name| self.sysctl_infos.push(name))
-            }
-            _ => assign(self, name, value.as_ref()),
+            _ => match self.list(name) {
+                // The default of node_exporter, none, may be given explicitly.
+                Some(list) => String::parse(value.as_ref()).map(|text| list.extend(some(text))),
+                None => assign(self, name, value.as_ref()),
+            },
         };
         set.map_err(|problem| HostError::Flag {
             flag: name.into(),
             problem,
+        })
+    }
+}
+
+impl HostConfig {
+    /// Returns the list to which a repeatable flag adds its value.
+    fn list(&mut self, name: &str) -> Option<&mut Vec<String>> {
+        Some(match name {
+            "collector.perf.cache-profilers" => &mut self.perf.cache.only,
+            "collector.perf.hardware-profilers" => &mut self.perf.hardware.only,
+            "collector.perf.software-profilers" => &mut self.perf.software.only,
+            "collector.perf.tracepoint" => &mut self.perf.tracepoints,
+            "collector.sysctl.include" => &mut self.sysctl_numbers,
+            "collector.sysctl.include-info" => &mut self.sysctl_infos,
+            "collector.textfile.directory" => &mut self.textfile_directories,
+            _ => return None,
         })
     }
 }

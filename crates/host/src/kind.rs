@@ -136,6 +136,8 @@ collectors! {
     Os = "os";
     /// PCI devices.
     Pcidevice = "pcidevice", off;
+    /// Counters of CPUs and kernel by `perf_event_open(2)`.
+    Perf = "perf", off;
     /// Batteries and mains.
     Powersupplyclass = "powersupplyclass";
     /// Time lost waiting for resources.

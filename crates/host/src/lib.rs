@@ -46,6 +46,7 @@ mod netlink;
 mod open_file;
 mod ordered_cache;
 mod own_labels;
+mod perf_event;
 mod pool;
 mod proc_table;
 mod procstat;
@@ -62,7 +63,7 @@ mod udev;
 
 pub use config::{
     ArpConfig, BuildInfo, CpuConfig, FilesystemConfig, FilterConfig, HostConfig, NetclassConfig,
-    NetdevConfig, NetdevSource, NtpConfig, SystemdConfig,
+    NetdevConfig, NetdevSource, NtpConfig, PerfConfig, ProfilersConfig, SystemdConfig,
 };
 pub use cost::{CollectorCost, Cost};
 pub use error::{HostError, ParseError};

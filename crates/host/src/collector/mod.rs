@@ -52,6 +52,7 @@ pub(crate) mod os;
 pub(crate) mod pci_ids;
 pub(crate) mod pcidevice;
 pub(crate) mod percpu;
+pub(crate) mod perf;
 pub(crate) mod powersupplyclass;
 pub(crate) mod pressure;
 pub(crate) mod processes;
@@ -195,6 +196,7 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Netdev => Box::new(netdev::Netdev::new(config)?),
         CollectorKind::Netstat => Box::new(netstat::Netstat::new(procfs, &config.netstat_fields)?),
         CollectorKind::Os => Box::new(os::Os::new(config)),
+        CollectorKind::Perf => Box::new(perf::Perf::new(config)?),
         CollectorKind::Pressure => Box::new(pressure::Pressure::new(procfs)),
         CollectorKind::Processes => Box::new(processes::Processes::new(config)),
         CollectorKind::Schedstat => Box::new(schedstat::new(procfs)),

@@ -6,9 +6,6 @@ use narthex_cli::{UsageError, Values, flags};
 use narthex_host::HostConfig;
 use std::path::PathBuf;
 
-const NO_COLLECTOR: &str = "this version does not have the collector";
-const OF_MISSING: &str = "this version does not have its collector";
-
 flags! {
     /// What the exporter is asked to do, apart from the collectors.
     #[derive(Clone, Debug)]
@@ -32,14 +29,8 @@ flags! {
     without effect {
         "there is no Go runtime" => "runtime.gomaxprocs": usize;
         "scrapes are answered one after another" => "web.max-requests": usize;
-        OF_MISSING => "collector.perf.cache-profilers": Vec<String>, "collector.perf.cpus": String,
-            "collector.perf.disable-cache-profilers": bool, "collector.perf.disable-hardware-profilers": bool,
-            "collector.perf.disable-software-profilers": bool, "collector.perf.hardware-profilers": Vec<String>,
-            "collector.perf.software-profilers": Vec<String>, "collector.perf.tracepoint": Vec<String>;
     }
     refused {
-        NO_COLLECTOR =>
-            "collector.perf": bool;
         "this version does not have it" => "web.systemd-socket": bool;
     }
 }
@@ -101,7 +92,6 @@ mod tests {
         let options = options(&[
             "--collector.disable-defaults",
             "--collector.cpu",
-            "--no-collector.perf",
             "--collector.perf.cpus=1",
             "--collector.netdev.ignored-devices=^veth",
             "--path.rootfs=/host",
@@ -125,21 +115,15 @@ mod tests {
         assert_eq!(former, ["collector.netdev.ignored-devices"]);
         let without_effect = options.web.values.without_effect.iter();
         let without_effect: Vec<_> = without_effect.map(|(flag, _)| *flag).collect();
-        assert_eq!(
-            without_effect,
-            ["collector.perf.cpus", "runtime.gomaxprocs"]
-        );
+        assert_eq!(options.host.perf.cpus, "1");
+        assert_eq!(without_effect, ["runtime.gomaxprocs"]);
     }
 
     #[test]
     fn wrong_flags_are_named() {
         for (arguments, text) in [
             (
-                &["--collector.perf"][..],
-                "flag '--collector.perf' is not supported: this version does not have the collector",
-            ),
-            (
-                &["--collector.cpu=maybe"],
+                &["--collector.cpu=maybe"][..],
                 "flag '--collector.cpu': not true or false: \"maybe\"",
             ),
             (

@@ -5,10 +5,12 @@
 use super::{is_1_5, ours, real};
 use crate::support::{PATIENCE, Running};
 use narthex_testkit::{
+    corpora,
     exposition::{Families, Samples, parse_text},
     http,
     process::Spawn,
 };
+use std::fs;
 
 /// Differences of 1.12 from 1.5, each with its reason.
 mod known {
@@ -300,4 +302,45 @@ fn collectors_that_are_off_by_default_say_the_same() {
         has_own_help: true,
     };
     compare(&ours(&flags), &real(&flags), &expected, 100);
+}
+
+const TRACEPOINT: &str = "/sys/kernel/tracing/events/sched/sched_switch/id";
+
+/// Both count from their own start, so the growth between two scrapes is compared.
+#[test]
+fn perf_counts_the_same() {
+    let mut flags = vec![
+        "--collector.disable-defaults",
+        "--collector.perf",
+        "--web.disable-exporter-metrics",
+    ];
+    if fs::read(TRACEPOINT).is_ok() {
+        flags.push("--collector.perf.tracepoint=sched:sched_switch");
+    }
+    let (ours, real) = (ours(&flags), real(&flags));
+    let scrape = |one: &Running| {
+        let page = http::get(&format!("{}/metrics", one.url)).unwrap().text();
+        let (mut samples, mut families) = parse_text(&page);
+        samples.retain(|series, _| series.starts_with("node_perf_"));
+        families.retain(|family, _| family.starts_with("node_perf_"));
+        (samples, families)
+    };
+    let rounds = [&real, &ours, &ours, &real, &real, &ours].map(scrape);
+    let [their_0, our_0, our_1, their_1, their_2, our_2] = &rounds;
+    assert_eq!(our_0.1, their_0.1);
+    assert!(our_0.0.keys().eq(their_0.0.keys()), "{our_0:?} {their_0:?}");
+    let mut grew = 0;
+    for series in our_0.0.keys() {
+        let growth =
+            |from: &(Samples, Families), to: &(Samples, Families)| to.0[series] - from.0[series];
+        let (inner, outer) = (growth(our_0, our_1), growth(their_0, their_1));
+        assert!(inner <= outer, "{series}: {inner} {outer}");
+        let (inner, outer) = (growth(their_1, their_2), growth(our_1, our_2));
+        assert!(inner <= outer, "{series}: {inner} {outer}");
+        grew += usize::from(outer > 0.0);
+    }
+    // Without the permission neither has any.
+    let is_permitted = !our_0.0.is_empty();
+    assert!(grew > 0 || !is_permitted, "nothing grew: {rounds:?}");
+    corpora::report("perf beside node_exporter", usize::from(is_permitted), 1);
 }
