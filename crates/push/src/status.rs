@@ -10,7 +10,7 @@ use crate::{
 };
 use http::{HeaderMap, HeaderValue, header};
 use narthex_model::duration;
-use narthex_net::{axum::response::Response, respond};
+use narthex_net::{axum::response::Response, escape_html, respond};
 
 const SCRIPT: &str = include_str!("push.js");
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -65,13 +65,13 @@ pub(crate) fn page(
         out.push_str(&format!(
             "<tr><td><code>{}</code><td>{at}<td class=\"n\">{age}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{} B<td class=\"n\">{}<td class=\"n\">{}<td>{state_cell}\
 <td><button data-method=\"DELETE\" data-path=\"{}\" data-question=\"Delete this group?\">Delete</button></tr>\n",
-            html(&shown(&group.grouping)),
+            escape_html(&shown(&group.grouping)),
             state.series(),
             state.families.len(),
             state.body_bytes,
             kept.as_deref().unwrap_or("ever"),
             expected.as_deref().unwrap_or_default(),
-            html(&group.grouping.path(utf8)),
+            escape_html(&group.grouping.path(utf8)),
         ));
     }
     out.push_str("</table>\n");
@@ -92,17 +92,17 @@ fn put_status(out: &mut String, status: &Status) {
     for (name, value) in &status.flags {
         out.push_str(&format!(
             "<tr><td>{}<td><code>{}</code></tr>\n",
-            html(name),
-            html(value)
+            escape_html(name),
+            escape_html(value)
         ));
     }
     out.push_str("</table>\n<h2>Build</h2><table>\n");
     for (name, value) in &status.build {
-        out.push_str(&format!("<tr><td>{name}<td>{}</tr>\n", html(value)));
+        out.push_str(&format!("<tr><td>{name}<td>{}</tr>\n", escape_html(value)));
     }
     out.push_str(&format!(
         "<tr><td>started<td>{}</tr></table>\n",
-        html(&status.started)
+        escape_html(&status.started)
     ));
 }
 
@@ -126,19 +126,4 @@ fn shown(grouping: &Grouping) -> String {
         .chain(&others)
         .map(|(name, value)| format!("{name}={}", quoted(value)));
     pairs.collect::<Vec<_>>().join(" ")
-}
-
-fn html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
 }

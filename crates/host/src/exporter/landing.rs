@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use http::{HeaderMap, HeaderValue, header};
 use narthex_net::axum::response::Response;
-use narthex_net::respond;
+use narthex_net::{escape_html, respond};
 
 use super::Finding;
 use super::advice::{advice, bytes, percent, thousands};
@@ -28,7 +28,7 @@ pub(super) fn page(
     headers: &HeaderMap,
 ) -> Response {
     let version = env!("CARGO_PKG_VERSION");
-    let path = html(telemetry_path);
+    let path = escape_html(telemetry_path);
     let body = format!(
         "{HEAD}<p>Narthex {version}: metrics of this host with node_exporter's names.</p>\n\
          <ul><li><a href=\"{path}\">Metrics</a></ul>\n{}{}</body></html>\n",
@@ -48,14 +48,16 @@ fn list(findings: &[Finding], lines: &[String]) -> String {
         return String::new();
     }
     let found = findings.iter().map(|finding| {
-        let (text, help) = (html(&finding.text), html(&finding.help));
+        let (text, help) = (escape_html(&finding.text), escape_html(&finding.help));
         format!(
             "<li>{} {}: {text}<br>{help}\n",
             finding.severity.name(),
             finding.rule
         )
     });
-    let lines = lines.iter().map(|line| format!("<li>{}\n", html(line)));
+    let lines = lines
+        .iter()
+        .map(|line| format!("<li>{}\n", escape_html(line)));
     let items: String = found.chain(lines).collect();
     format!("<h2>Advice</h2>\n<ul>\n{items}</ul>\n")
 }
@@ -86,25 +88,9 @@ fn table(costs: &[CollectorCost]) -> String {
             out,
             "<tr><td>{}<td>{series}<td>{size}<td>{share} %<td>{cpu}<td>{calls}<td>{read}<td>{}</tr>",
             one.kind.name(),
-            html(&notes.join("; ")),
+            escape_html(&notes.join("; ")),
         );
     }
     out.push_str("</table>\n");
-    out
-}
-
-/// Escapes text for HTML.
-fn html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
     out
 }
