@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -22,6 +23,10 @@ pub const SIGINT: i32 = 2;
 pub const SIGKILL: i32 = 9;
 /// SIGTERM, for [`Server::signal`].
 pub const SIGTERM: i32 = 15;
+/// SIGSTOP, for [`Server::signal`].
+pub const SIGSTOP: i32 = 19;
+/// SIGCONT, for [`Server::signal`].
+pub const SIGCONT: i32 = 18;
 /// SIGHUP, for [`Server::signal`].
 pub const SIGHUP: i32 = 1;
 
@@ -34,6 +39,7 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub struct Spawn {
     command: Command,
+    stdin: Option<OwnedFd>,
     logs: TempDir,
 }
 
@@ -43,6 +49,7 @@ impl Spawn {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             command: Command::new(program),
+            stdin: None,
             logs: TempDir::new("logs"),
         }
     }
@@ -82,6 +89,13 @@ impl Spawn {
         self
     }
 
+    /// Passes a file or a socket as the program's standard input.
+    #[must_use]
+    pub fn stdin(mut self, file: impl Into<OwnedFd>) -> Self {
+        self.stdin = Some(file.into());
+        self
+    }
+
     /// Starts the program in its own process group, its output going to files.
     ///
     /// # Panics
@@ -93,7 +107,7 @@ impl Spawn {
         let stderr = self.logs.join("stderr");
         let create = |path: &PathBuf| File::create(path).expect("the log directory is writable");
         self.command
-            .stdin(Stdio::null())
+            .stdin(self.stdin.take().map_or_else(Stdio::null, Stdio::from))
             .stdout(create(&stdout))
             .stderr(create(&stderr))
             .process_group(0);

@@ -4,7 +4,9 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
+use rustix::net::{AddressFamily, sockopt};
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::error::NetError;
@@ -41,6 +43,27 @@ pub(crate) async fn listen(address: &str) -> Result<TcpListener, NetError> {
         address: address.to_owned(),
         source,
     })
+}
+
+/// Takes over a listening TCP socket, the one `at` this place of those that were passed.
+pub(crate) fn adopt(at: usize, socket: OwnedFd) -> Result<TcpListener, NetError> {
+    let fail = |reason| NetError::PassedSocket { at, reason };
+    let domain = sockopt::socket_domain(&socket);
+    let is_ip =
+        |domain: &AddressFamily| [AddressFamily::INET, AddressFamily::INET6].contains(domain);
+    domain
+        .ok()
+        .filter(is_ip)
+        .ok_or(fail("it is not a TCP socket"))?;
+    match sockopt::socket_acceptconn(&socket) {
+        Ok(true) => {}
+        _ => return Err(fail("it is not listening")),
+    }
+    let listener = std::net::TcpListener::from(socket);
+    let adopted = listener.set_nonblocking(true);
+    adopted
+        .and_then(|()| TcpListener::from_std(listener))
+        .map_err(|_failed| fail("it can't be used without blocking"))
 }
 
 fn split(address: &str) -> Result<(ListenHost, u16), &'static str> {
@@ -109,7 +132,7 @@ fn listen_on(address: SocketAddr, dual_stack: bool) -> io::Result<TcpListener> {
     };
     if dual_stack {
         // The kernel's default is a sysctl; ":9090" must not depend on it.
-        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+        sockopt::set_ipv6_v6only(&socket, false)?;
     }
     // A restart must not wait for the previous process's connections to leave TIME_WAIT.
     socket.set_reuseaddr(true)?;

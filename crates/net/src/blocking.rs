@@ -18,3 +18,8 @@ pub fn run_long<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
         _ => work(),
     }
 }
+
+/// Lets tasks run that others' input has made ready, and looks for such input first.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}

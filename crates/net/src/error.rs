@@ -35,6 +35,13 @@ pub enum NetError {
         /// The error of the kernel or resolver.
         source: io::Error,
     },
+    /// A descriptor that was passed to listen on, and can't be.
+    PassedSocket {
+        /// Its place among those that were passed, from 0.
+        at: usize,
+        /// Description of the error.
+        reason: &'static str,
+    },
     /// An unsupported or malformed URL.
     Url {
         /// The text as given.
@@ -216,6 +223,9 @@ impl fmt::Display for NetError {
             }
             Self::Bind { address, source } => {
                 write!(f, "cannot listen on {address:?}: {}", io_text(source))
+            }
+            Self::PassedSocket { at, reason } => {
+                write!(f, "cannot listen on the passed socket {at}: {reason}")
             }
             Self::Url { url, reason } => write!(f, "invalid URL {url:?}: {reason}"),
             Self::Request {

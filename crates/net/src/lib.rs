@@ -71,7 +71,7 @@ pub use axum;
 pub use axum::Router;
 
 pub use allowance::{Allowance, Unlimited};
-pub use blocking::run_long;
+pub use blocking::{run_long, yield_now};
 pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
 pub use client::config::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,
@@ -94,8 +94,8 @@ pub use panics::{
 };
 pub use refusal::Refusal;
 pub use respond::{
-    BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, respond,
-    respond_json, respond_text, zstd,
+    BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, keep_until_sent,
+    respond, respond_json, respond_text, zstd,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
-use hyper::body::{Body as HttpBody, Frame};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use libdeflater::{CompressionLvl, Compressor};
 use tokio::sync::mpsc;
 
@@ -230,6 +230,64 @@ impl<F: FnMut() -> Option<Bytes>> HttpBody for Made<F> {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let piece = (self.get_mut().next)();
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+/// Keeps a value until the last byte of a response with a body has been handed to the kernel, or the client has gone.
+pub fn keep_until_sent(response: Response, kept: impl Send + Sync + 'static) -> Response {
+    response.map(|body| {
+        Body::new(Keeping {
+            body,
+            kept: Some(kept),
+        })
+    })
+}
+
+struct Keeping<T> {
+    body: Body,
+    kept: Option<T>,
+}
+
+/// The last piece of a body, and what is kept until it is written.
+struct Last<T> {
+    data: Bytes,
+    _kept: T,
+}
+
+impl<T> AsRef<[u8]> for Last<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl<T> Unpin for Keeping<T> {}
+
+impl<T: Send + Sync + 'static> HttpBody for Keeping<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(context);
+        if !this.body.is_end_stream() {
+            return polled;
+        }
+        polled.map_ok(|frame| match (frame.into_data(), this.kept.take()) {
+            (Ok(data), Some(kept)) => Frame::data(Bytes::from_owner(Last { data, _kept: kept })),
+            (Ok(data), None) => Frame::data(data),
+            (Err(other), _) => other,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -12,6 +12,7 @@ mod timed;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
@@ -58,6 +59,23 @@ impl Server {
         for address in addresses {
             listeners.push(address::listen(address.as_ref()).await?);
         }
+        Ok(Self {
+            listeners,
+            config,
+            web: None,
+        })
+    }
+
+    /// Listens on sockets that another process bound, as systemd's socket units do.
+    ///
+    /// # Errors
+    /// Fails on the first that is not a listening TCP socket.
+    pub fn on_sockets(sockets: Vec<OwnedFd>, config: ServerConfig) -> Result<Self, NetError> {
+        let listeners = sockets
+            .into_iter()
+            .enumerate()
+            .map(|(at, socket)| address::adopt(at, socket))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             listeners,
             config,

@@ -19,7 +19,7 @@ static IN_FLIGHT: Gauge = Gauge::new(
 ///
 /// Fails if a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
-    for code in ["200", "500"] {
+    for code in ["200", "500", "503"] {
         REQUESTS.with(&[code]).inc_by(0);
     }
     registry.register_all(&[&REQUESTS, &IN_FLIGHT])

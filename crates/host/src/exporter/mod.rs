@@ -8,6 +8,7 @@
 mod advice;
 mod finding;
 mod landing;
+mod limit;
 mod metrics;
 mod renderer;
 
@@ -22,13 +23,14 @@ use narthex_model::sync::Renew as _;
 use narthex_net::axum::body::Body;
 use narthex_net::axum::extract::{Request, State};
 use narthex_net::axum::response::Response;
-use narthex_net::{Router, catch_panic, percent, respond, run_long};
+use narthex_net::{Router, catch_panic, keep_until_sent, percent, respond, run_long};
 
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::source::HostSource;
 pub use finding::{Finding, Severity};
+use limit::Limit;
 pub use metrics::register_metrics;
 use renderer::Renderer;
 
@@ -42,6 +44,8 @@ pub type Adviser = Arc<dyn Fn(&Frame, i64) -> Vec<Finding> + Send + Sync>;
 pub struct ExporterConfig {
     /// Path of the page of metrics, with its slash.
     pub telemetry_path: String,
+    /// Most scrapes at once; 0 for no limit.
+    pub max_requests: usize,
     /// This process's own metrics, if they are on the page.
     pub own: Option<OwnMetrics>,
     /// Advice on the host, if there is to be some.
@@ -52,6 +56,7 @@ pub struct ExporterConfig {
 
 struct Exporter {
     telemetry_path: String,
+    limit: Arc<Limit>,
     collectors: CollectorSet,
     adviser: Option<Adviser>,
     renderer: Mutex<Renderer>,
@@ -67,6 +72,7 @@ pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostEr
     renderer.warm_up();
     let exporter = Exporter {
         telemetry_path: config.telemetry_path,
+        limit: Limit::new(config.max_requests),
         collectors: renderer.collectors(),
         adviser: config.adviser,
         renderer: Mutex::new(renderer),
@@ -91,8 +97,13 @@ impl Exporter {
 async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Response {
     let path = request.uri().path();
     if path == exporter.telemetry_path {
-        let answer = scrape(&exporter, request.uri().query(), request.headers());
-        return metrics::count(answer);
+        return match selected(
+            request.uri().query().unwrap_or_default(),
+            exporter.collectors,
+        ) {
+            Ok(only) => scrape_in_turn(&exporter, only, request.headers()).await,
+            Err(reason) => text(StatusCode::BAD_REQUEST, reason),
+        };
     }
     if path == "/" {
         return exporter.landing(request.headers());
@@ -100,12 +111,19 @@ async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Resp
     error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-fn scrape(exporter: &Exporter, query: Option<&str>, headers: &HeaderMap) -> Response {
-    let only = match selected(query.unwrap_or_default(), exporter.collectors) {
-        Ok(only) => only,
-        Err(reason) => return text(StatusCode::BAD_REQUEST, reason),
+/// Scrapes, unless too many others do.
+async fn scrape_in_turn(exporter: &Exporter, only: CollectorSet, headers: &HeaderMap) -> Response {
+    let Some(turn) = exporter.limit.turn() else {
+        let most = exporter.limit.most();
+        let reason = format!("Limit of concurrent requests reached ({most}), try again later.");
+        return metrics::count(error(StatusCode::SERVICE_UNAVAILABLE, &reason));
     };
-    let _counted = metrics::InFlight::new();
+    let answer = metrics::count(scrape(exporter, only, headers));
+    turn.let_others_ask().await;
+    keep_until_sent(answer, turn)
+}
+
+fn scrape(exporter: &Exporter, only: CollectorSet, headers: &HeaderMap) -> Response {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());

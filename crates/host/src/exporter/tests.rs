@@ -19,11 +19,13 @@ fn a_panic_costs_its_scrape_alone() {
     let renderer = Renderer::new(HostConfig::default(), Some(own), Arc::new(|| 0));
     let exporter = Exporter {
         telemetry_path: "/metrics".to_owned(),
+        limit: Limit::new(0),
         collectors: CollectorSet::all(),
         adviser: None,
         renderer: Mutex::new(renderer.expect("valid")),
     };
-    let scraped = || scrape(&exporter, Some("collect[]=uname"), &HeaderMap::new());
+    let uname = CollectorSet::none().with(CollectorKind::Uname);
+    let scraped = || scrape(&exporter, uname, &HeaderMap::new());
     assert_eq!(scraped().status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(scraped().status(), StatusCode::OK);
 }
@@ -94,6 +96,7 @@ fn the_landing_page_has_costs_and_advice() {
     };
     let exporter = Exporter {
         telemetry_path: "/a&b".to_owned(),
+        limit: Limit::new(0),
         collectors: config.collectors,
         adviser: Some(Arc::new(|frame, _| {
             vec![Finding {

@@ -20,6 +20,10 @@ flags! {
         disable_exporter_metrics: bool = "web.disable-exporter-metrics";
         /// Most connections at once; further ones wait.
         max_connections: usize = "web.max-connections", default("512");
+        /// Most scrapes at once, those whose answer is still being sent included; further ones get 503. 0 for no limit.
+        max_requests: usize = "web.max-requests", default("40");
+        /// Listen on the sockets of a systemd socket unit instead of addresses.
+        systemd_socket: bool = "web.systemd-socket";
         /// Which log lines are written: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
         /// How log lines are written: logfmt or json.
@@ -28,10 +32,6 @@ flags! {
     }
     without effect {
         "there is no Go runtime" => "runtime.gomaxprocs": usize;
-        "scrapes are answered one after another" => "web.max-requests": usize;
-    }
-    refused {
-        "this version does not have it" => "web.systemd-socket": bool;
     }
 }
 

@@ -26,6 +26,8 @@ flags! {
         enable_admin_api: bool = "web.enable-admin-api";
         /// Maximum number of simultaneous connections; further ones wait.
         max_connections: usize = "web.max-connections", default("4096");
+        /// Listen on the sockets of a systemd socket unit instead of addresses.
+        systemd_socket: bool = "web.systemd-socket";
         /// Keep what is pushed in a journal, this name with .journal behind it. A file of a Pushgateway of this name is
         /// imported while there is no journal. Without it nothing outlives the process.
         persistence_file: Option<PathBuf> = "persistence.file";
@@ -62,9 +64,6 @@ flags! {
     }
     without effect {
         "every push is in the journal before it is answered" => "persistence.interval": Duration;
-    }
-    refused {
-        "this version does not have it" => "web.systemd-socket": bool;
     }
 }
 

@@ -38,6 +38,8 @@ flags! {
         read_timeout: Duration = "web.read-timeout", default("5m");
         /// Maximum number of simultaneous connections.
         max_connections: usize = "web.max-connections", default("512");
+        /// Listen on the sockets of a systemd socket unit instead of addresses.
+        systemd_socket: bool = "web.systemd-socket";
         /// Minimum rate, in bytes per second, at which a client must send a request and read the response; 0B disables
         /// it.
         min_transfer_rate: Bytes = "web.min-transfer-rate", default("1KB");
@@ -178,7 +180,7 @@ flags! {
     refused {
         LATER =>
             "web.route-prefix": String,
-            "web.user-assets": String, "web.systemd-socket": bool, "web.enable-admin-api": bool,
+            "web.user-assets": String, "web.enable-admin-api": bool,
             "web.enable-otlp-receiver": bool, "enable-otlp-receiver": bool;
     }
 }

@@ -1,6 +1,8 @@
 //! What a server and an agent have in common: the port, what is known of the process, scraping, remote ends.
 
-use super::{error::ServerError, push_receiver::PushReceiver, push_upkeep::Upkeep as PushUpkeep};
+use super::{
+    error::ServerError, listen, push_receiver::PushReceiver, push_upkeep::Upkeep as PushUpkeep,
+};
 use crate::{
     cgroup::Resources,
     cli::ServerOptions,
@@ -18,7 +20,7 @@ use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_files::FilesManager;
 use narthex_model::storage::{Sink, Store};
-use narthex_net::{Router, Server, ServerConfig, StopToken, Stopper};
+use narthex_net::{Router, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, ManagerConfig, RouteLimits};
@@ -137,14 +139,8 @@ impl Web {
         config.min_rate_bytes = options.min_transfer_rate.0;
         config.rate_window = options.transfer_rate_window;
         config.read_timeout = options.read_timeout;
-        let addresses: Vec<&str> = options
-            .listen_addresses
-            .iter()
-            .map(String::as_str)
-            .collect();
-        let server = Server::bind(&addresses, config)
-            .await
-            .map_err(ServerError::Net)?;
+        let by_systemd = options.systemd_socket;
+        let server = listen::bind(&options.listen_addresses, by_systemd, config).await?;
         let server = match &options.web_config_file {
             Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
             None => server,

@@ -8,6 +8,7 @@ pub(crate) mod check_metrics;
 pub(crate) mod check_rules;
 pub(crate) mod check_server;
 mod error;
+mod listen;
 pub(crate) mod node_exporter;
 pub(crate) mod push;
 mod push_receiver;

@@ -3,7 +3,7 @@
 //! **Invariant:** everything but devices that may hang has one thread: waking others for one page costs more than the
 //! page.
 
-use super::error::ServerError;
+use super::{error::ServerError, listen};
 use crate::{
     cli::NodeExporterOptions,
     descriptors, doctor, lifecycle, logging,
@@ -12,7 +12,7 @@ use crate::{
 };
 use narthex_client::Registry;
 use narthex_host::{CollectorKind, ExporterConfig, OwnMetrics};
-use narthex_net::{Router, Server, ServerConfig, StopToken, Stopper, axum::middleware};
+use narthex_net::{Router, ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ async fn serve(options: NodeExporterOptions) -> Result<(), ServerError> {
     let routes = routes(&options, registry)?.layer(middleware::from_fn(|request, next| {
         protect(Origins::default(), request, next)
     }));
-    let cut = listen(&options, routes, stop).await?;
+    let cut = answer(&options, routes, stop).await?;
     tracing::info!("Ended cleanly.");
     if cut > 0 {
         return Err(ServerError::Cut { requests: cut });
@@ -82,6 +82,7 @@ fn routes(
     let cgroups = options.host.sysfs.join("fs/cgroup");
     let config = ExporterConfig {
         telemetry_path: options.web.telemetry_path.clone(),
+        max_requests: options.web.max_requests,
         own: (!options.web.disable_exporter_metrics).then_some(own),
         adviser: Some(doctor::adviser(options.host.procfs.clone(), cgroups)),
         now_ms: Arc::new(|| SystemClock.now_ms()),
@@ -90,16 +91,15 @@ fn routes(
 }
 
 /// Serves until stopped; returns how many requests were cut off.
-async fn listen(
+async fn answer(
     options: &NodeExporterOptions,
     routes: Router,
     stop: StopToken,
 ) -> Result<u64, ServerError> {
     let mut config = ServerConfig::default();
     config.max_connections = options.web.max_connections;
-    let server = Server::bind(&options.web.listen_addresses, config)
-        .await
-        .map_err(ServerError::Net)?;
+    let by_systemd = options.web.systemd_socket;
+    let server = listen::bind(&options.web.listen_addresses, by_systemd, config).await?;
     let server = match &options.web.config_file {
         Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
         None => server,

@@ -4,6 +4,7 @@
 
 use super::{
     error::ServerError,
+    listen,
     push_upkeep::{Upkeep, now_ns},
     server::runtime,
 };
@@ -15,7 +16,7 @@ use crate::{
 };
 use narthex_client::Registry;
 use narthex_model::date;
-use narthex_net::{Server, ServerConfig, StopToken, Stopper, axum::middleware};
+use narthex_net::{ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_push::{GatewayConfig, Limits, NowNs, Status, Store, StoreConfig};
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +50,7 @@ async fn serve(options: PushOptions) -> Result<(), ServerError> {
     let routes = routes.layer(middleware::from_fn(|request, next| {
         protect(Origins::default(), request, next)
     }));
-    let cut = listen(&options, routes, stop).await?;
+    let cut = answer(&options, routes, stop).await?;
     lifecycle::force_after_deadline(|| "the push journal");
     upkeep.join();
     tracing::info!("Ended cleanly.");
@@ -113,7 +114,7 @@ fn gateway(options: &PushOptions, stopper: Stopper) -> GatewayConfig {
 }
 
 /// Serves until stopped; returns how many requests were cut off.
-async fn listen(
+async fn answer(
     options: &PushOptions,
     routes: narthex_net::Router,
     stop: StopToken,
@@ -121,9 +122,8 @@ async fn listen(
     let mut config = ServerConfig::default();
     config.max_connections = options.max_connections;
     config.body_limit_bytes = options.max_body.as_usize();
-    let server = Server::bind(&options.listen_addresses, config)
-        .await
-        .map_err(ServerError::Net)?;
+    let by_systemd = options.systemd_socket;
+    let server = listen::bind(&options.listen_addresses, by_systemd, config).await?;
     let server = match &options.web_config_file {
         Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
         None => server,

@@ -54,6 +54,7 @@ mod rules;
 mod scraping;
 mod segments;
 mod soak;
+mod sockets;
 mod startup;
 mod support;
 mod target;

@@ -5,17 +5,22 @@
 mod differential;
 mod fixtures;
 
-use crate::support::{PATIENCE, Running, narthex};
+use crate::support::{PATIENCE, Running, narthex, until};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::LabelSet;
 use narthex_testkit::{
     TempDir,
     exposition::parse_text,
     http,
-    process::{SIGHUP, Spawn},
+    process::{SIGCONT, SIGHUP, SIGSTOP, Spawn},
     tool,
 };
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
 
 /// Starts our exporter.
 fn ours(flags: &[&str]) -> Running {
@@ -191,4 +196,87 @@ fn it_answers_under_its_peers_name_with_its_web_configuration_after_a_hang_up() 
     let link = "<a href=\"/metrics\">";
     assert!(landing.text().contains(link), "{}", landing.text());
     ours.stop();
+}
+
+/// Returns the answers to scrapes that all arrive before the exporter can answer one.
+fn at_once(one: &Running, count: usize) -> Vec<String> {
+    one.process.signal(SIGSTOP);
+    let asked: Vec<TcpStream> = (0..count)
+        .map(|_| {
+            let mut stream = TcpStream::connect(one.address()).unwrap();
+            let head = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    one.process.signal(SIGCONT);
+    let answers = asked.into_iter().map(|mut stream| {
+        let mut answer = String::new();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    answers.collect()
+}
+
+#[test]
+fn scrapes_beyond_the_limit_are_refused() {
+    let few = ["--collector.disable-defaults", "--collector.uname"];
+    for (limit, count, served) in [("1", 3, 1), ("2", 3, 2), ("40", 41, 40), ("0", 41, 41)] {
+        let limit_flag = format!("--web.max-requests={limit}");
+        let ours = ours(&[&few[..], &[&limit_flag]].concat());
+        let answers = at_once(&ours, count);
+        let of = |begin: &str| {
+            let found = answers.iter().filter(|answer| answer.starts_with(begin));
+            found.count()
+        };
+        let (good, refused) = (of("HTTP/1.1 200 "), of("HTTP/1.1 503 "));
+        assert_eq!(
+            (good, refused),
+            (served, count - served),
+            "{limit}: {answers:?}"
+        );
+        let text =
+            format!("\r\n\r\nLimit of concurrent requests reached ({limit}), try again later.\n");
+        let texts = answers.iter().filter(|answer| answer.ends_with(&text));
+        assert_eq!(texts.count(), refused, "{answers:?}");
+        // Turns are given back.
+        let counted = ours.metric("promhttp_metric_handler_requests_total{code=\"503\"}");
+        assert_eq!(counted, Some(refused as f64));
+        assert_eq!(
+            ours.metric("promhttp_metric_handler_requests_in_flight"),
+            Some(1.0)
+        );
+    }
+}
+
+/// A client that does not read its answer has a turn until it goes.
+#[test]
+fn an_answer_that_nobody_takes_counts() {
+    let dir = TempDir::new("slow-scrape");
+    let line = format!("jobs{{a=\"{}\"}} 1\n", "x".repeat(1 << 10));
+    let lines = (0..4 << 10).map(|at| line.replacen('x', &format!("{at:x}"), 1));
+    dir.write("a.prom", lines.collect::<String>());
+    let directory = format!("--collector.textfile.directory={}", dir.path().display());
+    let ours = ours(&[
+        "--collector.disable-defaults",
+        "--collector.textfile",
+        "--web.max-requests=1",
+        &directory,
+    ]);
+    let page = format!("{}/metrics", ours.url);
+    until("the file on the page", || {
+        let text = http::get(&page).unwrap().text();
+        (text.len() > 4 << 20).then_some(())
+    });
+    let status = || http::get(&page).unwrap().status;
+    let mut slow = TcpStream::connect(ours.address()).unwrap();
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let mut first = [0; 12];
+    slow.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    assert_eq!(status(), 503);
+    drop(slow);
+    until("the turn back", || (status() == 200).then_some(()));
 }

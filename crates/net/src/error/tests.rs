@@ -33,6 +33,14 @@ fn all() -> Vec<(NetError, &'static str, u16)> {
             500,
         ),
         (
+            NetError::PassedSocket {
+                at: 0,
+                reason: "it is not listening",
+            },
+            "cannot listen on the passed socket 0: it is not listening",
+            500,
+        ),
+        (
             NetError::Url {
                 url: text("x"),
                 reason: "no scheme",
