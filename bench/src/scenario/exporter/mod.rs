@@ -5,12 +5,13 @@
 
 mod compare;
 mod figures;
+mod incident;
 mod measure;
 mod page;
 mod syscalls;
 
 use super::prelude::*;
-use crate::harness::server::without_command;
+use crate::{harness::server::without_command, record::Run};
 use measure::{Exporter, Plan};
 use narthex_cli::flags;
 use std::time::Duration;
@@ -34,6 +35,9 @@ flags! {
         path: String = "path", default("/metrics"), value("PATH");
         /// Count system calls with strace, apart from what is timed.
         syscalls: bool = "syscalls";
+        /// Measure a node of the fourth incident, with many devices and a load balancer, and what was done about it step
+        /// by step; needs root.
+        incident: bool = "incident";
     }
 }
 
@@ -65,6 +69,11 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         "{scrapes} scrapes of each exporter, {interval:?} between them"
     ));
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    if plan.flags.incident {
+        record.runs = step_by_step(values, &plan, &servers)?;
+        record.notes = notes;
+        return Ok(record);
+    }
     let mut exporters: Vec<Exporter> = servers
         .iter()
         .map(|spec| Exporter::start(&plan, spec))
@@ -113,4 +122,39 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     notes.dedup();
     record.notes = notes;
     Ok(record)
+}
+
+/// Scrapes every exporter with the flags of each step, compressed as Prometheus asks for it.
+fn step_by_step(
+    values: &Values,
+    plan: &Plan,
+    servers: &[ServerSpec],
+) -> Result<Vec<Run>, BenchError> {
+    let node = incident::enter(&plan.base)?;
+    let mut started = Vec::new();
+    for spec in servers {
+        for step in 0..incident::STEPS.len() {
+            let mut spec = spec.clone();
+            spec.label = format!("{}-{step}", spec.label);
+            spec.kind = spec.kind.with_arguments(&incident::arguments(step, &node));
+            started.push(Exporter::start(plan, &spec)?);
+        }
+    }
+    let mut runs = Vec::new();
+    let steps = incident::STEPS.len();
+    for_each_turn(
+        servers,
+        steps,
+        values.get("repetitions")?,
+        plan.flags.interval * plan.flags.scrapes + Duration::from_secs(2),
+        |turn, spec, progress| {
+            let (name, _) = incident::STEPS[turn.variant];
+            progress.begin(&format!("{}: {name}", spec.label));
+            let exporter = &mut started[turn.subject * steps + turn.variant];
+            let scraped = exporter.scrape(plan, true)?;
+            runs.push(figures::run(name, &scraped).for_turn(turn));
+            Ok(())
+        },
+    )?;
+    Ok(runs)
 }
