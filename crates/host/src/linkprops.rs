@@ -25,11 +25,13 @@ pub(crate) struct Properties {
     pub(crate) carrier_up: Option<u32>,
     pub(crate) carrier_down: Option<u32>,
     promiscuity: u32,
+    all_multicast: u32,
 }
 
 /// The device is switched on.
 const IFF_UP: u32 = 1;
 const IFF_PROMISC: u32 = 0x100;
+const IFF_ALLMULTI: u32 = 0x200;
 /// The device waits for another one to be ready.
 const IFF_DORMANT: u32 = 1 << 17;
 
@@ -48,15 +50,15 @@ impl Properties {
         self.carrier.filter(|_| self.is_up())
     }
 
-    /// Returns the flags without those that the kernel computes for the message.
+    /// Returns the flags without those that the kernel computes for the message, and with those that it takes out: what
+    /// a bridge or another device asks of this one, not what somebody set.
     pub(crate) fn sysfs_flags(&self) -> u32 {
         /// Running, lower layer up, dormant.
         const WORKED_OUT: u32 = 0x40 | 1 << 16 | IFF_DORMANT;
-        let promiscuous = match self.promiscuity {
-            0 => 0,
-            _ => IFF_PROMISC,
-        };
-        self.flags & !WORKED_OUT | promiscuous
+        let asked = |count: u32, flag: u32| if count > 0 { flag } else { 0 };
+        self.flags & !WORKED_OUT
+            | asked(self.promiscuity, IFF_PROMISC)
+            | asked(self.all_multicast, IFF_ALLMULTI)
     }
 
     pub(crate) fn oper_state(&self) -> &'static str {
@@ -127,6 +129,7 @@ impl Properties {
             35 => self.carrier_changes = word,
             47 => self.carrier_up = word,
             48 => self.carrier_down = word,
+            61 => self.all_multicast = word.unwrap_or(0),
             _ => {}
         }
     }
@@ -149,6 +152,8 @@ mod tests {
             ..Properties::default()
         };
         assert_eq!(found.sysfs_flags(), 0x1103);
+        found.all_multicast = 2;
+        assert_eq!(found.sysfs_flags(), 0x1303);
         assert_eq!((found.carrier(), found.dormant()), (Some(1), Some(false)));
         found.flags = 0x1002;
         assert_eq!((found.carrier(), found.dormant()), (None, None));

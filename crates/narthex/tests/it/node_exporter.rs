@@ -4,6 +4,7 @@
 
 mod differential;
 mod fixtures;
+mod namespaces;
 
 use crate::support::{PATIENCE, Running, narthex, until};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
