@@ -48,6 +48,7 @@ mod ordered_cache;
 mod own_labels;
 mod perf_event;
 mod pool;
+mod privileges;
 mod proc_table;
 mod procstat;
 mod rows;

@@ -143,6 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn every_flag_that_is_named_exists() {
+        for kind in CollectorKind::ALL {
+            let Some(flag) = narrower(kind) else { continue };
+            let name = flag.trim_start_matches("--").trim_start_matches("no-");
+            assert!(
+                crate::FLAGS.iter().any(|known| known.name == name),
+                "{flag}"
+            );
+        }
+    }
+
+    #[test]
     fn a_usual_page_has_none() {
         let costs = [
             cost(CollectorKind::Cpu, 399, 90_000, 80),

@@ -44,6 +44,15 @@ fn warn(options: &NodeExporterOptions) {
     }
     if rustix::process::geteuid().is_root() {
         tracing::warn!("Running as root is not needed; without it, only a few values are missing.");
+        return;
+    }
+    for (collector, misses) in options.host.collectors.losses() {
+        let collector = collector.name();
+        tracing::info!(
+            collector,
+            misses,
+            "Not running as root, a collector misses values."
+        );
     }
 }
 

@@ -5,6 +5,7 @@
 mod differential;
 mod fixtures;
 mod namespaces;
+mod unprivileged;
 
 use crate::support::{PATIENCE, Running, narthex, until};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
