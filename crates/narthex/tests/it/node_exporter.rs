@@ -5,6 +5,7 @@
 mod differential;
 mod fixtures;
 mod namespaces;
+mod one_day;
 mod unprivileged;
 
 use crate::support::{PATIENCE, Running, narthex, until};
