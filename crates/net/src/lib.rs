@@ -52,6 +52,7 @@ mod gate;
 pub mod glob;
 mod html;
 mod inflate;
+mod listing;
 mod metrics;
 mod negotiation;
 mod panics;
@@ -87,6 +88,7 @@ pub use error::NetError;
 pub use gate::{Gate, Pass, Refused};
 pub use html::escape_html;
 pub use inflate::{decompress, decompress_within};
+pub use listing::{Comma, Listing, ListingResponse};
 pub use metrics::{instrument, register_metrics};
 pub use negotiation::{accepts_gzip, choose_encoding};
 pub use panics::{

@@ -7,15 +7,13 @@ mod params;
 
 use crate::eval::Manager;
 use http::HeaderMap;
+use listing::{AlertList, Groups, RuleList};
 use narthex_model::storage::{Budget, Lease};
 use narthex_net::{
-    Gate, Refusal, Router,
+    Gate, ListingResponse, Refusal, Router,
     axum::{extract::Query, response::Response, routing::get},
-    respond_json,
 };
 use params::Filter;
-use serde::Serialize;
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 /// Lists that may be prepared at once: preparing one visits every rule.
@@ -39,8 +37,8 @@ struct Routes {
     gate: Gate,
 }
 
-/// Makes the JSON of a list.
-type Make = fn(&Routes, &Params) -> Result<Vec<u8>, Refusal>;
+/// Begins a list.
+type Make = fn(&Routes, &Params) -> Result<ListingResponse, Refusal>;
 
 /// Returns the handlers of rules.
 pub fn routes(manager: Arc<Manager>, limits: RouteLimits) -> Router {
@@ -62,39 +60,26 @@ pub fn routes(manager: Arc<Manager>, limits: RouteLimits) -> Router {
         .merge(route("/api/v1/alerts", alerts))
 }
 
-fn rules(routes: &Routes, params: &Params) -> Result<Vec<u8>, Refusal> {
+fn rules(routes: &Routes, params: &Params) -> Result<ListingResponse, Refusal> {
     let filter = Filter::read(params).map_err(Refusal::BadData)?;
     let groups = routes.manager.groups();
-    let _held = routes.lease(listing::bytes_of(&groups))?;
-    let page = listing::rules(&groups, &filter).map_err(Refusal::BadData)?;
-    Ok(success(&page))
+    let lease = routes.lease(&groups)?;
+    let list = RuleList::new(&groups, &filter).map_err(Refusal::BadData)?;
+    Ok(ListingResponse::new(list, lease))
 }
 
-fn alerts(routes: &Routes, _: &Params) -> Result<Vec<u8>, Refusal> {
+fn alerts(routes: &Routes, _: &Params) -> Result<ListingResponse, Refusal> {
     let groups = routes.manager.groups();
-    let _held = routes.lease(listing::bytes_of(&groups))?;
-    Ok(success(&json!({ "alerts": listing::alerts(&groups) })))
-}
-
-fn success(data: &impl Serialize) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Envelope<'a, T> {
-        status: &'static str,
-        data: &'a T,
-    }
-    let envelope = Envelope {
-        status: "success",
-        data,
-    };
-    serde_json::to_vec(&envelope).expect("names are texts and no value fails")
+    let lease = routes.lease(&groups)?;
+    Ok(ListingResponse::new(AlertList::new(&groups), lease))
 }
 
 impl Routes {
-    fn lease(&self, bytes: u64) -> Result<Lease, Refusal> {
-        self.limits
-            .memory
-            .lease(bytes)
-            .map_err(Refusal::over_budget)
+    /// Leases what a list holds until it has been sent, and a piece of its text.
+    fn lease(&self, groups: &Groups) -> Result<Lease, Refusal> {
+        let bytes = listing::held_bytes(groups) + ListingResponse::MAX_PIECE_BYTES;
+        let lease = self.limits.memory.lease(bytes as u64);
+        lease.map_err(Refusal::over_budget)
     }
 
     /// Runs `make` off the serving threads.
@@ -103,7 +88,7 @@ impl Routes {
         let make = move || make(&routes, &params);
         let made = self.gate.prepare(self.limits.wait, make).await;
         match made {
-            Ok(body) => respond_json(body, &headers),
+            Ok(list) => list.respond(&headers),
             Err(refusal) => refusal.respond(&headers),
         }
     }

@@ -9,13 +9,13 @@ mod tests;
 
 use crate::{config::JobConfig, manager::Manager, selector, selector::Selector, why};
 use http::HeaderMap;
-use listing::{ListingResponse, Metadata, Targets, labels};
+use listing::{Metadata, Targets, labels};
 use narthex_model::{
     LabelSet, relabel,
     storage::{Budget, Context},
 };
 use narthex_net::{
-    Gate, Refusal, Router,
+    Gate, Listing, ListingResponse, Refusal, Router,
     axum::{extract::Query, response::Response, routing::get},
     respond_json,
 };
@@ -117,13 +117,22 @@ fn text<'a>(query: &'a HashMap<String, String>, name: &str) -> Option<&'a str> {
     text.filter(|text| !text.is_empty())
 }
 
+/// Begins a list, with the memory of what it holds and of a piece.
+fn leased(
+    list: impl Listing,
+    held_bytes: usize,
+    memory: &Budget,
+) -> Result<ListingResponse, Refusal> {
+    let bytes = held_bytes + ListingResponse::MAX_PIECE_BYTES;
+    let lease = memory.lease(bytes as u64).map_err(Refusal::over_budget)?;
+    Ok(ListingResponse::new(list, lease))
+}
+
 fn targets(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Refusal> {
     let pools = routes.manager.pools();
     let list = Targets::new(pools, text(query, "state"), text(query, "scrapePool"));
     let held_bytes = list.held_bytes();
-    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)
-        .map_err(Refusal::over_budget)?;
-    Ok(Made::List(response))
+    leased(list, held_bytes, &routes.limits.memory).map(Made::List)
 }
 
 fn metadata(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Refusal> {
@@ -145,9 +154,7 @@ fn metadata(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Re
     let metric = text(query, "metric").map(str::to_owned);
     let list = Metadata::new(&routes.manager.pools(), selector, metric, limit);
     let held_bytes = list.held_bytes();
-    let response = ListingResponse::new(list, held_bytes, &routes.limits.memory)
-        .map_err(Refusal::over_budget)?;
-    Ok(Made::List(response))
+    leased(list, held_bytes, &routes.limits.memory).map(Made::List)
 }
 
 fn pools(routes: &Routes, _: &HashMap<String, String>) -> Result<Made, Refusal> {

@@ -1,4 +1,4 @@
-//! Floats in Go's `f` and `g` formats.
+//! Floats in Go's `e`, `f` and `g` formats.
 //!
 //! **Invariant:** the digits are the shortest that parse as the same float, unless a precision is given.
 
@@ -6,6 +6,16 @@
 #[must_use]
 pub fn float_f(value: f64) -> String {
     special(value).unwrap_or_else(|| value.to_string())
+}
+
+/// Formats like `strconv.FormatFloat(v, 'e', -1, 64)`: always an exponent, of at least two digits.
+#[must_use]
+pub fn float_e(value: f64) -> String {
+    special(value).unwrap_or_else(|| {
+        let scientific = format!("{value:e}");
+        let (mantissa, exponent) = split(&scientific);
+        with_exponent(mantissa, exponent)
+    })
 }
 
 /// Formats like `%.2g`: two significant digits.

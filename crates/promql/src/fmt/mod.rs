@@ -7,7 +7,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 
-pub use float::{float_f, float_g2};
+pub use float::{float_e, float_f, float_g2};
 pub use narthex_model::histogram::format_g as float_g;
 pub use number::parse_number;
 

@@ -42,3 +42,17 @@ fn strings_are_quoted_as_go_quotes_them() {
     assert_eq!(quote_char(None), "'\u{fffd}'");
     assert_eq!(unicode_point('q'), "U+0071 'q'");
 }
+
+#[test]
+fn exponents_look_like_gos() {
+    for (value, text) in [
+        (1.0, "1e+00"),
+        (-0.25, "-2.5e-01"),
+        (1.5e120, "1.5e+120"),
+        (0.0, "0e+00"),
+        (f64::NAN, "NaN"),
+        (f64::NEG_INFINITY, "-Inf"),
+    ] {
+        assert_eq!(float_e(value), text);
+    }
+}

@@ -29,6 +29,6 @@ pub use metrics::register_metrics;
 pub use offline::{OfflineAlert, OfflineGroups};
 pub use query::EvalOptions;
 
-pub(crate) use alerts::{ActiveAlert, AlertState};
+pub(crate) use alerts::{ActiveAlert, AlertState, Alerts};
 pub(crate) use group::Group;
 pub(crate) use rule::LiveRule;

@@ -2,9 +2,13 @@
 
 use narthex_client::Registry;
 use narthex_model::{
-    Matcher, MemStore,
+    LabelSet, Matcher, MemStore,
     conformance::dump,
-    storage::{Budget, TimeRange},
+    storage::{Budget, SeriesSample, Sink as _, TimeRange},
+};
+use narthex_net::axum::{
+    body::{Body, HttpBody as _, to_bytes},
+    response::Response,
 };
 use narthex_promql::{Engine, EngineOptions};
 use narthex_rules::{
@@ -12,6 +16,8 @@ use narthex_rules::{
     register_metrics, routes,
 };
 use std::{
+    future::poll_fn,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicUsize, Ordering},
@@ -105,18 +111,21 @@ impl Server {
         }
     }
 
-    async fn shown(&self) -> String {
+    /// Asks for a list that takes its memory from `memory`.
+    async fn ask(&self, path: &str, memory: Budget) -> Response {
         use tower_service::Service as _;
         let limits = RouteLimits {
-            memory: Budget::unlimited(),
+            memory,
             wait: Duration::from_mins(1),
         };
         let mut router = routes(Arc::clone(&self.manager), limits);
-        let request = http::Request::get("/api/v1/rules")
-            .body(narthex_net::axum::body::Body::empty())
-            .unwrap();
-        let response = router.call(request).await.unwrap();
-        let body = narthex_net::axum::body::to_bytes(response.into_body(), usize::MAX);
+        let request = http::Request::get(path).body(Body::empty()).unwrap();
+        router.call(request).await.unwrap()
+    }
+
+    async fn shown(&self) -> String {
+        let response = self.ask("/api/v1/rules", Budget::unlimited()).await;
+        let body = to_bytes(response.into_body(), usize::MAX);
         String::from_utf8(body.await.unwrap().to_vec()).unwrap()
     }
 }
@@ -202,5 +211,56 @@ async fn a_query_without_end_times_out_alone() {
     let error = "query timed out in expression evaluation";
     assert!(shown.contains(error), "{shown}");
     assert!(server.times("endless").is_empty());
+    server.manager.stop().await;
+}
+
+/// The memory of a list was given back when its text was made, so that slow readers held any number of texts.
+#[tokio::test(start_paused = true)]
+async fn a_list_holds_its_memory_until_it_is_read() {
+    const ALERTS: usize = 3000;
+    let rules = "groups: [{name: g, rules: [{alert: A, expr: m > 0}, {record: after, expr: 1}]}]";
+    let server = Server::start("many.yml", rules, Sink::default(), Budget::unlimited());
+    let samples = (0..ALERTS).map(|at| {
+        let labels = LabelSet::new([("__name__", "m"), ("at", &*at.to_string())]);
+        SeriesSample::float(labels, BEGIN_MS, 1.0)
+    });
+    let samples: Vec<SeriesSample> = samples.collect();
+    server.store.append_samples(&samples).unwrap();
+    server.wait("after", 1).await;
+    for path in ["/api/v1/rules", "/api/v1/alerts"] {
+        let budget = Budget::new("lists", 16 << 20);
+        let response = server.ask(path, budget.clone()).await;
+        let mut body = response.into_body();
+        let mut text = Vec::new();
+        while let Some(piece) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            assert!(budget.used_bytes() > 0, "{path}: {} bytes read", text.len());
+            let piece = piece.unwrap().into_data().unwrap();
+            assert!(
+                piece.len() < 100 << 10,
+                "{path}: a piece of {}",
+                piece.len()
+            );
+            text.extend_from_slice(&piece);
+        }
+        drop(body);
+        assert_eq!(budget.used_bytes(), 0, "{path}");
+        let answer: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let alerts = match &answer["data"]["groups"][0] {
+            serde_json::Value::Null => &answer["data"]["alerts"],
+            group => {
+                assert_eq!(group["rules"][1]["name"], "after");
+                assert_eq!(group["interval"], 10.0);
+                &group["rules"][0]["alerts"]
+            }
+        };
+        assert_eq!(alerts.as_array().map(Vec::len), Some(ALERTS), "{path}");
+        // A client that goes away gives the memory back.
+        let response = server.ask(path, budget.clone()).await;
+        assert!(budget.used_bytes() > 0, "{path}");
+        drop(response);
+        assert_eq!(budget.used_bytes(), 0, "{path}");
+        let little = Budget::new("lists", 100 << 10);
+        assert_eq!(server.ask(path, little).await.status(), 422, "{path}");
+    }
     server.manager.stop().await;
 }

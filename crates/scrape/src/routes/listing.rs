@@ -1,7 +1,7 @@
 //! Long lists about targets, written while they are sent.
 //!
 //! **Invariant:** a list holds no target: targets that are gone when their turn comes are left out, so that a slow
-//! client keeps no series of such targets alive. Everything else the list holds is leased until it has been sent.
+//! client keeps no series of such targets alive. Everything else the list holds is told, to be leased until it is sent.
 
 use crate::{
     config::Rules,
@@ -9,105 +9,13 @@ use crate::{
     status::{ActiveTarget, PoolStatus, Unscraped},
     why,
 };
-use http::{HeaderMap, HeaderValue, header};
-use narthex_model::{
-    Family, LabelSet, MetricType, Schema,
-    date::rfc3339,
-    duration,
-    storage::{Budget, Lease, OverBudget},
-};
-use narthex_net::{axum::response::Response, body_of, respond_json};
+use narthex_model::{Family, LabelSet, MetricType, Schema, date::rfc3339, duration};
+use narthex_net::{Comma, Listing};
 use serde_json::{Map, Value, json};
 use std::{
     sync::{Arc, Weak},
     time::Duration,
 };
-
-/// Approximate length of a piece of a list.
-const PIECE_BYTES: usize = 64 << 10;
-/// Bytes by which the last item may exceed that.
-const SLACK_BYTES: usize = 4 << 10;
-
-/// A response written one item at a time.
-pub(super) trait Listing: Send + 'static {
-    /// Writes the next item; reports whether there are more.
-    fn write(&mut self, out: &mut Vec<u8>) -> bool;
-}
-
-/// The beginning of a response, with the writer of the rest.
-pub(super) struct ListingResponse {
-    first: Vec<u8>,
-    rest: Option<(Box<dyn Listing>, Lease)>,
-}
-
-impl ListingResponse {
-    /// Writes the first piece; if there is more, leases `held_bytes` and a piece from `budget`.
-    ///
-    /// # Errors
-    /// Fails over budget.
-    pub(super) fn new(
-        mut listing: impl Listing,
-        held_bytes: usize,
-        budget: &Budget,
-    ) -> Result<Self, OverBudget> {
-        let piece_bytes = PIECE_BYTES + SLACK_BYTES;
-        let lease = budget.lease((held_bytes + piece_bytes) as u64)?;
-        let mut first = Vec::with_capacity(4 << 10);
-        let more = fill(&mut first, &mut listing);
-        Ok(Self {
-            first,
-            rest: more.then(|| (Box::new(listing) as Box<dyn Listing>, lease)),
-        })
-    }
-
-    pub(super) fn respond(self, headers: &HeaderMap) -> Response {
-        let Some((mut listing, lease)) = self.rest else {
-            return respond_json(self.first, headers);
-        };
-        let mut first = Some(self.first);
-        let mut more = true;
-        let pieces = move || {
-            // Held until the last piece is sent.
-            let _held = &lease;
-            if let Some(first) = first.take() {
-                return Some(first.into());
-            }
-            let mut piece = Vec::with_capacity(PIECE_BYTES + SLACK_BYTES);
-            if more {
-                more = fill(&mut piece, &mut *listing);
-            }
-            (!piece.is_empty()).then(|| piece.into())
-        };
-        let mut response = Response::new(body_of(pieces));
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
-        response
-    }
-}
-
-/// Writes a piece; reports whether there is more.
-fn fill(piece: &mut Vec<u8>, listing: &mut (impl Listing + ?Sized)) -> bool {
-    while piece.len() < PIECE_BYTES {
-        if !listing.write(piece) {
-            return false;
-        }
-    }
-    true
-}
-
-/// Separator of a list's items.
-#[derive(Default)]
-struct Comma(bool);
-
-impl Comma {
-    fn write(&mut self, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.0, true) {
-            out.push(b',');
-        }
-    }
-}
 
 fn write_json(out: &mut Vec<u8>, value: &Value) {
     out.extend_from_slice(value.to_string().as_bytes());

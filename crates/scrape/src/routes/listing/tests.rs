@@ -1,7 +1,9 @@
 //! Memory of a list while it is written, and what it leaves out.
 
 use super::*;
-use crate::{Target, target::Dropped};
+use crate::{Target, routes::leased, target::Dropped};
+use narthex_model::storage::Budget;
+use narthex_net::ListingResponse;
 use narthex_testkit::alloc;
 
 const MANY: usize = 20_000;
@@ -31,15 +33,15 @@ fn pool() -> PoolStatus {
     }
 }
 
+/// Begins a list as a request does.
+fn begun(list: impl Listing, held_bytes: usize, budget: &Budget) -> ListingResponse {
+    leased(list, held_bytes, budget).ok().unwrap()
+}
+
 /// Writes a list as a connection does, each piece after the previous one is sent; returns it and the longest piece.
 fn written(response: ListingResponse) -> (String, usize) {
-    let mut whole = response.first;
-    let mut longest = whole.len();
-    let (mut listing, _lease) = response.rest.expect("more than a piece");
-    let mut more = true;
-    while more {
-        let mut piece = Vec::new();
-        more = fill(&mut piece, &mut *listing);
+    let (mut whole, mut longest) = (Vec::new(), 0);
+    for piece in response.into_pieces() {
         longest = longest.max(piece.len());
         whole.extend_from_slice(&piece);
     }
@@ -54,21 +56,24 @@ fn a_list_takes_a_piece_and_not_its_text() {
     let (response, used) = alloc::measured(|| {
         let list = Targets::new(pools.clone(), None, None);
         let held_bytes = list.held_bytes();
-        ListingResponse::new(list, held_bytes, &budget).unwrap()
+        begun(list, held_bytes, &budget)
     });
     assert!(
         used.peak_bytes < 1 << 20,
         "{} bytes to begin with",
         used.peak_bytes
     );
-    let leased = budget.used_bytes();
+    let held_bytes = budget.used_bytes();
     assert!(
-        leased as i64 >= used.live_bytes && leased < 8 << 20,
-        "{leased} bytes leased, {} held",
+        held_bytes as i64 >= used.live_bytes && held_bytes < 8 << 20,
+        "{held_bytes} bytes leased, {} held",
         used.live_bytes
     );
     let (text, longest) = written(response);
-    assert!(longest < PIECE_BYTES + SLACK_BYTES, "a piece of {longest}");
+    assert!(
+        longest < ListingResponse::MAX_PIECE_BYTES,
+        "a piece of {longest}"
+    );
     assert!(text.len() > 100 * longest, "{} bytes of text", text.len());
     let answer: Value = serde_json::from_str(&text).unwrap();
     let data = &answer["data"];
@@ -78,7 +83,7 @@ fn a_list_takes_a_piece_and_not_its_text() {
     assert_eq!(data["droppedTargetCounts"]["test"], MANY);
     assert_eq!(data["failedTargets"], json!([]));
     assert_eq!(budget.used_bytes(), 0);
-    assert!(ListingResponse::new(Targets::new(pools, None, None), 64 << 20, &budget).is_err());
+    assert!(leased(Targets::new(pools, None, None), 64 << 20, &budget).is_err());
 }
 
 /// A client that reads a kibibyte a second would keep the series of replaced targets for hours.
@@ -88,7 +93,7 @@ fn a_list_keeps_no_target_that_is_gone() {
     let target = Arc::downgrade(&pools[0].active[MANY - 1]);
     let list = Targets::new(pools.clone(), Some("active"), None);
     let metadata = Metadata::new(&pools, Selector::default(), None, usize::MAX);
-    let response = ListingResponse::new(list, 0, &Budget::unlimited()).unwrap();
+    let response = begun(list, 0, &Budget::unlimited());
     pools[0].active.truncate(MANY / 2);
     assert!(target.upgrade().is_none(), "a list keeps its targets");
     let (text, _) = written(response);
@@ -96,6 +101,6 @@ fn a_list_keeps_no_target_that_is_gone() {
     let listed = answer["data"]["activeTargets"].as_array();
     assert_eq!(listed.map(Vec::len), Some(MANY / 2));
     // Targets that were never scraped have no metadata.
-    let response = ListingResponse::new(metadata, 0, &Budget::unlimited()).unwrap();
-    assert!(response.rest.is_none() && response.first.ends_with(b"\"data\":[]}"));
+    let response = begun(metadata, 0, &Budget::unlimited());
+    assert!(written(response).0.ends_with("\"data\":[]}"));
 }
