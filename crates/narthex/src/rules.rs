@@ -104,11 +104,9 @@ fn external_url(given: &str, address: &str) -> Result<Arc<str>, String> {
         let port = address.rsplit(':').next().unwrap_or_default();
         return Ok(format!("http://{}:{port}", hostname()).into());
     }
-    let url = Url::parse(given).map_err(|error| error.to_string())?;
-    if url.path_and_query() != "/" {
-        return Err(format!(
-            "{given:?} has a path, which needs a route prefix; this version does not have it"
-        ));
+    Url::parse(given).map_err(|error| error.to_string())?;
+    if given.contains(['?', '#']) {
+        return Err(format!("{given:?} has more than a path behind its host"));
     }
     Ok(given.trim_end_matches('/').into())
 }
@@ -118,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn external_urls_have_no_path() {
+    fn external_urls_end_without_a_slash() {
         let shown = |given: &str| external_url(given, "127.0.0.1:9090");
         assert_eq!(
             &*shown("https://p.example:8443/").unwrap(),
@@ -126,11 +124,11 @@ mod tests {
         );
         let own = shown("").unwrap();
         assert_eq!(&*own, format!("http://{}:9090", hostname()));
-        assert!(
-            shown("http://p.example/prometheus")
-                .unwrap_err()
-                .contains("route prefix")
+        assert_eq!(
+            &*shown("http://p.example/prom/a/").unwrap(),
+            "http://p.example/prom/a"
         );
+        assert!(shown("http://p.example/?a=b").is_err());
         assert!(shown("p.example").is_err());
     }
 }

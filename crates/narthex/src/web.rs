@@ -6,6 +6,7 @@
 
 pub(crate) mod hosts;
 pub(crate) mod origin;
+pub(crate) mod prefix;
 
 use crate::{health::Health, reload::Reloader, sources::OwnPage};
 use hosts::Hosts;

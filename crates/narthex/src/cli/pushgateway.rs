@@ -129,8 +129,8 @@ impl Value for Aggregated {
     }
 }
 
-/// Returns the prefix of all paths, as the Pushgateway computes it.
-fn prefix(given: &str, external_url: &str) -> String {
+/// Returns the prefix of all paths, as Prometheus and the Pushgateway compute it.
+pub(super) fn prefix(given: &str, external_url: &str) -> String {
     let path = if given.is_empty() {
         let behind = external_url.split_once("://").map(|(_, behind)| behind);
         let path = behind.map_or(external_url, |behind| {

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** every flag of Prometheus 3.14 is declared, in one of the three classes.
 
-use super::pushgateway::{Aggregated, Periods};
+use super::pushgateway::{Aggregated, Periods, prefix};
 use narthex_cli::{Bytes, List, UsageError, Values, flags};
 use std::{path::PathBuf, time::Duration};
 
@@ -119,6 +119,8 @@ flags! {
         max_label_bytes: Bytes = "query.max-label-size", default("1MB");
         /// URL under which this server is reached, for links in alerts; by default its machine's name and port.
         external_url: String = "web.external-url";
+        /// Prefix of all paths; by default the path of --web.external-url.
+        route_prefix: String = "web.route-prefix";
         /// Longest outage after which alerts go on with the state they had before.
         outage_tolerance: Duration = "rules.alert.for-outage-tolerance", default("1h");
         /// Least time between a restart and the firing of an alert that was pending before it. Alerts that wait for less
@@ -179,7 +181,6 @@ flags! {
     }
     refused {
         LATER =>
-            "web.route-prefix": String,
             "web.user-assets": String, "web.enable-admin-api": bool,
             "web.enable-otlp-receiver": bool, "enable-otlp-receiver": bool;
     }
@@ -207,6 +208,7 @@ impl ServerOptions {
 
     fn checked(mut options: Self) -> Result<Self, UsageError> {
         options.check_mode()?;
+        options.route_prefix = prefix(&options.route_prefix, &options.external_url);
         if options.is_agent {
             options.storage_path.clone_from(&options.agent_path);
         }

@@ -72,6 +72,7 @@ impl Base {
         let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
         let hosts = web::hosts::Hosts::new(&options.allowed_hosts.0);
         let router = web::outer(Arc::clone(&gate), early, hosts);
+        let router = web::prefix::below(&options.route_prefix, router);
         let web = Web::start(options, router, &stop).await?;
         Ok(Self {
             memory,
@@ -112,7 +113,7 @@ impl Base {
             origins: self.origins.clone(),
         }));
         tracing::info!(
-            url = format!("http://{}", self.web.address),
+            url = format!("http://{}{}", self.web.address, options.route_prefix),
             cpus = resources.cpus,
             memory_bytes = resources.memory_bytes,
             start_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -41,6 +41,7 @@ mod node_exporter;
 mod output;
 mod pair;
 mod peers;
+mod prefix;
 mod promqltest;
 mod proxy;
 mod push;

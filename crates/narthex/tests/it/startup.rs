@@ -171,9 +171,9 @@ fn a_bad_argument_is_named() {
             "flag '--query.max-samples': not a whole number",
         ),
         (
-            &["--web.route-prefix=/x"],
+            &["--web.user-assets=/x"],
             2,
-            "flag '--web.route-prefix' is not supported: ",
+            "flag '--web.user-assets' is not supported: ",
         ),
         (
             &["--query.timeout=1s", "--query.timeout=2s"],

@@ -70,6 +70,13 @@ impl Running {
         Self::ready(spawn.start(), "/-/ready")
     }
 
+    /// Starts our server, which serves below `prefix`, and waits until it is ready.
+    pub(crate) fn below(prefix: &str, spawn: Spawn) -> Self {
+        let server = Self::ready(spawn.start(), &format!("{prefix}/-/ready"));
+        let url = format!("{}{prefix}", server.url);
+        Self { url, ..server }
+    }
+
     /// Starts Debian's Prometheus with its data in `dir`.
     pub(crate) fn prometheus(dir: &Path, config: &Path, flags: &[&str]) -> Self {
         let spawn = Spawn::new(tool("prometheus", "prometheus"))
