@@ -66,6 +66,39 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     Some(seconds * 1000 + fraction_ms)
 }
 
+/// Bound on times that are given as seconds, in milliseconds; far beyond any sample.
+const TIME_BOUND_MS: i64 = i64::MAX / 1000;
+
+/// Parses a time as Prometheus' API and commands take it, seconds since the epoch or RFC 3339, into milliseconds.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<i64> {
+    match parse_seconds(text) {
+        Some(seconds) => seconds_to_ms(seconds),
+        None => parse_rfc3339(text),
+    }
+}
+
+/// Parses a decimal number of seconds, with or without fraction and exponent; never NaN or infinity by name.
+#[must_use]
+pub fn parse_seconds(text: &str) -> Option<f64> {
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'));
+    text.parse().ok().filter(|_: &f64| plain)
+}
+
+/// Returns seconds in milliseconds, rounded; `None` far outside the times of samples.
+#[must_use]
+pub fn seconds_to_ms(seconds: f64) -> Option<i64> {
+    let ms = (seconds * 1000.0).round();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "checked against the bound"
+    )]
+    (ms.abs() < TIME_BOUND_MS as f64).then_some(ms as i64)
+}
+
 /// Parses digits only: `str::parse` would accept a sign too.
 fn number<T: FromStr>(text: &str, range: Range<usize>) -> Option<T> {
     let digits = text.get(range)?;
@@ -76,6 +109,32 @@ fn number<T: FromStr>(text: &str, range: Range<usize>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_in_every_form() {
+        assert_eq!(parse_time("1700000000"), Some(1_700_000_000_000));
+        assert_eq!(parse_time("1700000000.1234"), Some(1_700_000_000_123));
+        assert_eq!(parse_time("1.7e9"), Some(1_700_000_000_000));
+        assert_eq!(parse_time("-5"), Some(-5000));
+        assert_eq!(parse_time("2024-02-29T00:00:00Z"), Some(1_709_164_800_000));
+        assert_eq!(
+            parse_time("2024-02-29T01:30:00.5+01:30"),
+            Some(1_709_164_800_500)
+        );
+        assert_eq!(parse_time("1969-12-31T23:59:59.999Z"), Some(-1));
+        for text in [
+            "",
+            "now",
+            "NaN",
+            "inf",
+            "2024-02-30T00:00:00Z",
+            "2024-02-29",
+            "2024-02-29T00:00:00",
+            "1e30",
+        ] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn times_are_written_and_read() {

@@ -242,7 +242,9 @@ impl View for MemView {
             let mut by_axis: HashMap<Vec<i64>, usize> = HashMap::new();
             let mut batches: Vec<MemBatch> = Vec::new();
             for (labels, series) in self.selected(&query) {
-                let times_ms: Vec<i64> = series.samples.keys().copied().collect();
+                let range = selector.range.min_ms..=selector.range.max_ms;
+                let samples = series.samples.range(range);
+                let times_ms: Vec<i64> = samples.map(|(time_ms, _)| *time_ms).collect();
                 let at = *by_axis.entry(times_ms).or_insert_with_key(|times_ms| {
                     let start_times = selector.hints.start_times;
                     batches.push(MemBatch {

@@ -34,6 +34,7 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 
 use std::{
     ffi::OsString,
+    fmt::Display,
     io::{IsTerminal as _, Write},
     process::ExitCode,
 };
@@ -43,22 +44,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match cli::dispatch(&arguments) {
         Ok(cli::Invocation::Print(text)) => print(&text),
-        Ok(cli::Invocation::Server(options)) => match role::server::run(*options) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.to_string(), 1),
-        },
-        Ok(cli::Invocation::Agent(options)) => match role::agent::run(*options) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.to_string(), 1),
-        },
-        Ok(cli::Invocation::Pushgateway(options)) => match role::pushgateway::run(*options) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.to_string(), 1),
-        },
-        Ok(cli::Invocation::NodeExporter(options)) => match role::node_exporter::run(*options) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.to_string(), 1),
-        },
+        Ok(cli::Invocation::Server(options)) => served(role::server::run(*options)),
+        Ok(cli::Invocation::Agent(options)) => served(role::agent::run(*options)),
+        Ok(cli::Invocation::Pushgateway(options)) => served(role::pushgateway::run(*options)),
+        Ok(cli::Invocation::NodeExporter(options)) => served(role::node_exporter::run(*options)),
         Ok(cli::Invocation::Push(command)) => {
             let (mut input, mut error) = (std::io::stdin().lock(), std::io::stderr().lock());
             let is_terminal = error.is_terminal();
@@ -77,6 +66,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let input = std::io::stdin().lock();
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_rules::run(&check, input, &mut out, &mut error))
+        }
+        Ok(cli::Invocation::TestRules(command)) => {
+            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
+            ended(role::test_rules::run(&command, &mut out, &mut error))
         }
         Ok(cli::Invocation::CheckWebConfig(files)) => {
             let mut error = std::io::stderr().lock();
@@ -112,6 +105,14 @@ fn print(text: &str) -> ExitCode {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Returns the exit code of a role that ran until it was stopped.
+fn served(outcome: Result<(), impl Display>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error.to_string(), 1),
     }
 }
 

@@ -49,11 +49,7 @@ pub(crate) struct RawRule {
 /// # Errors
 /// Fails with every value that does not fit.
 pub(crate) fn groups(root: &Node, ignore_unknown: bool) -> Result<Vec<RawGroup>, Vec<RuleError>> {
-    let mut decoder = Decoder {
-        ignore_unknown,
-        problems: Vec::new(),
-        durations: Vec::new(),
-    };
+    let mut decoder = Decoder::new(ignore_unknown);
     let mut groups = Vec::new();
     decoder.fields(root, "rulefmt.RuleGroups", |decoder, key, node| {
         if key == "groups" {
@@ -61,25 +57,42 @@ pub(crate) fn groups(root: &Node, ignore_unknown: bool) -> Result<Vec<RawGroup>,
         }
         key == "groups"
     });
-    let mut errors = Vec::new();
-    if !decoder.problems.is_empty() {
-        errors.push(RuleError::Schema(decoder.problems));
-    }
-    errors.append(&mut decoder.durations);
-    if errors.is_empty() {
-        Ok(groups)
-    } else {
-        Err(errors)
-    }
+    decoder.finish(groups)
 }
 
-struct Decoder {
+/// Reads values out of a tree, and collects what does not fit.
+pub(crate) struct Decoder {
     ignore_unknown: bool,
     problems: Vec<Problem>,
-    durations: Vec<RuleError>,
+    invalid: Vec<RuleError>,
 }
 
 impl Decoder {
+    pub(crate) fn new(ignore_unknown: bool) -> Self {
+        Self {
+            ignore_unknown,
+            problems: Vec::new(),
+            invalid: Vec::new(),
+        }
+    }
+
+    /// Returns what was read if everything did fit.
+    ///
+    /// # Errors
+    /// Fails with every value that did not fit.
+    pub(crate) fn finish<T>(self, read: T) -> Result<T, Vec<RuleError>> {
+        let mut errors = Vec::new();
+        if !self.problems.is_empty() {
+            errors.push(RuleError::Schema(self.problems));
+        }
+        errors.extend(self.invalid);
+        if errors.is_empty() {
+            Ok(read)
+        } else {
+            Err(errors)
+        }
+    }
+
     fn group(&mut self, node: &Node) -> Option<RawGroup> {
         let mut group = RawGroup {
             place: place(node),
@@ -123,7 +136,7 @@ impl Decoder {
 
     /// Calls `read` for each pair of a mapping; it returns whether it knows the key. Returns whether the node is such a
     /// mapping; null is none, without being a problem.
-    fn fields(
+    pub(crate) fn fields(
         &mut self,
         node: &Node,
         go_type: &str,
@@ -166,7 +179,7 @@ impl Decoder {
     }
 
     /// Reads a list; items that do not fit, and null ones, are left out.
-    fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         node: &Node,
         go_type: &str,
@@ -183,7 +196,7 @@ impl Decoder {
     }
 
     /// Reads a mapping of texts; null values are empty texts.
-    fn texts(&mut self, node: &Node) -> Vec<(Text, Text)> {
+    pub(crate) fn texts(&mut self, node: &Node) -> Vec<(Text, Text)> {
         let pairs = self.pairs(node, "map[string]string").unwrap_or_default();
         let mut texts = Vec::with_capacity(pairs.len());
         for (word, value) in pairs {
@@ -197,7 +210,7 @@ impl Decoder {
         texts
     }
 
-    fn text(&mut self, node: &Node) -> Text {
+    pub(crate) fn text(&mut self, node: &Node) -> Text {
         match &node.value {
             Value::Scalar(scalar) => Text {
                 place: place(node),
@@ -216,7 +229,7 @@ impl Decoder {
         }
     }
 
-    fn period(&mut self, node: &Node) -> Period {
+    pub(crate) fn period(&mut self, node: &Node) -> Period {
         if node.is_null() {
             return None;
         }
@@ -227,13 +240,39 @@ impl Decoder {
         match duration::parse(&scalar.text) {
             Ok(ms) => Some(ms),
             Err(error) => {
-                self.durations.push(RuleError::Duration {
-                    place: place(node),
-                    message: error.to_string(),
-                });
+                self.invalid(place(node), error.to_string());
                 None
             }
         }
+    }
+
+    /// Reports a scalar whose text means nothing.
+    pub(crate) fn invalid(&mut self, place: Place, message: String) {
+        self.invalid.push(RuleError::Value { place, message });
+    }
+
+    pub(crate) fn float(&mut self, node: &Node) -> f64 {
+        let number = match &node.value {
+            Value::Null => return 0.0,
+            Value::Scalar(scalar) => number(scalar),
+            _ => None,
+        };
+        number.unwrap_or_else(|| {
+            self.misfit(node, "float64");
+            0.0
+        })
+    }
+
+    pub(crate) fn boolean(&mut self, node: &Node) -> bool {
+        let boolean = match &node.value {
+            Value::Null => return false,
+            Value::Scalar(scalar) => scalar.boolean(),
+            _ => None,
+        };
+        boolean.unwrap_or_else(|| {
+            self.misfit(node, "bool");
+            false
+        })
     }
 
     fn integer(&mut self, node: &Node) -> i64 {
@@ -249,7 +288,7 @@ impl Decoder {
         })
     }
 
-    fn misfit(&mut self, node: &Node, go_type: &str) {
+    pub(crate) fn misfit(&mut self, node: &Node, go_type: &str) {
         let message = format!("cannot unmarshal {} into {go_type}", shown(node));
         self.problem(place(node), message);
     }
@@ -270,6 +309,13 @@ fn whole(scalar: &Scalar) -> Option<i64> {
     Some(cut)
 }
 
+/// Returns the number that a plain scalar means.
+fn number(scalar: &Scalar) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "as Go converts integers")]
+    let integer = scalar.integer().map(|integer| integer as f64);
+    integer.or_else(|| scalar.float())
+}
+
 /// Formats a node as version 3 of Go's YAML library does: a long text is cut to seven bytes.
 fn shown(node: &Node) -> String {
     let text = match &node.value {
@@ -285,7 +331,7 @@ fn shown(node: &Node) -> String {
     format!("{tag} `{}...`", String::from_utf8_lossy(cut))
 }
 
-fn place(node: &Node) -> Place {
+pub(crate) fn place(node: &Node) -> Place {
     Place {
         line: node.line,
         column: node.column,

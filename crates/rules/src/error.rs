@@ -41,8 +41,8 @@ pub enum RuleError {
     Yaml(YamlError),
     /// Keys or values do not fit into the schema.
     Schema(Vec<Problem>),
-    /// A duration is malformed.
-    Duration {
+    /// A duration, a time or a list of values is malformed.
+    Value {
         /// Where it is.
         place: Place,
         /// Description of the error.
@@ -93,7 +93,7 @@ impl RuleError {
                 column: error.column,
             }],
             Self::Schema(problems) => problems.iter().map(|problem| problem.place).collect(),
-            Self::Duration { place, .. } | Self::Group { place, .. } => vec![*place],
+            Self::Value { place, .. } | Self::Group { place, .. } => vec![*place],
             Self::Rule {
                 place, conflict, ..
             } => [Some(*place), *conflict].into_iter().flatten().collect(),
@@ -113,7 +113,7 @@ impl fmt::Display for RuleError {
                 }
                 Ok(())
             }
-            Self::Duration { place, message } | Self::Group { place, message } => {
+            Self::Value { place, message } | Self::Group { place, message } => {
                 write!(f, "{place}: {message}")
             }
             Self::Rule {

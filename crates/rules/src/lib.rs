@@ -1,7 +1,7 @@
 //! Recording and alerting rules: the files that hold them, their templates, and their evaluation.
 //!
 //! It reads and checks rule files, evaluates groups over any store into any sink, and shows them in the API as
-//! Prometheus does. It finds no files and sends nothing: alerts leave through an [`AlertSink`].
+//! Prometheus does; it runs promtool's unit tests of rules. It finds no files and sends nothing: alerts leave through an [`AlertSink`].
 //!
 //! Limits: those of `narthex_yaml` on a file and of `narthex_promql` on an expression; a group's own on its results.
 
@@ -18,6 +18,7 @@ mod lint;
 mod read;
 mod routes;
 mod template;
+mod unit;
 mod validate;
 
 pub use alert::{Alert, AlertSink};
@@ -28,3 +29,4 @@ pub use lint::{Duplicate, duplicates};
 pub use read::{ParseOptions, load, parse};
 pub use routes::{RouteLimits, routes};
 pub use template::{Element, ExpandError, Scope, Template, TemplateParseError};
+pub use unit::{TestCase, TestFailure, TestFile, TestOptions, TestOutcome};

@@ -10,13 +10,14 @@ use super::{
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
     pushgateway::PushOptions,
+    rules::{self, TestFlags},
     segment::{self, DumpFlags, ListFlags, SwitchFlags, WatchFlags},
     server::ServerOptions,
 };
 use crate::doctor::Doctor;
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
-    check_server::CheckServer, push::PushCommand, segment::SegmentCommand,
+    check_server::CheckServer, push::PushCommand, segment::SegmentCommand, test_rules::TestRules,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
 use narthex_host::CollectorKind;
@@ -34,6 +35,7 @@ pub(crate) enum Invocation {
     CheckDiscovery(CheckDiscovery),
     CheckRules(CheckRules),
     CheckServer(CheckServer),
+    TestRules(TestRules),
     Doctor(Doctor),
     CheckWebConfig(Vec<PathBuf>),
     /// Check the page on standard input.
@@ -115,6 +117,13 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Checks rule files, or standard input.",
             flags: &[RulesFlags::FLAGS],
             read: |values| check::rules(values).map(Invocation::CheckRules),
+        },
+        Command {
+            name: "test rules",
+            called_as: &[],
+            about: "Runs unit tests of rules.",
+            flags: &[TestFlags::FLAGS],
+            read: |values| rules::test(values).map(Invocation::TestRules),
         },
         Command {
             name: "check metrics",

@@ -5,6 +5,7 @@ mod command;
 mod node_exporter;
 mod push;
 mod pushgateway;
+mod rules;
 mod segment;
 mod server;
 #[cfg(test)]

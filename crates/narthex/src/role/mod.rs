@@ -16,3 +16,4 @@ mod push_upkeep;
 pub(crate) mod pushgateway;
 pub(crate) mod segment;
 pub(crate) mod server;
+pub(crate) mod test_rules;

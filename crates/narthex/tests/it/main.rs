@@ -60,3 +60,4 @@ mod startup;
 mod support;
 mod target;
 mod tls_peers;
+mod unit_tests;

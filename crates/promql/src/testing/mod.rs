@@ -18,7 +18,7 @@ mod script;
 mod series;
 mod variants;
 
-pub use run::{Failure, Report, TestStore, check, load, run};
+pub use run::{Failure, Report, Samples, TestStore, check, load, run};
 pub use script::ScriptError;
 pub use series::{SeriesValue, parse_series};
 

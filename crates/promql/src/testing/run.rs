@@ -56,7 +56,7 @@ pub fn run(
         engine,
         loader: Loader {
             store: open(),
-            newest: HashMap::new(),
+            samples: Samples::default(),
         },
         ctx: Context::unlimited(),
     };
@@ -64,7 +64,7 @@ pub fn run(
         match command {
             Command::Clear => {
                 runner.loader.store = open();
-                runner.loader.newest.clear();
+                runner.loader.samples = Samples::default();
             }
             Command::Load(load) => runner.loader.load(&load)?,
             Command::Broken {
@@ -88,7 +88,7 @@ pub fn run(
 pub fn load(script: &str, store: Box<dyn TestStore>) -> Result<Box<dyn TestStore>, ScriptError> {
     let mut loader = Loader {
         store,
-        newest: HashMap::new(),
+        samples: Samples::default(),
     };
     for command in script::parse(script, &mut Limits::unlimited())? {
         if let Command::Load(load) = command {
@@ -130,8 +130,53 @@ impl Report {
 /// A store under construction.
 struct Loader {
     store: Box<dyn TestStore>,
+    samples: Samples,
+}
+
+/// Makes samples of values, in the order of their times.
+///
+/// A histogram gets the reset hint that a store would derive from the sample before it.
+#[derive(Debug, Default)]
+pub struct Samples {
     /// The newest sample of each series, if it is a histogram.
     newest: HashMap<LabelSet, Option<Histogram>>,
+}
+
+impl Samples {
+    /// Returns a value as the next sample of its series; `None` if it is missing.
+    pub fn sample(
+        &mut self,
+        labels: &LabelSet,
+        time_ms: i64,
+        value: &SeriesValue,
+    ) -> Option<SeriesSample> {
+        match value {
+            SeriesValue::Missing => None,
+            SeriesValue::Float(x) => {
+                self.newest.insert(labels.clone(), None);
+                Some(SeriesSample::float(labels.clone(), time_ms, *x))
+            }
+            SeriesValue::Histogram { histogram, .. } => {
+                Some(self.histogram(labels, time_ms, histogram))
+            }
+        }
+    }
+
+    fn histogram(
+        &mut self,
+        labels: &LabelSet,
+        time_ms: i64,
+        histogram: &Histogram,
+    ) -> SeriesSample {
+        let newest = self.newest.entry(labels.clone()).or_default();
+        let reset_hint = histogram.stored_hint(newest.as_ref());
+        let stored = Histogram {
+            reset_hint,
+            ..histogram.clone()
+        };
+        *newest = Some(stored.clone());
+        SeriesSample::histogram(labels.clone(), time_ms, Arc::new(stored))
+    }
 }
 
 impl Loader {
@@ -147,16 +192,7 @@ impl Loader {
             let mut time_ms = 0;
             for (at, value) in series.values.iter().enumerate() {
                 let start = series.starts_ms.get(at).copied().flatten();
-                let sample = match value {
-                    SeriesValue::Missing => None,
-                    SeriesValue::Float(x) => {
-                        self.newest.insert(series.labels.clone(), None);
-                        Some(SeriesSample::float(series.labels.clone(), time_ms, *x))
-                    }
-                    SeriesValue::Histogram { histogram, .. } => {
-                        Some(self.histogram(&series.labels, time_ms, histogram))
-                    }
-                };
+                let sample = self.samples.sample(&series.labels, time_ms, value);
                 samples.extend(sample.map(|sample| SeriesSample {
                     start_time_ms: start.map_or(0, |offset| time_ms + offset),
                     ..sample
@@ -173,7 +209,7 @@ impl Loader {
             for (labels, by_index) in nhcb::convert(&series)? {
                 for (index, histogram) in by_index {
                     let time_ms = i64::try_from(index).unwrap_or(i64::MAX) * load.step_ms;
-                    samples.push(self.histogram(&labels, time_ms, &histogram));
+                    samples.push(self.samples.histogram(&labels, time_ms, &histogram));
                 }
             }
         }
@@ -181,23 +217,6 @@ impl Loader {
             .append_samples(&samples)
             .map(|_| ())
             .map_err(|e| e.to_string())
-    }
-
-    /// Returns a histogram sample with the reset hint that a store would derive from the order of samples.
-    fn histogram(
-        &mut self,
-        labels: &LabelSet,
-        time_ms: i64,
-        histogram: &Histogram,
-    ) -> SeriesSample {
-        let newest = self.newest.entry(labels.clone()).or_default();
-        let reset_hint = histogram.stored_hint(newest.as_ref());
-        let stored = Histogram {
-            reset_hint,
-            ..histogram.clone()
-        };
-        *newest = Some(stored.clone());
-        SeriesSample::histogram(labels.clone(), time_ms, Arc::new(stored))
     }
 }
 

@@ -31,4 +31,5 @@ pub use query::EvalOptions;
 
 pub(crate) use alerts::{ActiveAlert, AlertState, Alerts};
 pub(crate) use group::Group;
+pub(crate) use query::texts_of;
 pub(crate) use rule::LiveRule;

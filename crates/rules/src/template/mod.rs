@@ -24,6 +24,7 @@ mod value;
 
 pub use parse::TemplateParseError;
 pub(crate) use text::query_escape;
+pub(crate) use time::go_duration;
 
 use functions::Surroundings;
 use narthex_promql::SampleValue;

@@ -238,6 +238,11 @@ impl DurationNs {
     }
 }
 
+/// Formats milliseconds as Go formats a duration: `1h2m3.5s`.
+pub(crate) fn go_duration(ms: i64) -> String {
+    DurationNs(ms.saturating_mul(1_000_000)).show()
+}
+
 /// Formats a number of billionths, millionths or thousandths without trailing zeros.
 fn decimal(number: u64, digits: u32) -> String {
     let one = 10_u64.pow(digits);
