@@ -30,7 +30,7 @@ pub(crate) fn overview<A>(program: &Program<A>) -> String {
     text
 }
 
-/// Returns the usage and the meaning of the commands of two words that begin with `word`.
+/// Returns the usage and the meaning of the commands of several words that begin with `word`.
 pub(crate) fn subcommands<A>(program: &Program<A>, word: &str) -> String {
     let mut text = format!(
         "usage: {} {word} <subcommand> [<flags>]\n\nSubcommands:\n",

@@ -10,7 +10,7 @@
 //! A single dash is read like two. A value that begins with a dash needs `=`. Nothing after `--` is a flag. A file
 //! holds one argument per line; blank lines and lines that begin with `#` are skipped.
 //!
-//! It is not a general parser: there are no short flags, and commands have one or two words.
+//! It is not a general parser: there are no short flags, and commands have one to three words.
 //!
 //! **Invariant:** environment and files are accessed only through [`Surroundings`].
 

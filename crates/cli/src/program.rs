@@ -16,14 +16,14 @@ pub struct Program<A: 'static> {
     pub commands: &'static [Command<A>],
     /// Texts that it prints on request.
     pub topics: &'static [Topic],
-    /// Name under which the binary offers only the commands of two words.
+    /// Name under which the binary offers only the commands of several words.
     pub tool: &'static str,
 }
 
 /// A command of a program.
 #[derive(Debug)]
 pub struct Command<A> {
-    /// Name, one or two words.
+    /// Name, one to three words.
     pub name: &'static str,
     /// Names under which the binary is this command.
     pub called_as: &'static [&'static str],
@@ -57,26 +57,26 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl<A> Program<A> {
-    /// Returns the command that the first one or two words name, and the number of words.
+    /// Returns the command that the first words name, at most three, and the number of words.
     pub(crate) fn command(
         &self,
         arguments: &[OsString],
         is_tool: bool,
     ) -> Result<(&'static Command<A>, usize), UsageError> {
-        for words in [2, 1] {
+        for words in [3, 2, 1] {
             let name = texts(arguments, words).join(" ");
-            // Under the tool's name, only commands of two words exist.
+            // Under the tool's name, only commands of several words exist.
             let mut commands = self.commands.iter();
             let found = commands.find(|command| {
                 command.name == name
                     && command.name.split(' ').count() == words
-                    && (!is_tool || words == 2)
+                    && (!is_tool || words > 1)
             });
             if let Some(command) = found {
                 return Ok((command, words));
             }
         }
-        let words = texts(arguments, 2);
+        let words = texts(arguments, 3);
         let named: Vec<&str> = words
             .iter()
             .take_while(|word| !word.starts_with('-'))
@@ -87,7 +87,7 @@ impl<A> Program<A> {
         })
     }
 
-    /// Returns the commands of two words that begin with `word`.
+    /// Returns the commands of several words that begin with `word`.
     pub(crate) fn subcommands(&self, word: &str) -> Vec<&'static Command<A>> {
         let begins = |command: &&Command<A>| {
             let words = command.name.split_once(' ');

@@ -67,6 +67,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::check_rules::run(&check, input, &mut out, &mut error))
         }
+        Ok(cli::Invocation::Backfill(options)) => {
+            let mut error = std::io::stderr().lock();
+            let is_terminal = error.is_terminal();
+            ended(role::backfill::run(&options, &mut error, is_terminal))
+        }
         Ok(cli::Invocation::TestRules(command)) => {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::test_rules::run(&command, &mut out, &mut error))

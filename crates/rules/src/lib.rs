@@ -23,7 +23,9 @@ mod validate;
 
 pub use alert::{Alert, AlertSink};
 pub use error::{Place, Problem, RuleError, RuleFault};
-pub use eval::{EvalOptions, Manager, OfflineAlert, OfflineGroups, RuleSet, register_metrics};
+pub use eval::{
+    EvalOptions, Manager, OfflineAlert, OfflineGroups, RuleSet, first_evaluation, register_metrics,
+};
 pub use file::{Group, Rule, RuleFile, RuleKind, Texts};
 pub use lint::{Duplicate, duplicates};
 pub use read::{ParseOptions, load, parse};

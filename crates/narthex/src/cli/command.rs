@@ -10,7 +10,7 @@ use super::{
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
     pushgateway::PushOptions,
-    rules::{self, TestFlags},
+    rules::{self, BackfillOptions, TestFlags},
     segment::{self, DumpFlags, ListFlags, SwitchFlags, WatchFlags},
     server::ServerOptions,
 };
@@ -19,7 +19,7 @@ use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
     check_server::CheckServer, push::PushCommand, segment::SegmentCommand, test_rules::TestRules,
 };
-use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError};
+use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError, Values};
 use narthex_host::CollectorKind;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -36,6 +36,7 @@ pub(crate) enum Invocation {
     CheckRules(CheckRules),
     CheckServer(CheckServer),
     TestRules(TestRules),
+    Backfill(Box<BackfillOptions>),
     Doctor(Doctor),
     CheckWebConfig(Vec<PathBuf>),
     /// Check the page on standard input.
@@ -164,6 +165,20 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             read: |values| check::server("/-/ready", values).map(Invocation::CheckServer),
         },
         Command {
+            name: "tsdb backfill rules",
+            called_as: &[],
+            about: "Evaluates recording rules over the past and writes the results as blocks.",
+            flags: &[BackfillOptions::FLAGS],
+            read: read_backfill,
+        },
+        Command {
+            name: "tsdb create-blocks-from rules",
+            called_as: &[],
+            about: "Promtool's name of tsdb backfill rules.",
+            flags: &[BackfillOptions::FLAGS],
+            read: read_backfill,
+        },
+        Command {
             name: "doctor",
             called_as: &[],
             about: "Examines this host, or the metrics page of one, and says what would help.",
@@ -213,6 +228,10 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
     ],
     tool: "promtool",
 };
+
+fn read_backfill(values: Values) -> Result<Invocation, UsageError> {
+    rules::backfill(values).map(|options| Invocation::Backfill(Box::new(options)))
+}
 
 /// Parses a command line; `arguments` begin with the program's own name.
 ///

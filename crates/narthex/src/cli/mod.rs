@@ -14,4 +14,5 @@ mod tests;
 pub(crate) use command::{Invocation, dispatch};
 pub(crate) use node_exporter::NodeExporterOptions;
 pub(crate) use pushgateway::PushOptions;
+pub(crate) use rules::BackfillOptions;
 pub(crate) use server::ServerOptions;

@@ -1,10 +1,10 @@
-//! Flags of `narthex test rules`, which are promtool's.
+//! Flags of `narthex test rules` and `narthex tsdb backfill rules`, which are promtool's.
 
 use crate::role::test_rules::TestRules;
 use narthex_cli::{List, UsageError, Values, flags};
 use narthex_model::Pattern;
 use narthex_rules::TestOptions;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 const DELAYED_NAME_REMOVAL: &str = "promql-delayed-name-removal";
 
@@ -28,6 +28,45 @@ flags! {
         /// Test files.
         files: Vec<PathBuf> = "test-rule-files", positional();
     }
+}
+
+flags! {
+    /// What `tsdb backfill rules` takes.
+    #[derive(Clone, Debug, PartialEq)]
+    pub(crate) struct BackfillOptions {
+        /// Time from which on rules are evaluated, in RFC 3339 or seconds since 1970; required.
+        start: String = "start";
+        /// Time up to which rules are evaluated; by default three hours ago.
+        end: String = "end";
+        /// URL of the server whose data is queried: Narthex, Prometheus, or another with its API.
+        url: String = "url", default("http://localhost:9090");
+        /// Data directory to query instead of a server; no server may be using it.
+        data_dir: Option<PathBuf> = "data-dir", directory();
+        /// File with HTTP client settings.
+        http_config: Option<PathBuf> = "http.config.file";
+        /// Directory of the new blocks; in a data directory they go among its blocks.
+        output_dir: PathBuf = "output-dir", default("data/"), directory();
+        /// Interval of groups that name none.
+        eval_interval: Duration = "eval-interval", default("60s");
+        /// Rule files; their alerting rules are left out.
+        files: Vec<PathBuf> = "rule-files", positional();
+    }
+    without effect {
+        "blocks span two hours" => "max-block-duration": Duration;
+        "blocks are not listed" => "quiet": bool, "human-readable": bool;
+    }
+}
+
+/// Reads the values of `tsdb backfill rules`.
+///
+/// # Errors
+/// Fails on the first invalid value, and without a beginning.
+pub(crate) fn backfill(values: Values) -> Result<BackfillOptions, UsageError> {
+    let options = BackfillOptions::from_values(values)?;
+    if options.start.is_empty() {
+        return Err(UsageError::Missing { what: "--start" });
+    }
+    Ok(options)
 }
 
 /// Reads the values of `test rules`.

@@ -3,11 +3,10 @@
 //! **Invariant:** a file that cannot be used costs itself. Exit codes: 0 when everything was pushed, 3 when something was
 //! left out, 1 when nothing was pushed.
 
-mod console;
 mod files;
 mod send;
 
-use console::Console;
+use super::console::Console;
 use narthex_push::{Grouping, Merge, Timestamps};
 use std::{
     io::{self, Read, Write},
@@ -73,7 +72,7 @@ pub(crate) fn run(
     error: &mut dyn Write,
     is_terminal: bool,
 ) -> io::Result<u8> {
-    let mut console = Console::new(error, is_terminal);
+    let mut console = Console::new("push", error, is_terminal);
     if command.action == Action::Delete {
         let sent = send::delete(command, &mut console)?;
         return console.end(u8::from(sent.is_err()), sent);

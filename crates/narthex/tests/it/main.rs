@@ -11,6 +11,7 @@
 
 mod alerting;
 mod api;
+mod backfill;
 mod check;
 mod client;
 mod clients;

@@ -28,6 +28,7 @@ pub use manager::{Manager, RuleSet};
 pub use metrics::register_metrics;
 pub use offline::{OfflineAlert, OfflineGroups};
 pub use query::EvalOptions;
+pub use schedule::first_evaluation;
 
 pub(crate) use alerts::{ActiveAlert, AlertState, Alerts};
 pub(crate) use group::Group;

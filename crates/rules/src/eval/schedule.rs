@@ -50,6 +50,12 @@ impl Schedule {
     }
 }
 
+/// Returns the first time at or after `from_ms` at which the group `name` of `file` is evaluated.
+#[must_use]
+pub fn first_evaluation(file: &str, name: &str, interval_ms: i64, from_ms: i64) -> i64 {
+    Schedule::new(file, name, interval_ms).next(from_ms - 1)
+}
+
 /// Returns Prometheus' hash of a group: of its labels `file` and `name`, each text with its length before it.
 fn group_hash(file: &str, name: &str) -> u64 {
     let mut bytes = Vec::with_capacity(16 + file.len() + name.len());

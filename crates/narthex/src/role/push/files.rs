@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a file that changes while it is read is not used.
 
-use super::console::Console;
+use crate::role::console::Console;
 use narthex_net::glob::glob;
 use narthex_push::Merge;
 use std::{

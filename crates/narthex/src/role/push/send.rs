@@ -3,7 +3,8 @@
 //! **Invariant:** what the gateway refuses for good is not sent again; a push that is added to others has a name, so
 //! that sending it again does not count twice.
 
-use super::{Action, Compression, PushCommand, Target, console::Console};
+use super::{Action, Compression, PushCommand, Target};
+use crate::role::console::Console;
 use crate::{config, reload};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use narthex_model::duration;

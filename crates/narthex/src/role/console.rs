@@ -4,7 +4,9 @@
 
 use std::io::{self, Write};
 
-pub(super) struct Console<'a> {
+pub(crate) struct Console<'a> {
+    /// The command's name, before what went wrong.
+    command: &'static str,
     out: &'a mut dyn Write,
     is_terminal: bool,
 }
@@ -13,12 +15,16 @@ pub(super) struct Console<'a> {
 const CLEAR: &str = "\r\x1b[K";
 
 impl<'a> Console<'a> {
-    pub(super) fn new(out: &'a mut dyn Write, is_terminal: bool) -> Self {
-        Self { out, is_terminal }
+    pub(crate) fn new(command: &'static str, out: &'a mut dyn Write, is_terminal: bool) -> Self {
+        Self {
+            command,
+            out,
+            is_terminal,
+        }
     }
 
     /// Shows what is being done.
-    pub(super) fn progress(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn progress(&mut self, text: &str) -> io::Result<()> {
         if self.is_terminal {
             write!(self.out, "{CLEAR}{text}")?;
             self.out.flush()?;
@@ -27,13 +33,13 @@ impl<'a> Console<'a> {
     }
 
     /// Reports something that went wrong.
-    pub(super) fn warn(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn warn(&mut self, text: &str) -> io::Result<()> {
         self.progress("")?;
-        writeln!(self.out, "narthex: push: {text}")
+        writeln!(self.out, "narthex: {}: {text}", self.command)
     }
 
     /// Reports the end, and returns the exit code.
-    pub(super) fn end(&mut self, code: u8, outcome: Result<String, String>) -> io::Result<u8> {
+    pub(crate) fn end(&mut self, code: u8, outcome: Result<String, String>) -> io::Result<u8> {
         match outcome {
             Err(reason) => self.warn(&reason)?,
             Ok(text) if self.is_terminal => writeln!(self.out, "{CLEAR}{text}")?,
