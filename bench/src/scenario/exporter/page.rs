@@ -6,8 +6,10 @@ use crate::load::line::Line;
 use std::collections::BTreeMap;
 
 /// Prefixes of an exporter's metrics about itself.
-const OWN: [&str; 5] = [
+const OWN: [&str; 7] = [
     "go_",
+    "narthex_",
+    "net_conntrack_listener_",
     "process_",
     "promhttp_",
     "node_scrape_collector_",
@@ -83,9 +85,9 @@ impl Page {
         }
         let line = Line::parse(line)?;
         let value = line.value.parse().ok()?;
-        let mut labels: Vec<String> = line
-            .labels
-            .iter()
+        // A label without a value is none.
+        let labels = line.labels.iter().filter(|label| !label.value.is_empty());
+        let mut labels: Vec<String> = labels
             .map(|label| format!("{}=\"{}\"", label.name, label.value))
             .collect();
         labels.sort_unstable();

@@ -4,7 +4,7 @@ use super::*;
 use narthex_testkit::mutate::Mutator;
 
 const PAGE: &str = "# HELP a_total What a is.\n# TYPE a_total counter\n\
-    a_total{y=\"2\",x=\"a \\\"b\\\", {c}\"} 5\na_total 7 1700000000000\n\n\
+    a_total{z=\"\",y=\"2\",x=\"a \\\"b\\\", {c}\"} 5\na_total 7 1700000000000\n\n\
     # HELP h A histogram.\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 3\nh_sum 4.5\nh_count 3\n\
     # TYPE go_goroutines gauge\ngo_goroutines 8\n# A comment.\nplain{} NaN\n";
 
