@@ -11,7 +11,7 @@ use crate::{
     },
     record,
     report::{compare, say, show, terminal, write_page},
-    scenario::{self, Scenario, exporter, http, push, query, replay, self_test, storage},
+    scenario::{self, Scenario, exporter, http, push, query, replay, rules, self_test, storage},
     tour,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, flags};
@@ -107,6 +107,7 @@ static PROGRAM: Program<Invocation> = Program {
         scenario!(query),
         scenario!(push),
         scenario!(replay),
+        scenario!(rules),
         other!(
             "tour",
             "Runs all scenarios for about ten minutes, against whatever is installed.",

@@ -7,6 +7,7 @@ pub(crate) mod http;
 pub(crate) mod push;
 pub(crate) mod query;
 pub(crate) mod replay;
+pub(crate) mod rules;
 pub(crate) mod self_test;
 pub(crate) mod storage;
 
@@ -52,6 +53,7 @@ pub(crate) static SCENARIOS: &[&Scenario] = &[
     &query::SCENARIO,
     &push::SCENARIO,
     &replay::SCENARIO,
+    &rules::SCENARIO,
 ];
 
 impl Scenario {

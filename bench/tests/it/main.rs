@@ -6,5 +6,6 @@ mod http;
 mod push;
 mod query;
 mod replay;
+mod rules;
 mod storage;
 mod support;

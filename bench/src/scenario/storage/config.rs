@@ -9,7 +9,10 @@ use crate::{
         PROMETHEUS, VICTORIA_METRICS, cleanup::WorkDir, cli::Values, error::BenchError,
         server::ServerSpec,
     },
-    load::fleet::{config::FleetConfig, shape::Shape},
+    load::fleet::{
+        config::{FleetConfig, static_configs},
+        shape::Shape,
+    },
 };
 use std::{fs, net::SocketAddrV4, path::PathBuf};
 
@@ -103,16 +106,7 @@ impl Targets {
             ));
             return text;
         }
-        text.push_str("    static_configs:\n");
-        for (address, labels) in self.groups(&plan.fleet) {
-            text.push_str(&format!("      - targets: [\"{address}\"]\n"));
-            if !labels.is_empty() {
-                text.push_str("        labels:\n");
-            }
-            for (name, value) in labels {
-                text.push_str(&format!("          {name}: \"{value}\"\n"));
-            }
-        }
+        text.push_str(&static_configs(self.groups(&plan.fleet)));
         text
     }
 }

@@ -3,31 +3,14 @@
 //! **Invariant:** plain readings; `figures` derives everything else (per sample, per series, ratios).
 
 use crate::{
-    harness::{
-        measure::{MachineLoad, Resident, ThreadTime, Usage},
-        ticks::Ticks,
-    },
+    harness::{measure::Resident, ticks::Ticks},
     load::{
-        fleet::schedule::Schedule,
+        fleet::{meter::Edge, schedule::Schedule},
         paced::{Class, Event},
     },
     record::{Figure, OwnCost},
 };
 use std::time::{Duration, Instant};
-
-/// The readings at one end of the window.
-#[derive(Debug)]
-pub(super) struct Edge {
-    pub(super) at: Instant,
-    pub(super) at_ms: i64,
-    pub(super) usage: Usage,
-    /// CPU time of generating the fleet's texts.
-    pub(super) making: Duration,
-    pub(super) machine: MachineLoad,
-    pub(super) thread: ThreadTime,
-    pub(super) answered: u64,
-    pub(super) samples: u64,
-}
 
 /// After `kill -9`, counted from the new start.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 
 use super::{
     config::{Targets, storage_config},
-    outcome::{Edge, Outcome, Recovery},
+    outcome::{Outcome, Recovery},
     plan::Plan,
     queries::{self, asker, classes},
 };
@@ -12,7 +12,7 @@ use crate::{
     harness::{
         error::BenchError,
         machine,
-        measure::{MachineLoad, Resident, ThreadTime, Usage, directory_bytes, quantile},
+        measure::{Resident, Usage, directory_bytes},
         progress::Progress,
         server::{RunningServer, ServerSpec},
         ticks::Ticks,
@@ -21,6 +21,7 @@ use crate::{
         fleet::{
             clock::now_ms,
             config::FleetConfig,
+            meter::Edge,
             schedule::Schedule,
             server::{Answer, FleetServer},
             shape::{OLDEST_STAMP_MS, Shape},
@@ -44,18 +45,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// Time for the fleet to finish requests of a killed server.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// CPU budget of the fleet in ns per sample: above it there is a warning, unless the fleet is nearly idle.
-const FLEET_BUDGET_NS: f64 = 60.0;
-/// Cores below which the fleet disturbs nothing, however few samples it serves: small pages cost what a wake-up costs.
-const IDLE_FLEET: f64 = 0.05;
 /// Cores used by other processes above which a result is noisy.
 const QUIET_CORES: f64 = 0.1;
 /// Share of all cores above which concurrent servers wait for each other.
 const ROOM_FOR_ALL: f64 = 0.7;
-/// Share of the interval: the fleet answers later than this only if it is the bottleneck.
-const LATEST_ANSWER: f64 = 0.1;
-/// Share of one core above which the fleet might be the bottleneck.
-const BUSIEST_FLEET: f64 = 0.5;
 /// Lateness of queries with an idle worker beyond which the machine, not the server, is to blame.
 const LATEST_QUERY_MS: f64 = 20.0;
 
@@ -141,9 +134,9 @@ impl<'a> Measured<'a> {
             let make = |class| asker(plan, server, clock, class);
             self.load = Some(PacedLoad::start(&classes(&plan.flags), make)?);
         }
-        let from = self.edge()?;
+        let from = Edge::read(&self.server, &self.fleet)?;
         self.watch("measuring", plan.flags.duration)?;
-        let to = self.edge()?;
+        let to = Edge::read(&self.server, &self.fleet)?;
         let asked = self.asked(from.at, to.at);
         let late_starts_ms = self.load.as_ref().map(PacedLoad::late_starts_p99_ms);
         self.load = None;
@@ -178,21 +171,6 @@ impl<'a> Measured<'a> {
             recovery,
             own_costs,
             ticks: self.ticks,
-        })
-    }
-
-    fn edge(&self) -> Result<Edge, BenchError> {
-        let usage = Usage::read_tree(self.server.pid())?;
-        let (answered, samples) = self.fleet.counts();
-        Ok(Edge {
-            at: Instant::now(),
-            at_ms: now_ms(),
-            usage,
-            making: self.fleet.making(),
-            machine: MachineLoad::read(usage.cpu)?,
-            thread: ThreadTime::read(self.fleet.thread_id())?,
-            answered,
-            samples,
         })
     }
 
@@ -265,38 +243,7 @@ impl<'a> Measured<'a> {
 
     /// Returns the costs of the fleet and the queries, their lateness, and other processes' usage.
     fn own_costs(&self, from: &Edge, to: &Edge, late_starts_ms: Option<f64>) -> Vec<OwnCost> {
-        let window = to.at - from.at;
-        let answered = to.answered - from.answered;
-        let ran = to.thread.run.saturating_sub(from.thread.run);
-        let waited = to.thread.waited.saturating_sub(from.thread.waited);
-        let inside: Vec<Answer> = self.fleet.with_answers(|answers| {
-            let inside = answers
-                .iter()
-                .filter(|answer| (from.at_ms..to.at_ms).contains(&answer.at_ms));
-            inside.copied().collect()
-        });
-        let samples = (to.samples - from.samples).max(1) as f64;
-        let bytes: f64 = inside.iter().map(|answer| f64::from(answer.bytes)).sum();
-        let mut lags: Vec<f64> = inside
-            .iter()
-            .map(|answer| f64::from(answer.lag_us) / 1e3)
-            .collect();
-        lags.sort_by(f64::total_cmp);
-        let making = (to.making - from.making).as_nanos() as f64 / samples;
-        let waited_ms = waited.as_secs_f64() * 1e3 / answered.max(1) as f64;
-        let late_ms = quantile(&lags, 0.99) + waited_ms;
-        let latest_ms = self.plan.flags.interval.as_secs_f64() * 1e3 * LATEST_ANSWER;
-        let idle_ns = IDLE_FLEET * window.as_nanos() as f64 / samples;
-        let mut costs = vec![
-            // Sending includes the server's half of loopback TCP.
-            OwnCost::new("the fleet", "ns a sample", ran.as_nanos() as f64 / samples)
-                .warn_above(FLEET_BUDGET_NS.max(idle_ns)),
-            OwnCost::new("without sending", "ns a sample", making),
-            OwnCost::new("of", "B a sample", bytes / samples),
-            OwnCost::new("its cores", "", ran.as_secs_f64() / window.as_secs_f64())
-                .refuse_above(BUSIEST_FLEET),
-            OwnCost::new("first byte after (p99)", "ms", late_ms).refuse_above(latest_ms),
-        ];
+        let mut costs = from.costs_until(to, &self.fleet, self.plan.flags.interval);
         costs.extend(late_starts_ms.map(|late| {
             OwnCost::new("queries sent late (p99)", "ms", late).refuse_above(LATEST_QUERY_MS)
         }));
