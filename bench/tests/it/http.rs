@@ -137,6 +137,69 @@ fn our_lua_library_is_loaded_as_the_other_is() {
     check(&runs[2]);
 }
 
+/// A tmpfs, unmounted on drop.
+struct Tmpfs(std::path::PathBuf);
+
+impl Tmpfs {
+    fn mount(at: std::path::PathBuf, size: &str) -> Self {
+        std::fs::create_dir(&at).expect("a directory");
+        let mut command = std::process::Command::new("mount");
+        let command = command.args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(&at);
+        let mounted = command.status().expect("mount is installed");
+        assert!(
+            mounted.success(),
+            "this test needs the right to mount a tmpfs"
+        );
+        Self(at)
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let mut command = std::process::Command::new("umount");
+        let _ = command.arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn nginx_is_reloaded_under_load_and_its_segments_fill_a_small_file_system() {
+    let server = format!(
+        "--server=nginx-lua-narthex={}",
+        tool("nginx", "nginx").display()
+    );
+    let own = narthex_testkit::workspace_root().join("clients/lua");
+    let own = format!("--own-lua-library={}", own.display());
+    let dir = TempDir::new("bench-segments");
+    // Room for the header, a step of cells and one of labels: a part of the series.
+    let small = Tmpfs::mount(dir.join("small"), "size=200k");
+    let segments = format!("--segments-dir={}", small.0.display());
+    let more = [
+        &*server,
+        &*own,
+        &*segments,
+        "--reload-every=300ms",
+        "--series=5000",
+    ];
+    let record = record(&arguments(&more));
+    let runs = runs(&record);
+    let samples = figure(&runs[0], "samples of a scrape");
+    assert!((1.0..5000.0).contains(&samples), "{samples} samples");
+    for run in &runs[1..] {
+        assert!(figure(run, "reloads") >= 2.0, "{run}");
+        assert!(figure(run, "requests answered") > 100.0, "{run}");
+    }
+    for (more, reason) in [
+        (
+            &["--reload-every=1s", "--url=http://127.0.0.1/"][..],
+            "goes with",
+        ),
+        (&["--reload-every=1ms", &*server, &*own], "at least 100ms"),
+    ] {
+        let said = refused(&arguments(more));
+        assert!(said.contains(reason), "{more:?}: {said}");
+    }
+}
+
 #[test]
 fn a_prometheus_is_asked_small_queries_and_federates() {
     let prometheus = tool("prometheus", "prometheus");

@@ -67,6 +67,9 @@ fn load_figures(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Figure> {
     let bad = (load.refused + load.lost) as f64;
     figures.push(Figure::fact("requests answered", "a second", answered));
     figures.push(Figure::cost("requests without a good answer", "", bad));
+    if measured.reloads > 0 {
+        figures.push(Figure::fact("reloads", "", measured.reloads as f64));
+    }
     if measured.ticks.is_some() {
         if measured.phase == Phase::WithoutScrapes {
             let each = used.cpu().as_secs_f64() * 1e6 / load.sent.max(1) as f64;

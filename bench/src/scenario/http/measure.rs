@@ -25,6 +25,7 @@ use crate::{
         scraper::{Scrape, Scraper, wait},
     },
 };
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -67,6 +68,7 @@ pub(super) struct Measured {
     pub(super) used: Used,
     /// `None` for a URL, whose process is not ours.
     pub(super) ticks: Option<Ticks>,
+    pub(super) reloads: u64,
 }
 
 /// A subject being measured.
@@ -92,7 +94,8 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Measured>, BenchError> {
         let label = spec.label.clone();
         progress.begin(&format!("{label}: {series} series, starting"));
-        let memory = presets::memory_dir(&spec.kind)?;
+        let segments = plan.flags.segments_dir.as_deref();
+        let memory = presets::memory_dir(&spec.kind, segments)?;
         let places = presets::places(series, &plan.libraries, memory.as_ref());
         let places = places.each_ref().map(|(name, text)| (*name, text.as_str()));
         let mut server = RunningServer::start(spec, &plan.base, &places)?;
@@ -109,7 +112,9 @@ impl<'a> Session<'a> {
         };
         let (load, scrape) = (target(&paths.load)?, target(&paths.scrape)?);
         let has_own_page = plan.flags.scrape_path.is_empty();
-        let mut expected = match spec.kind.config.contains("{series}") && has_own_page {
+        // In a directory that fills, fewer are a finding and no error.
+        let has_room = segments.is_none();
+        let mut expected = match spec.kind.config.contains("{series}") && has_own_page && has_room {
             true => series,
             false => 0,
         };
@@ -204,6 +209,7 @@ impl<'a> Session<'a> {
             scrapes,
             used,
             ticks: self.server.is_some().then(Ticks::start),
+            reloads: 0,
         })
     }
 
@@ -224,7 +230,9 @@ impl<'a> Session<'a> {
         let meter = Meter::start(self.usage()?)?;
         let scraper = self.scraper().filter(|_| phase == Phase::WithScrapes);
         let is_over = &AtomicBool::new(false);
-        let (load, scrapes, ticks) = thread::scope(|scope| {
+        let every = Some(self.plan.flags.reload_every).filter(|every| !every.is_zero());
+        let pid = self.server.as_ref().map(RunningServer::pid);
+        let (load, scrapes, reloads, ticks) = thread::scope(|scope| {
             let load = scope.spawn(|| {
                 let load = open_loop::run(&plan);
                 is_over.store(true, Ordering::Release);
@@ -236,8 +244,14 @@ impl<'a> Session<'a> {
                     scraper.until(is_over, interval)
                 })
             });
+            let reloads = every.zip(pid).map(|(every, pid)| {
+                scope.spawn(move || {
+                    wait(warmup, is_over);
+                    reload(pid, every, is_over)
+                })
+            });
             let ticks = self.watch(is_over);
-            (join(load), scrapes.map(join), ticks)
+            (join(load), scrapes.map(join), reloads.map(join), ticks)
         });
         let scrapes = scrapes
             .unwrap_or_default()
@@ -250,6 +264,7 @@ impl<'a> Session<'a> {
             scrapes,
             used: meter.stop(self.usage()?)?,
             ticks: Some(ticks?).filter(|_| self.server.is_some()),
+            reloads: reloads.transpose()?.unwrap_or_default(),
         })
     }
 
@@ -280,6 +295,22 @@ impl<'a> Session<'a> {
                 Err(BenchError::answer(&self.label, path, what))
             }
         }
+    }
+}
+
+/// Tells a server to reload until it is over; returns how often.
+fn reload(pid: i32, every: Duration, is_over: &AtomicBool) -> Result<u64, BenchError> {
+    let pid =
+        Pid::from_raw(pid).ok_or_else(|| BenchError::answer("server", "", "has no process"))?;
+    let mut reloads = 0;
+    loop {
+        wait(every, is_over);
+        if is_over.load(Ordering::Acquire) {
+            return Ok(reloads);
+        }
+        kill_process(pid, Signal::HUP)
+            .map_err(|error| BenchError::io("reload the server")(error.into()))?;
+        reloads += 1;
     }
 }
 

@@ -34,6 +34,8 @@ flags! {
         duration: Duration = "duration", default("60s");
         /// Time between scrapes.
         scrape_interval: Duration = "scrape-interval", default("5s");
+        /// Time between reloads (SIGHUP) of a server under load; 0 for none.
+        reload_every: Duration = "reload-every", default("0s");
         /// Scrapes without any load, which give the cost of one.
         idle_scrapes: u64 = "idle-scrapes", default("20"), within(0, 100_000);
         /// What is requested. Default: / of nginx, a small query of a Prometheus.
@@ -44,6 +46,8 @@ flags! {
         lua_library: Option<PathBuf> = "lua-library", directory();
         /// Directory of clients/lua. Default: that of the clone in the working directory.
         own_lua_library: Option<PathBuf> = "own-lua-library", directory();
+        /// Directory for the segments of nginx-lua-narthex, such as a small tmpfs that fills. Default: a new one in /dev/shm.
+        segments_dir: Option<PathBuf> = "segments-dir", directory();
         /// Load this instead of starting servers.
         url: Option<String> = "url", value("URL");
         /// Scrape this with --url.
@@ -109,7 +113,24 @@ impl Plan {
                 "--duration is at least 1s and --scrape-interval at least 10ms",
             ));
         }
+        plan.check_reloads(values)?;
         Ok(plan)
+    }
+
+    /// Fails if a subject would be told to reload that does not, or too often.
+    fn check_reloads(&self, values: &Values) -> Result<(), BenchError> {
+        let every = self.flags.reload_every;
+        if every.is_zero() {
+            return Ok(());
+        }
+        if every < Duration::from_millis(100) {
+            return Err(values.wrong("reload-every", "at least 100ms"));
+        }
+        let is_nginx = |server: &ServerSpec| server.kind.name.starts_with("nginx");
+        match &self.subjects {
+            Subjects::Servers(servers) if servers.iter().all(is_nginx) => Ok(()),
+            _ => Err(values.wrong("reload-every", "goes with --server=nginx and its like")),
+        }
     }
 
     /// Describes the plan in one sentence.
@@ -119,11 +140,16 @@ impl Plan {
             connections,
             duration,
             scrape_interval,
+            reload_every,
             ..
         } = self.flags;
+        let reloads = match reload_every.is_zero() {
+            true => String::new(),
+            false => format!(", reloaded every {reload_every:?}"),
+        };
         format!(
             "{rate} requests a second on {connections} connections for {duration:?}, with and without a scrape every \
-             {scrape_interval:?}"
+             {scrape_interval:?}{reloads}"
         )
     }
 

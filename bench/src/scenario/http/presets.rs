@@ -158,10 +158,14 @@ fn lacking(kind: &str, libraries: &Libraries, modules: &Path) -> Option<String> 
     })
 }
 
-/// Creates a directory in memory for a kind that needs one.
-pub(super) fn memory_dir(kind: &ServerKind) -> Result<Option<WorkDir>, BenchError> {
+/// Creates a directory for a kind that needs one: in `chosen`, or in memory.
+pub(super) fn memory_dir(
+    kind: &ServerKind,
+    chosen: Option<&Path>,
+) -> Result<Option<WorkDir>, BenchError> {
     let needs = kind.config.contains("{segments}");
-    let dir = needs.then(|| WorkDir::new(Path::new(MEMORY), &kind.name));
+    let base = chosen.unwrap_or(Path::new(MEMORY));
+    let dir = needs.then(|| WorkDir::new(base, &kind.name));
     dir.transpose()
 }
 
