@@ -65,6 +65,8 @@ pub(crate) struct SegmentFile<I = File> {
     pub(crate) records: Records,
     fixed: [u8; FIXED_BYTES],
     copy: Copy,
+    /// Most bytes in use of a segment that is copied.
+    bytes_max: u64,
 }
 
 impl SegmentFile {
@@ -73,13 +75,24 @@ impl SegmentFile {
     /// # Errors
     /// Fails when it cannot be read or its header is not one.
     pub(crate) fn open(path: &Path) -> Result<(Self, Option<SegmentError>), SegmentError> {
+        Self::open_within(path, u64::MAX)
+    }
+
+    /// Opens a file as `open` does, and copies nothing but the header if it uses more than `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub(crate) fn open_within(
+        path: &Path,
+        bytes_max: u64,
+    ) -> Result<(Self, Option<SegmentError>), SegmentError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).custom_flags(OPEN_FLAGS).open(path)?;
         if !file.metadata()?.is_file() {
             let reason = "not a regular file";
             return Err(SegmentError::Header { reason });
         }
-        Self::new(file)
+        Self::new(file, bytes_max)
     }
 }
 
@@ -88,7 +101,10 @@ impl<I: Input> SegmentFile<I> {
     ///
     /// # Errors
     /// As `open`.
-    pub(crate) fn new(input: I) -> Result<(Self, Option<SegmentError>), SegmentError> {
+    pub(crate) fn new(
+        input: I,
+        bytes_max: u64,
+    ) -> Result<(Self, Option<SegmentError>), SegmentError> {
         let mut copy = Copy::default();
         copy.read(&input, 0, 0, HEADER_BYTES)?;
         let header = Header::parse(copy.bytes())?;
@@ -99,6 +115,7 @@ impl<I: Input> SegmentFile<I> {
             fixed: array_at(copy.bytes(), 0),
             header,
             copy,
+            bytes_max,
         };
         let error = segment.read().err();
         Ok((segment, error))
@@ -109,10 +126,19 @@ impl<I: Input> SegmentFile<I> {
         &self.input
     }
 
+    /// Copies as `read` does unless the segment uses more than `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// As `read`, and when it uses more.
+    pub(crate) fn read_within(&mut self, bytes_max: u64) -> Result<(), SegmentError> {
+        self.bytes_max = bytes_max;
+        self.read()
+    }
+
     /// Copies header and cells, and parses records that were added.
     ///
     /// # Errors
-    /// Fails when the file is shorter than it says, or malformed; what was parsed before stays.
+    /// Fails when the file is shorter than it says, malformed, or too large; what was parsed before stays.
     pub(crate) fn read(&mut self) -> Result<(), SegmentError> {
         let known = HEADER_BYTES + 8 * self.cells();
         self.copy.read(&self.input, 0, 0, known)?;
@@ -126,6 +152,12 @@ impl<I: Input> SegmentFile<I> {
         if is_less {
             let reason = "uses less than before";
             return Err(SegmentError::Header { reason });
+        }
+        if used(&marks) > self.bytes_max {
+            return Err(SegmentError::TooMany {
+                what: "bytes in use",
+                limit: usize::try_from(self.bytes_max).unwrap_or(usize::MAX),
+            });
         }
         let end = HEADER_BYTES + 8 * cells(&marks);
         if end > known {
@@ -149,10 +181,19 @@ impl<I: Input> SegmentFile<I> {
         u64_at(self.copy.bytes(), HEADER_BYTES + 8 * at)
     }
 
+    /// Returns the bytes in use that were copied.
+    pub(crate) fn bytes(&self) -> u64 {
+        used(&self.marks)
+    }
+
     /// Returns the number of cells copied.
     pub(crate) fn cells(&self) -> usize {
         cells(&self.marks)
     }
+}
+
+fn used(marks: &Marks) -> u64 {
+    HEADER_BYTES as u64 + 8 * marks.cells_used + marks.records_used
 }
 
 fn cells(marks: &Marks) -> usize {

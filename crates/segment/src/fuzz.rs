@@ -39,7 +39,7 @@ fn repair(bytes: &mut [u8]) {
 pub fn fuzz_segment(data: &[u8]) {
     let mut repaired = data.to_vec();
     repair(&mut repaired);
-    let Ok((mut file, _)) = SegmentFile::new(repaired.as_slice()) else {
+    let Ok((mut file, _)) = SegmentFile::new(repaired.as_slice(), u64::MAX) else {
         return;
     };
     let cells = file.cells();

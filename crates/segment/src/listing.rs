@@ -99,7 +99,7 @@ fn listed_segment(
         pid: file.header.pid,
         created_ms: file.header.created_ms,
         is_live: !machine.is_dead(&file.header, &file.marks, file.input()),
-        bytes: (HEADER_BYTES + 8 * file.cells()) as u64 + file.marks.records_used,
+        bytes: file.bytes(),
         refused: file.marks.refused,
         metrics,
         problem: error.map(|error| error.to_string()),

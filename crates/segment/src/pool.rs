@@ -56,11 +56,11 @@ const UNFINISHED_AGE: Duration = Duration::from_secs(60);
 const APP_AGE_MS: i64 = 600_000;
 /// Maximum number of segments of a directory.
 const SEGMENTS_MAX: usize = 16_384;
-/// Maximum number of cells of all segments: 256 MiB.
-const CELLS_MAX: usize = 1 << 25;
+/// Maximum bytes in use of all segments, unless the options say otherwise.
+const BYTES_MAX: u64 = 1 << 28;
 
 /// What to read, and how.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolOptions {
     /// The directory of the segments.
@@ -71,6 +71,20 @@ pub struct PoolOptions {
     pub by_worker: bool,
     /// Whether to leave the directory as it is: ended writers count as live ones.
     pub read_only: bool,
+    /// Most bytes in use of all segments together; 256 MiB by default. Those beyond are not read.
+    pub max_bytes: u64,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::new(),
+            common: LabelSet::default(),
+            by_worker: false,
+            read_only: false,
+            max_bytes: BYTES_MAX,
+        }
+    }
 }
 
 /// A segment, or a part of one, that was not read.
@@ -270,7 +284,11 @@ impl Pool {
     }
 
     fn member(&self, path: &Path) -> Result<Member, SegmentError> {
-        let (file, _) = SegmentFile::open(path)?;
+        let read = self.members.values().filter(|member| !member.is_contained);
+        let used: u64 = read.map(|member| member.file.bytes()).sum();
+        let left = self.options.max_bytes.saturating_sub(used);
+        // What is wrong behind the header is told by the round that follows.
+        let (file, _) = SegmentFile::open_within(path, left)?;
         let id = file.header.id;
         if file.header.role != Role::Writer {
             let reason = "not a writer's";
@@ -300,7 +318,7 @@ impl Pool {
     fn read(&mut self) -> HashSet<PathBuf> {
         let mut dead = HashSet::new();
         let mut errors = Vec::new();
-        let mut cells = 0;
+        let mut left = self.options.max_bytes;
         for (path, member) in &mut self.members {
             if member.is_contained {
                 continue;
@@ -309,17 +327,19 @@ impl Pool {
             let mut is_dead = self
                 .machine
                 .is_dead(&file.header, &file.marks, file.input());
-            match file.read() {
+            match file.read_within(left) {
                 // The mark is set after the last number, and copied before it.
                 Ok(()) => is_dead |= file.marks.state == CLOSED,
-                Err(error) => errors.push((path.clone(), error)),
+                Err(error) => {
+                    let waits = matches!(error, SegmentError::TooMany { .. });
+                    errors.push((path.clone(), error));
+                    if waits {
+                        // It is kept until others leave it room.
+                        continue;
+                    }
+                }
             }
-            cells += file.cells();
-            if cells > CELLS_MAX {
-                let (what, limit) = ("cells", CELLS_MAX);
-                errors.push((path.clone(), SegmentError::TooMany { what, limit }));
-                continue;
-            }
+            left = left.saturating_sub(file.bytes());
             member.accept();
             if is_dead {
                 dead.insert(path.clone());

@@ -601,3 +601,35 @@ fn cells_are_never_torn() {
         assert!(seen.is_subset(&HashSet::from([0, u64::MAX])), "{seen:?}");
     });
 }
+
+#[test]
+fn segments_beyond_the_directorys_bytes_wait_for_room() {
+    let dir = TempDir::new("segment");
+    let mut writers = ["0", "1"].map(|worker| Writer::new(dir.path(), "shop", worker));
+    for writer in &mut writers {
+        writer.add("a_total", Shape::WholeCounter, "", &[1]);
+    }
+    // The header, a switch, a cell and two records are less than one more header.
+    let mut pool = Pool::new(PoolOptions {
+        max_bytes: 2 * HEADER_BYTES as u64,
+        ..pool(dir.path()).options
+    });
+    assert_eq!(round(&mut pool, 1), ["a_total{app=\"shop\"} 1"]);
+    let problems: Vec<&str> = pool.problems().iter().map(|p| &*p.reason).collect();
+    assert!(
+        matches!(problems[..], [reason] if reason.contains("bytes in use")),
+        "{problems:?}"
+    );
+    // One that has ended without being read is not taken for read: its counts wait too.
+    let [first, second] = writers;
+    drop(second);
+    assert_eq!(round(&mut pool, 2), ["a_total{app=\"shop\"} 1"]);
+    drop(first);
+    round(&mut pool, 3);
+    assert_eq!(round(&mut pool, 4), ["a_total{app=\"shop\"} 2"]);
+    assert_eq!(pool.problems(), []);
+    assert_eq!(
+        paths(dir.path(), SUFFIX).unwrap(),
+        [""; 0].map(PathBuf::from)
+    );
+}
