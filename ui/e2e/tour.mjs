@@ -22,6 +22,7 @@ const VIEWS = {
   rules: ".rule-list tbody tr",
   targets: ".targets tbody .health-up",
   "service-discovery": ".discovered tbody tr",
+  segments: ".segments tbody tr",
   status: ".info dl dd",
   "tsdb-status": ".top-table tbody tr",
   config: ".yaml-line, .no-config",
@@ -76,6 +77,28 @@ async function recordRules(page) {
   await page.route("**/api/v1/rules*", (route) => route.fulfill({ contentType: "application/json", body: recorded }));
   const managers = JSON.stringify({ status: "success", data: { activeAlertmanagers: [], droppedAlertmanagers: [] } });
   await page.route("**/api/v1/alertmanagers", (route) => route.fulfill({ contentType: "application/json", body: managers }));
+}
+
+/** What a server answered whose workers come, go and break; switching is only noted. */
+async function recordSegments(page) {
+  const recorded = readFileSync(new URL("segments.json", import.meta.url), "utf8");
+  await page.route("**/api/v1/segments", (route) => route.fulfill({ contentType: "application/json", body: recorded }));
+  await page.route("**/api/v1/segments/switch*", (route) =>
+    route.fulfill({ contentType: "application/json", body: JSON.stringify({ status: "success", data: { segments: 1 } }) }),
+  );
+}
+
+async function segments(page) {
+  await open(page, "segments");
+  await page.waitForSelector(VIEWS.segments);
+  const headings = await page.locator(".segment-app h2").allInnerTexts();
+  check(headings.join("; ") === "shop 1 of 2 alive; Unreadable 0 of 1 alive", `applications are told apart: ${headings.join("; ")}`);
+  check(/shorter than 4096 bytes/.test(await page.locator(".segments").last().innerText()), "a broken segment says why");
+  const asked = page.waitForRequest((request) => request.method() === "POST");
+  await page.getByRole("switch", { name: "Count shop_requests_total" }).click();
+  const { pathname, search } = new URL((await asked).url());
+  check(pathname.endsWith("/api/v1/segments/switch") && search === "?app=shop&metric=shop_requests_total&state=off", `a switch acts: ${search}`);
+  check((await page.getByRole("switch", { name: "Count shop_seconds" }).getAttribute("aria-checked")) === "false", "what is off is shown as off");
 }
 
 async function alerts(page) {
@@ -248,7 +271,8 @@ const expected = (response) => {
 };
 await run(base, DESK, { expected }, async (page) => {
   await recordRules(page);
-  for (const part of [targets, alerts, table, graph, panels, format, mistake, schemes, everywhere]) await part(page);
+  await recordSegments(page);
+  for (const part of [targets, segments, alerts, table, graph, panels, format, mistake, schemes, everywhere]) await part(page);
 });
 if (refused === 0) {
   console.error("the bad query was not refused");

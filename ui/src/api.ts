@@ -85,6 +85,38 @@ export interface Targets {
   failedTargetCounts?: Readonly<Record<string, number>> | null;
 }
 
+/** Metrics that another process keeps in shared memory; only this server tells. */
+export interface Segment {
+  file: string;
+  state: "alive" | "dead" | "broken";
+  /** What is wrong with a broken one. */
+  reason: string | null;
+  /** What follows is absent where not even the header can be read. */
+  app?: string;
+  worker?: string;
+  pid?: number;
+  createdMs?: number;
+  bytes?: number;
+  series?: number;
+  /** Series that its writer had no room for, or could not describe. */
+  refusedSeries?: number;
+  metrics: readonly SegmentMetric[];
+}
+
+export interface SegmentMetric {
+  name: string;
+  type: string;
+  series: number;
+  isOn: boolean;
+}
+
+export interface Segments {
+  /** Nothing where no directory is configured. */
+  dir: string | null;
+  maySwitch: boolean;
+  segments: readonly Segment[];
+}
+
 export interface BuildInfo {
   /** The version of Prometheus whose API this is. */
   version: string;
@@ -252,7 +284,7 @@ function noteDate(header: string | null): void {
   skewSeconds = Math.abs(difference) > 2.5 ? difference + 0.5 : 0;
 }
 
-async function request<T>(path: string, params: Params, signal?: AbortSignal): Promise<Answer<T>> {
+async function request<T>(path: string, params: Params, signal?: AbortSignal, method: "GET" | "POST" = "GET"): Promise<Answer<T>> {
   const began = performance.now();
   const form = new URLSearchParams();
   for (const [key, value] of Object.entries(params)) {
@@ -261,7 +293,7 @@ async function request<T>(path: string, params: Params, signal?: AbortSignal): P
   // Relative to the page: also right below a route prefix.
   const url = new URL(`api/v1/${path}`, document.baseURI);
   const query = form.toString();
-  const init: RequestInit = { headers: { Accept: "application/json" } };
+  const init: RequestInit = { method, headers: { Accept: "application/json" } };
   if (query.length > MAX_GET_CHARS && path.startsWith("query")) {
     init.method = "POST";
     init.body = form;
@@ -355,6 +387,15 @@ export async function vector(expr: string, signal?: AbortSignal): Promise<readon
 
 export function targets(signal?: AbortSignal, state: "active" | "any" = "active"): Promise<Answer<Targets>> {
   return request("targets", { state }, signal);
+}
+
+export function segments(signal?: AbortSignal): Promise<Answer<Segments>> {
+  return request("segments", {}, signal);
+}
+
+/** Switches a metric in every segment of an application. */
+export function switchSegments(app: string, metric: string, on: boolean): Promise<Answer<{ segments: number }>> {
+  return request("segments/switch", { app, metric, state: on ? "on" : "off" }, undefined, "POST");
 }
 
 /** Groups of rules with what their last evaluation came to. */

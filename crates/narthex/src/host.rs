@@ -3,7 +3,7 @@
 use narthex_cli::UsageError;
 use narthex_host::{HostConfig, HostError, HostSource};
 use narthex_model::Frame;
-use narthex_scrape::{LocalSource, Manager, Target};
+use narthex_scrape::{LocalHandle, LocalSource, Manager, Target};
 use std::{path::PathBuf, time::Duration};
 
 /// Returns what collectors read unless flags say otherwise, with what the environment says.
@@ -63,7 +63,7 @@ impl LocalSource for HostMetrics {
     }
 }
 
-/// Starts reading the host, instead of what was read before.
+/// Starts reading the host.
 ///
 /// # Errors
 /// Fails when the settings cannot be used.
@@ -72,11 +72,10 @@ pub(crate) fn watch(
     target: Target,
     interval: Duration,
     mut settings: HostConfig,
-) -> Result<(), HostError> {
+) -> Result<LocalHandle, HostError> {
     settings.common = target.labels.clone();
     let source = HostMetrics::new(settings)?;
-    manager.start_local(target, interval, Box::new(source));
-    Ok(())
+    Ok(manager.start_local(target, interval, Box::new(source)))
 }
 
 /// Names the flag that the collectors refuse.

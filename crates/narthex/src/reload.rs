@@ -19,7 +19,7 @@ use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic
 use narthex_notify::{AlertingConfig, Notifier};
 use narthex_remote::RemoteStorage;
 use narthex_rules::RuleSet;
-use narthex_scrape::{JobConfig, Manager};
+use narthex_scrape::{JobConfig, LocalHandle, Manager};
 use narthex_tsdb::Db;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -133,7 +133,7 @@ impl Files {
     }
 }
 
-fn start_host(manager: &Manager, host: &config::Host) -> Result<(), String> {
+fn start_host(manager: &Manager, host: &config::Host) -> Result<LocalHandle, String> {
     let settings = host.settings().map_err(|error| error.to_string())?;
     let target = host.target(&hostname());
     host::watch(manager, target, host.interval, settings).map_err(|error| error.to_string())
@@ -144,6 +144,14 @@ struct Applied {
     manager: Arc<Manager>,
     discovery: narthex_discovery::Manager,
     config: Mutex<Config>,
+    locals: Mutex<Locals>,
+}
+
+/// The sources inside the process that run.
+#[derive(Default)]
+struct Locals {
+    host: Option<LocalHandle>,
+    segments: Option<LocalHandle>,
 }
 
 impl Applied {
@@ -155,23 +163,25 @@ impl Applied {
     /// Starts, replaces or ends the sources inside the process whose settings changed.
     fn read_locals(&self, config: &Config) {
         let (manager, running) = (&self.manager, self.config.lock().whole());
+        let mut locals = self.locals.lock().whole();
         if running.host != config.host {
-            if let Some(before) = &running.host {
-                manager.end_local(&before.job_name);
+            if let Some(before) = locals.host.take() {
+                manager.end_local(&before);
             }
-            if let Some(host) = &config.host
-                && let Err(error) = start_host(manager, host)
-            {
-                tracing::error!(%error, "The host's metrics cannot be read.");
-            }
+            let started = config.host.as_ref().map(|host| start_host(manager, host));
+            locals.host = started.and_then(|started| {
+                let told = started.inspect_err(
+                    |error| tracing::error!(%error, "The host's metrics cannot be read."),
+                );
+                told.ok()
+            });
         }
         if running.segments != config.segments {
-            if let Some(before) = &running.segments {
-                manager.end_local(&before.job_name);
+            if let Some(before) = locals.segments.take() {
+                manager.end_local(&before);
             }
-            if let Some(segments) = &config.segments {
-                segments::watch(manager, segments);
-            }
+            let segments = config.segments.as_ref();
+            locals.segments = segments.map(|segments| segments::watch(manager, segments));
         }
     }
 
@@ -228,6 +238,7 @@ impl Reloader {
             manager,
             discovery,
             config: Mutex::default(),
+            locals: Mutex::default(),
         });
         let fingerprint = fingerprint(&config.files);
         let reloader = Arc::new(Self {
@@ -288,6 +299,15 @@ impl Reloader {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the directory of segments that is read, if one is.
+    pub(crate) fn segments_dir(&self) -> Option<PathBuf> {
+        let config = self.applied.config.lock().whole();
+        config
+            .segments
+            .as_ref()
+            .map(|segments| segments.dir.clone())
     }
 
     fn read(&self) -> Result<(Config, RuleSet), String> {

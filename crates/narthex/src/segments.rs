@@ -2,7 +2,7 @@
 
 use crate::{config::Segments, status::hostname};
 use narthex_model::Frame;
-use narthex_scrape::{LocalSource, Manager, Target};
+use narthex_scrape::{LocalHandle, LocalSource, Manager, Target};
 use narthex_segment::{Pool, PoolOptions, Problem};
 
 /// Metrics that other processes keep in shared memory.
@@ -14,18 +14,19 @@ struct SegmentMetrics {
 }
 
 /// Starts reading segments.
-pub(crate) fn watch(manager: &Manager, segments: &Segments) {
+pub(crate) fn watch(manager: &Manager, segments: &Segments) -> LocalHandle {
     let target = Target::local(&segments.job_name, &hostname());
     let mut options = PoolOptions::default();
     options.dir.clone_from(&segments.dir);
     options.common = target.labels.clone();
     options.by_worker = !segments.merge;
+    options.max_bytes = segments.max_bytes;
     let source = SegmentMetrics {
         pool: Pool::new(options.clone()),
         options,
         told: Vec::new(),
     };
-    manager.start_local(target, segments.interval, Box::new(source));
+    manager.start_local(target, segments.interval, Box::new(source))
 }
 
 impl LocalSource for SegmentMetrics {

@@ -7,6 +7,7 @@
 pub(crate) mod hosts;
 pub(crate) mod origin;
 pub(crate) mod prefix;
+mod segments;
 
 use crate::{health::Health, reload::Reloader, sources::OwnPage};
 use hosts::Hosts;
@@ -189,16 +190,18 @@ pub(crate) fn inner(parts: Parts) -> Router {
         stopper.stop();
         respond_text("Requesting termination... Goodbye!\n", &headers)
     };
+    let reloading = reloader.clone();
     let reload = move |method: Method, headers: HeaderMap| async move {
         match refuse_lifecycle(enable_lifecycle, &method, &headers) {
             Some(refusal) => refusal,
-            None => reload(reloader, &headers).await,
+            None => reload(reloading, &headers).await,
         }
     };
     let readers = origins.clone();
     let routes = Router::new()
         .merge(api)
         .merge(targets)
+        .merge(segments::routes(reloader, enable_lifecycle))
         .layer(middleware::from_fn(move |request, next| {
             origin::allow(readers.clone(), request, next)
         }))

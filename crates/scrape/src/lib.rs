@@ -41,7 +41,7 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 pub use config::{JobConfig, Limits, Rules, StaticGroup};
 pub use error::ScrapeError;
 pub use local::LocalSource;
-pub use manager::{Manager, ManagerConfig};
+pub use manager::{LocalHandle, Manager, ManagerConfig};
 pub use memory::ScrapeMemory;
 pub use metrics::register_metrics;
 pub use preview::Preview;

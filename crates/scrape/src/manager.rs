@@ -50,8 +50,8 @@ pub struct Manager {
     shared: Arc<Shared>,
     pools: Mutex<BTreeMap<String, Pool>>,
     locals: Mutex<Vec<(Arc<ActiveTarget>, watch::Sender<Control>)>>,
-    /// Sources inside the process that end, or have ended, by job.
-    ending: Mutex<BTreeMap<String, watch::Sender<Control>>>,
+    /// Sources inside the process that are about to end, and their jobs.
+    ending: Mutex<Vec<(String, Arc<watch::Sender<Control>>)>>,
     loops: Mutex<JoinSet<()>>,
     runtime: tokio::runtime::Handle,
     client: ClientConfig,
@@ -59,6 +59,10 @@ pub struct Manager {
     offset_seed: AtomicU64,
     stop: StopToken,
 }
+
+/// A source inside the process that a manager collects from.
+#[derive(Debug)]
+pub struct LocalHandle(Arc<ActiveTarget>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().whole()
@@ -190,14 +194,21 @@ impl Manager {
         });
     }
 
-    /// Starts collecting from a source inside the process, once the ending one of the same job has ended.
-    pub fn start_local(&self, target: Target, interval: Duration, source: Box<dyn LocalSource>) {
+    /// Starts collecting from a source inside the process, once the ending ones of the same job have ended: they may have
+    /// the same series. Returns what ends it.
+    pub fn start_local(
+        &self,
+        target: Target,
+        interval: Duration,
+        source: Box<dyn LocalSource>,
+    ) -> LocalHandle {
         let pool = target.labels.get("job").unwrap_or_default().to_owned();
         let target = pool::with_interval(target, interval);
         let origin = LocalOrigin::new(source, &target.labels);
         let active = Arc::new(ActiveTarget::new(&pool, target));
+        let handle = LocalHandle(Arc::clone(&active));
         let (sender, receiver) = watch::channel(Control::default());
-        let ending = lock(&self.ending).remove(&pool);
+        let before = self.ending_of(&pool);
         lock(&self.locals).push((Arc::clone(&active), sender));
         metrics::TARGETS.inc();
         let seed = self.offset_seed.load(Ordering::Relaxed);
@@ -205,24 +216,33 @@ impl Manager {
         let scraping = ScrapeLoop::of_source(shared, active, origin, interval, seed);
         let stop = self.stop.clone();
         let run = async move {
-            if let Some(before) = ending {
-                before.closed().await;
+            for control in before {
+                control.closed().await;
             }
             scraping.run(receiver, stop).await;
         };
         lock(&self.loops).spawn_on(run, &self.runtime);
+        handle
     }
 
-    /// Stops collecting from the sources of a job inside the process, and ends their series.
-    pub fn end_local(&self, job_name: &str) {
-        let of_job = |(active, _): &(Arc<ActiveTarget>, _)| active.pool == job_name;
+    /// Returns the sources of a job inside the process that have not ended yet.
+    fn ending_of(&self, pool: &str) -> Vec<Arc<watch::Sender<Control>>> {
+        let mut ending = lock(&self.ending);
+        ending.retain(|(_, control)| !control.is_closed());
+        let of_job = ending.iter().filter(|(name, _)| name == pool);
+        of_job.map(|(_, control)| Arc::clone(control)).collect()
+    }
+
+    /// Stops collecting from a source inside the process, and ends its series.
+    pub fn end_local(&self, source: &LocalHandle) {
+        let is_it = |(active, _): &(Arc<ActiveTarget>, _)| Arc::ptr_eq(active, &source.0);
         let ended: Vec<_> = lock(&self.locals)
-            .extract_if(.., |one| of_job(one))
+            .extract_if(.., |one| is_it(one))
             .collect();
-        for (_, control) in ended {
+        for (active, control) in ended {
             metrics::TARGETS.dec();
             control.send_modify(|control| control.removed = true);
-            lock(&self.ending).insert(job_name.to_owned(), control);
+            lock(&self.ending).push((active.pool.clone(), Arc::new(control)));
         }
     }
 

@@ -83,7 +83,7 @@ pub const SECURITY_HEADERS: [(&str, &str); 4] = [
 ];
 
 /// Paths that show the page; what it shows there is its own business. The same as Prometheus' where both have such a page.
-pub const PAGES: [&str; 11] = [
+pub const PAGES: [&str; 12] = [
     "/",
     "/alerts",
     "/config",
@@ -91,6 +91,7 @@ pub const PAGES: [&str; 11] = [
     "/graph",
     "/query",
     "/rules",
+    "/segments",
     "/service-discovery",
     "/status",
     "/targets",

@@ -29,6 +29,7 @@ export const VIEWS: readonly View[] = [
   view("/rules", "Rules", "Alerts", true, () => import("./rules")),
   view("/targets", "Targets", "Targets", true, () => import("./targets")),
   view("/service-discovery", "Service discovery", "Targets", true, () => import("./discovery")),
+  view("/segments", "Segments", "Targets", true, () => import("./segments")),
   view("/status", "Runtime", "Status", true, () => import("./status")),
   view("/tsdb-status", "TSDB", "Status", true, () => import("./tsdb")),
   view("/config", "Configuration", "Status", false, () => import("./config")),

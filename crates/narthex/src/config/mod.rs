@@ -92,6 +92,8 @@ pub(crate) struct Segments {
     pub(crate) interval: Duration,
     pub(crate) merge: bool,
     pub(crate) job_name: String,
+    /// Most bytes in use of all segments.
+    pub(crate) max_bytes: u64,
 }
 
 /// Files of rules, and how their groups are evaluated.
@@ -223,6 +225,7 @@ impl Config {
             interval: segments.own_or_scrape_interval(root),
             merge: segments.flag("merge"),
             job_name: segments.text_of("job_name").to_owned(),
+            max_bytes: u64::try_from(segments.size_of("max_bytes")).unwrap_or_default(),
         });
         let storage = root.get("storage");
         let exemplars = storage.and_then(|storage| storage.given("exemplars"));

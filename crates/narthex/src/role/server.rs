@@ -408,5 +408,6 @@ fn watch_own(manager: &Manager, address: &str) -> Result<(), ServerError> {
     let metrics = OwnMetrics::new(registry, own.labels.clone());
     manager.start_local(own, OWN_INTERVAL, Box::new(metrics));
     let target = Target::local("node", &hostname());
-    host::watch(manager, target, OWN_INTERVAL, host::defaults()).map_err(ServerError::Host)
+    host::watch(manager, target, OWN_INTERVAL, host::defaults()).map_err(ServerError::Host)?;
+    Ok(())
 }

@@ -11,11 +11,12 @@ use narthex_client::{
     segment::{Publisher, SegmentOptions},
 };
 use narthex_testkit::{
-    TempDir,
+    TempDir, http,
     process::{SIGHUP, SIGKILL, Server, Spawn},
     rng::SplitMix64,
     scaled,
 };
+use serde_json::Value;
 use std::{
     fs::{self, OpenOptions},
     io::Write as _,
@@ -232,6 +233,97 @@ fn workers_are_listed_kept_apart_and_switched_off() {
 
     reloads_are_followed(&server, &data, &workers);
     server.process.signal(SIGKILL);
+}
+
+/// Returns the state of the API's list of segments: each one's file, state and metrics that are off.
+fn listed(server: &Running) -> Vec<(String, bool)> {
+    let body = client::get(&format!("{}/api/v1/segments", server.url));
+    let body: Value = serde_json::from_str(&body.text()).expect("JSON");
+    let segments = body["data"]["segments"].as_array().expect("a list");
+    let one = |segment: &Value| {
+        let metrics = segment["metrics"].as_array().expect("a list");
+        let off = metrics.iter().any(|metric| metric["isOn"] == false);
+        (
+            segment["state"].as_str().unwrap_or_default().to_owned(),
+            off,
+        )
+    };
+    segments.iter().map(one).collect()
+}
+
+#[test]
+fn the_api_lists_segments_and_switches_where_it_may_reload() {
+    let data = TempDir::new("segments-data");
+    let mut workers = Workers {
+        dir: TempDir::new("segments"),
+        running: Vec::new(),
+        started: 0,
+    };
+    let segments = workers.segments();
+    let config = config(&data, &segments, "");
+    let spawn = support::server_in(data.path()).arg(support::config_flag(&config));
+    let server = Running::of(spawn.arg("--web.enable-lifecycle"));
+    workers.start();
+    server.wait_vector("pool_requests_total", |v| !v.is_empty());
+    fs::write(segments.join("torn.segment"), "torn").unwrap();
+    let alive = |off| ("alive".to_owned(), off);
+    let broken = ("broken".to_owned(), false);
+    assert_eq!(listed(&server), [alive(false), broken.clone()]);
+    let switch = |server: &Running, query: &str, headers: &[(&str, &str)]| {
+        let url = format!("{}/api/v1/segments/switch?{query}", server.url);
+        http::request("POST", &url, headers, b"").unwrap().status
+    };
+    let off = "app=pool&metric=pool_requests_total&state=off";
+    let foreign = [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Origin", "http://x.example"),
+    ];
+    assert_eq!(switch(&server, off, &foreign), 403);
+    let url = format!("{}/api/v1/segments/switch?{off}", server.url);
+    assert_eq!(http::get(&url).unwrap().status, 405);
+    for bad in [
+        "app=pool&metric=x&state=off",
+        "app=pool&metric=x&state=maybe",
+    ] {
+        assert_eq!(switch(&server, bad, &[]), 400, "{bad}");
+    }
+    assert_eq!(listed(&server)[0], alive(false));
+    assert_eq!(switch(&server, off, &[]), 200);
+    assert_eq!(listed(&server), [alive(true), broken]);
+    server.wait_vector("pool_requests_total", |v| v.is_empty());
+    server.stop();
+    let server = Running::start(data.path(), &config);
+    assert_eq!(switch(&server, &off.replace("off", "on"), &[]), 403);
+    server.wait_vector("pool_seconds_count", |v| !v.is_empty());
+    assert_eq!(listed(&server)[0], alive(true));
+    server.stop();
+}
+
+/// A reload ended the host's metrics with the segments when both sections named one job.
+#[test]
+fn a_reload_of_the_segments_leaves_the_host_alone() {
+    let data = TempDir::new("segments-data");
+    let mut workers = Workers {
+        dir: TempDir::new("segments"),
+        running: Vec::new(),
+        started: 0,
+    };
+    let segments = workers.segments();
+    let host = "host:\n  job_name: both\n  interval: 100ms\n";
+    let merged = format!("  job_name: both\n{host}");
+    let server = Running::start(data.path(), &config(&data, &segments, &merged));
+    workers.start();
+    server.wait_vector("pool_requests_total{job='both'}", |v| !v.is_empty());
+    let apart = format!("  job_name: both\n  merge: false\n{host}");
+    config(&data, &segments, &apart);
+    server.process.signal(SIGHUP);
+    server.wait_vector("pool_requests_total{worker!=''}", |v| !v.is_empty());
+    let rounds = "count_over_time(node_load1{job='both'}[1h])";
+    let seen = total(&server, rounds).expect("the host is read");
+    until("the host is still read", || {
+        total(&server, rounds).filter(|rounds| *rounds > seen + 3.0)
+    });
+    server.stop();
 }
 
 /// Other settings take effect with a reload, and what nobody reads ends.

@@ -101,6 +101,7 @@ static SEGMENTS: Section = Section {
         key("interval", KeyKind::Period, "", "Interval between rounds; the scrape interval if absent."),
         key("merge", KeyKind::Bool, "true", "Whether to add up the workers of an application, instead of giving each its label.").always(),
         key("job_name", KeyKind::Text, "segments", "Value of the label job."),
+        key("max_bytes", KeyKind::Size, "256MB", "Most bytes in use of all segments together; those beyond are not read."),
     ]],
 };
 
