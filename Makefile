@@ -15,8 +15,8 @@ SCALE ?= 50
 # How long a soak lets a cluster be scraped and reloaded; it replaces targets for twice as long, and fills a disk for a
 # third, 12 at least.
 MINUTES ?= 60
-# What to run of a test (a crate as `tsdb`, a step as `clippy`, `go` or `ui`) or of a soak (tests, fuzz, crash, disk,
-# cluster, churn); none for all.
+# What to run of a test (a crate as `tsdb`, a step as `clippy`, `go` or `ui`) or of a soak (tests, fuzz, crash,
+# segments, disk, cluster, churn); none for all.
 ONLY ?=
 
 help: ## list these commands

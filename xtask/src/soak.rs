@@ -35,6 +35,12 @@ const PARTS: &[Part] = &[
             | tee /dev/stderr | grep -q 'test result: ok. [1-9]'",
     },
     Part {
+        name: "segments",
+        what: "20 kills for each of SCALE of workers in C, Go, Lua, Python and Rust, their server and nginx under reloads: 10 min for 50, and 5 to build",
+        command: "scale=$((${SCALE:-50} * 2 / 5)); NARTHEX_TEST_SCALE=$((scale < 1 ? 1 : scale)) cargo test -p narthex --locked --profile iterate --test it -- --nocapture --test-threads=1 \
+            segment_kills segments::killed gateway::reloads | tee /dev/stderr | grep -q 'test result: ok. [1-9]'",
+    },
+    Part {
         name: "disk",
         what: "a third of MINUTES, 12 at least, of 20,000 series, 60 % replaced, on an ext4 of 320 MiB that fills and empties: 20 min",
         command: "minutes=$((${MINUTES:-60} / 3)); NARTHEX_SOAK_MINUTES=$((minutes < 12 ? 12 : minutes)) cargo test -p narthex --locked --profile iterate --test it full_disk -- --ignored --nocapture \
@@ -122,7 +128,7 @@ mod tests {
         for part in PARTS {
             let size = match part.name {
                 "fuzz" => "${SECONDS_EACH:-",
-                "tests" | "crash" => "${SCALE:-",
+                "tests" | "crash" | "segments" => "${SCALE:-",
                 _ => "${MINUTES:-",
             };
             assert!(part.command.contains(size), "{}", part.name);

@@ -3,7 +3,7 @@
 //	go run ./examples/segment /dev/shm/narthex              counts once a millisecond, until it is interrupted
 //	go run ./examples/segment DIR vector                    writes the series of clients/vectors/segment.txt, and waits
 //	                                                        for the end of its input
-//	go run ./examples/segment DIR count LOG                 counts and publishes as fast as it can, and says so in a file
+//	go run ./examples/segment DIR count LOG                 counts and publishes, and says so in a file
 //
 // Invariant: a byte of the log stands for something that was published before.
 package main
@@ -119,5 +119,6 @@ func count(dir, path string) error {
 		if _, err := written.WriteString("."); err != nil {
 			return err
 		}
+		time.Sleep(500 * time.Microsecond)
 	}
 }

@@ -54,6 +54,7 @@ mod remote_ends;
 mod remote_write;
 mod rules;
 mod scraping;
+mod segment_kills;
 mod segments;
 mod soak;
 mod sockets;

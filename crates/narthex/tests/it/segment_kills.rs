@@ -1,0 +1,235 @@
+//! Workers written with every client library, killed at random times while they count, read by a server that is
+//! killed too: what each library certainly counted is there, once.
+
+use crate::{
+    client,
+    segments::{config, total},
+    support::{self, Running, until},
+};
+use narthex_testkit::{
+    TempDir, go_example,
+    process::{Server, Spawn},
+    rng::SplitMix64,
+    scaled, tool, workspace_root,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Workers of each library that run at once.
+const EACH: usize = 2;
+
+/// A program that counts `pool_requests_total` as an application named after its library.
+struct Library {
+    app: &'static str,
+    program: PathBuf,
+    /// Arguments before the directory of the segments and the log.
+    before: Vec<PathBuf>,
+    /// An argument between them.
+    between: Option<&'static str>,
+}
+
+impl Library {
+    fn start(&self, segments: &Path, log: &Path) -> Server {
+        let spawn = Spawn::new(&self.program).args(&self.before).arg(segments);
+        self.between
+            .iter()
+            .fold(spawn, |spawn, between| spawn.arg(between))
+            .arg(log)
+            .start()
+    }
+}
+
+fn libraries(dir: &TempDir) -> Vec<Library> {
+    let clients = workspace_root().join("clients");
+    let program = dir.join("count");
+    let mut compiler = Command::new("cc");
+    let compiler = compiler.args(["-O2", "-o"]).arg(&program);
+    let compiled = compiler.arg(clients.join("c/tests/count.c")).status();
+    assert!(compiled.expect("a C compiler is installed").success());
+    let library = |app, program, before: Vec<PathBuf>, between| Library {
+        app,
+        program,
+        before,
+        between,
+    };
+    vec![
+        library("c", program, Vec::new(), None),
+        library("go", go_example("segment"), Vec::new(), Some("count")),
+        library(
+            "lua",
+            tool("luajit", "luajit2"),
+            vec![clients.join("lua/tests/count.lua")],
+            None,
+        ),
+        library(
+            "python",
+            "/usr/bin/python3".into(),
+            vec!["-B".into(), clients.join("python/tests/count.py")],
+            None,
+        ),
+    ]
+}
+
+/// The running workers of all libraries, and the logs of those that ever ran.
+struct Pool {
+    libraries: Vec<Library>,
+    dir: TempDir,
+    running: Vec<Worker>,
+    /// Every worker's library and log.
+    logs: Vec<(usize, PathBuf)>,
+}
+
+struct Worker {
+    library: usize,
+    process: Server,
+    log: PathBuf,
+}
+
+impl Pool {
+    fn segments(&self) -> PathBuf {
+        self.dir.join("segments")
+    }
+
+    /// Starts what is missing.
+    fn fill(&mut self) {
+        for at in 0..self.libraries.len() {
+            let of_library = self.running.iter().filter(|worker| worker.library == at);
+            for _ in of_library.count()..EACH {
+                let log = self.dir.join(format!("log-{}", self.logs.len()));
+                self.running.push(Worker {
+                    library: at,
+                    process: self.libraries[at].start(&self.segments(), &log),
+                    log: log.clone(),
+                });
+                self.logs.push((at, log));
+            }
+        }
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.running.swap_remove(at).process.kill9();
+    }
+
+    /// Kills a worker that counts; one of four may still be about to begin.
+    fn kill_one(&mut self, rng: &mut SplitMix64) {
+        let at = rng.index(self.running.len());
+        if rng.below(4) > 0 {
+            let log = &self.running[at].log;
+            until("the worker counts", || (length(log) > 0).then_some(()));
+        }
+        self.kill(at);
+    }
+
+    /// Returns how much a library certainly counted, and how much it counted at most: a worker may have been killed
+    /// before it said so.
+    fn counted(&self, library: usize) -> (f64, f64) {
+        let logs = self.logs.iter().filter(|(at, _)| *at == library);
+        let (mut least, mut most) = (0, 0);
+        for (_, log) in logs {
+            least += length(log);
+            most += length(log) + 1;
+        }
+        (least as f64, most as f64)
+    }
+}
+
+fn length(log: &Path) -> u64 {
+    fs::metadata(log).map_or(0, |metadata| metadata.len())
+}
+
+/// Returns the sum of each application's counters.
+fn sums(server: &Running) -> BTreeMap<String, f64> {
+    let vector = client::vector(&server.url, "sum by (app) (pool_requests_total)", None);
+    let pairs = vector.into_iter().map(|(app, (_, value))| (app, value));
+    pairs.collect()
+}
+
+/// Watches all counters grow for a random time.
+fn watch(rng: &mut SplitMix64, server: &Running, last: &mut BTreeMap<String, f64>) {
+    let end = Instant::now() + Duration::from_millis(rng.below(150));
+    while Instant::now() < end {
+        for (app, now) in sums(server) {
+            let before = last.insert(app.clone(), now).unwrap_or_default();
+            assert!(now >= before, "{app}: {now} after {before}");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn killed_workers_of_every_library_lose_and_repeat_nothing() {
+    let mut rng = support::rng(0x5e6);
+    let data = TempDir::new("kills-data");
+    let dir = TempDir::new("kills");
+    let mut pool = Pool {
+        libraries: libraries(&dir),
+        dir,
+        running: Vec::new(),
+        logs: Vec::new(),
+    };
+    // Not every library creates it.
+    fs::create_dir(pool.segments()).unwrap();
+    let config = config(&data, &pool.segments(), "");
+    let mut server = Running::start(data.path(), &config);
+    let mut last = BTreeMap::new();
+    let kills = scaled(50);
+    for round in 0..kills {
+        pool.fill();
+        watch(&mut rng, &server, &mut last);
+        pool.kill_one(&mut rng);
+        if round % 10 == 9 {
+            server.process.kill9();
+            // Some end while nobody looks.
+            pool.kill_one(&mut rng);
+            server = Running::start(data.path(), &config);
+        }
+    }
+    // Those that were just started may not have begun.
+    for at in 0..pool.libraries.len() {
+        until("every library counts", || {
+            (pool.counted(at).0 > 20.0).then_some(())
+        });
+    }
+    while !pool.running.is_empty() {
+        pool.kill(0);
+    }
+    let segments = pool.segments();
+    until("all segments are taken over", || {
+        let mut left = support::files_below(&segments, ".segment");
+        // What a worker was creating when it was killed stays for a minute.
+        left.retain(|path| path.extension().is_some_and(|ending| ending == "segment"));
+        left.is_empty().then_some(())
+    });
+    for (at, library) in pool.libraries.iter().enumerate() {
+        let (least, most) = pool.counted(at);
+        let is_right = |value: &f64| (least..=most).contains(value);
+        println!(
+            "{}: {least} counted, in {} workers",
+            library.app,
+            most - least
+        );
+        for query in [
+            "sum(pool_requests_total{app='{}'})",
+            "pool_seconds_count{app='{}'}",
+        ] {
+            let query = query.replace("{}", library.app);
+            until(&format!("{query} is from {least} to {most}"), || {
+                total(&server, &query).filter(is_right)
+            });
+        }
+    }
+    for query in [
+        "sum(resets(pool_requests_total[1h]))",
+        "sum(resets(pool_seconds_bucket[1h]))",
+    ] {
+        assert_eq!(total(&server, query), Some(0.0), "{query}");
+    }
+    println!("{} workers were killed", pool.logs.len());
+    server.stop();
+}
