@@ -4,7 +4,7 @@
 
 mod jemalloc;
 
-pub(crate) use jemalloc::{purge, return_large_at_once};
+pub(crate) use jemalloc::{purge, return_large_at_once, stop_sampling};
 
 #[cfg(feature = "heap-profiles")]
 pub(crate) use jemalloc::dump;

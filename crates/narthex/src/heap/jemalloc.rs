@@ -52,6 +52,22 @@ pub(crate) fn return_large_at_once() {
     }
 }
 
+/// Ends the sampling of allocations for a command that has no way to ask for a heap profile: a sample unwinds the stack,
+/// which costs time and keeps the unwind tables in memory.
+pub(crate) fn stop_sampling() {
+    let mut is_active = false;
+    // SAFETY: `prof.active` reads a bool. Without support for profiles it does not exist, and nothing is read.
+    unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"prof.active".as_ptr(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            (&raw mut is_active).cast::<c_void>(),
+            size_of_val(&is_active),
+        )
+    };
+}
+
 /// Returns the arena that serves allocations of a size.
 fn arena_for(bytes: usize) -> Option<u32> {
     // SAFETY: the size is not 0, and no flags are set.

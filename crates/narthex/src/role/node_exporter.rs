@@ -6,7 +6,7 @@
 use super::{error::ServerError, listen};
 use crate::{
     cli::NodeExporterOptions,
-    descriptors, doctor, lifecycle, logging,
+    descriptors, doctor, heap, lifecycle, logging, program_pages,
     sources::OwnPage,
     web::origin::{Origins, protect},
 };
@@ -15,6 +15,9 @@ use narthex_host::{CollectorKind, ExporterConfig, OwnMetrics};
 use narthex_net::{Router, ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{sync::Arc, time::Duration};
+
+/// After this time scrapes have passed by all that they need.
+const START: Duration = Duration::from_secs(10);
 
 /// Runs the exporter until it is stopped.
 ///
@@ -26,6 +29,7 @@ pub(crate) fn run(options: NodeExporterOptions) -> Result<(), ServerError> {
     narthex_net::log_panics();
     warn(&options);
     descriptors::raise_limit();
+    heap::stop_sampling();
     let serving = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -120,5 +124,11 @@ async fn answer(
     for address in server.local_addrs() {
         tracing::info!(address = address.to_string(), "Listening on");
     }
-    Ok(server.serve(routes, stop).await.cut_requests_total)
+    let small = tokio::spawn(async {
+        tokio::time::sleep(START).await;
+        program_pages::give_back();
+    });
+    let cut = server.serve(routes, stop).await.cut_requests_total;
+    small.abort();
+    Ok(cut)
 }
