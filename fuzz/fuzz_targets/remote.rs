@@ -8,6 +8,7 @@ use narthex_testkit::fuzz::{self, Function};
 static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
+    ("frames", narthex_remote::fuzz::fuzz_frames),
     ("queue", narthex_remote::fuzz::fuzz_queue),
     ("request", narthex_remote::fuzz::fuzz_request),
     ("snappy", narthex_remote::fuzz::fuzz_snappy),

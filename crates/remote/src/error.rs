@@ -40,6 +40,11 @@ pub enum RemoteError {
         /// The cause.
         detail: String,
     },
+    /// The request does not continue its session, or the session is not known; its sender begins another one.
+    Session {
+        /// The reason.
+        detail: String,
+    },
     /// Some samples were rejected; the others are stored.
     Refused {
         /// The reasons, one per line.
@@ -65,6 +70,7 @@ impl RemoteError {
         match self {
             Self::ContentType { .. } | Self::Encoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Session { .. } => StatusCode::CONFLICT,
             Self::Expands { .. }
             | Self::Snappy
             | Self::Body { .. }
@@ -93,6 +99,7 @@ impl fmt::Display for RemoteError {
             Self::Expands { limit_bytes } => {
                 write!(f, "decoded size exceeds the {limit_bytes} bytes limit")
             }
+            Self::Session { detail } => write!(f, "begin another session: {detail}"),
             Self::Busy { waited } => write!(
                 f,
                 "no memory for the request's body within {waited:?}: other requests are being read"
@@ -150,6 +157,7 @@ mod tests {
             RemoteError::Snappy,
             RemoteError::Body { detail: detail() },
             RemoteError::Malformed { detail: detail() },
+            RemoteError::Session { detail: detail() },
             RemoteError::Refused { detail: detail() },
             RemoteError::Busy {
                 waited: Duration::from_secs(10),
@@ -171,6 +179,7 @@ mod tests {
                 "400 snappy: corrupt input",
                 "400 why",
                 "400 why",
+                "409 begin another session: why",
                 "400 why",
                 "503 no memory for the request's body within 10s: other requests are being read",
                 "500 internal error",

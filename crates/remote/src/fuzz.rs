@@ -1,6 +1,8 @@
 //! Fuzz targets: plain functions over untrusted bytes.
 
-use crate::{Message, Receiver, handler, incoming::KeyHasher, queue, snappy, v1, v2};
+use crate::{
+    Message, Receiver, ReceiverMemory, frames, handler, incoming::KeyHasher, queue, snappy, v1, v2,
+};
 use http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use narthex_model::{
     MemStore,
@@ -50,6 +52,36 @@ pub fn fuzz_v2(data: &[u8]) {
     }
 }
 
+/// Stores the bytes as requests of sessions, each behind its length of two bytes, with little memory.
+///
+/// # Panics
+/// Panics if memory is held beyond the limits, or for sessions that ended: the bugs that fuzzing looks for.
+pub fn fuzz_frames(data: &[u8]) {
+    let memory = ReceiverMemory {
+        requests: Budget::new("requests", 16 << 20),
+        series: Budget::new("series", 1 << 20),
+    };
+    let store = MemStore::new();
+    let receiver = Receiver::within(Arc::new(store), Arc::new(|| i64::MAX / 2), &memory);
+    let mut rest = data;
+    while let Some((len, behind)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_le_bytes(*len)).min(behind.len());
+        let (body, behind) = behind.split_at(len);
+        let first = receiver.store(Message::Frames, body);
+        if let Ok((first, _)) = first {
+            let again = receiver.store(Message::Frames, body);
+            let (again, _) = again.expect("the last request may be sent again");
+            assert_eq!(first, again, "the same answer");
+        }
+        assert_eq!(
+            memory.requests.used_bytes(),
+            0,
+            "a request gives back its memory"
+        );
+        rest = behind;
+    }
+}
+
 /// Handles the bytes as a request: header fields, one per line, an empty line, a body.
 ///
 /// # Panics
@@ -77,8 +109,9 @@ pub fn fuzz_request(data: &[u8]) {
     );
     if status == StatusCode::NO_CONTENT {
         let media_type = media_type.unwrap_or(HeaderValue::from_static(""));
-        let known =
-            media_type.is_empty() || media_type.as_bytes().starts_with(b"application/x-protobuf");
+        let known = media_type.is_empty()
+            || media_type.as_bytes().starts_with(b"application/x-protobuf")
+            || media_type.as_bytes() == frames::MEDIA_TYPE.as_bytes();
         assert!(known, "{media_type:?} was taken");
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::{
     error::RemoteError,
+    frames,
     message::Message,
     metrics,
     receiver::{Receiver, Written},
@@ -60,6 +61,13 @@ impl Default for ReceiverConfig {
     }
 }
 
+impl ReceiverConfig {
+    /// Reports whether frames are accepted: wherever everything that can be sent in them is.
+    fn takes_frames(&self) -> bool {
+        self.messages.contains(&Message::V2)
+    }
+}
+
 /// State of the handler.
 struct Shared {
     receiver: Receiver,
@@ -76,6 +84,9 @@ const GRANT_BYTES: usize = 64 << 10;
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
 /// Up to this size, a thread keeps its buffer for the next request.
 const KEEP_BYTES: usize = 1 << 20;
+
+/// What may be sent beside remote write.
+const ACCEPT_POST: HeaderName = HeaderName::from_static("accept-post");
 
 const WRITTEN: [HeaderName; 3] = [
     HeaderName::from_static("x-prometheus-remote-write-samples-written"),
@@ -126,7 +137,7 @@ async fn write(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     shared.forgetting.call_once(|| {
         tokio::spawn(forget_ended(Arc::downgrade(&shared)));
     });
-    let message = match message_of(request.headers(), &shared.config.messages) {
+    let message = match message_of(request.headers(), &shared.config) {
         Ok(message) => message,
         Err(error) => return failed("unknown", &error),
     };
@@ -144,12 +155,14 @@ async fn write(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         }
         Some(error) => failed(message.version(), error),
     };
-    if message == Message::V2 {
+    let headers = response.headers_mut();
+    if shared.config.takes_frames() {
+        headers.insert(ACCEPT_POST, HeaderValue::from_static(frames::MEDIA_TYPE));
+    }
+    if message != Message::V1 {
         let counts = [written.samples, written.histograms, written.exemplars];
         for (name, count) in WRITTEN.into_iter().zip(counts) {
-            response
-                .headers_mut()
-                .insert(name, HeaderValue::from(count));
+            headers.insert(name, HeaderValue::from(count));
         }
     }
     response
@@ -271,16 +284,16 @@ fn decode(
     let start = Instant::now();
     let outcome = BUFFER.with_borrow_mut(|buffer| {
         // The buffer that the thread keeps between requests is small and not counted.
-        let plain_bytes = snappy::announced(body, shared.config.body_limit_bytes)?;
+        let limit_bytes = plain_limit_bytes(shared, message);
+        let plain_bytes = snappy::announced(body, limit_bytes)?;
         let _lease = shared.receiver.memory().lease(plain_bytes as u64)?;
-        let outcome =
-            snappy::decompress(body, shared.config.body_limit_bytes, buffer).and_then(|()| {
-                metrics::BYTES
-                    .with(&["compressed"])
-                    .inc_by(body.len() as u64);
-                metrics::BYTES.with(&["plain"]).inc_by(buffer.len() as u64);
-                shared.receiver.store(message, buffer)
-            });
+        let outcome = snappy::decompress(body, limit_bytes, buffer).and_then(|()| {
+            metrics::BYTES
+                .with(&["compressed"])
+                .inc_by(body.len() as u64);
+            metrics::BYTES.with(&["plain"]).inc_by(buffer.len() as u64);
+            shared.receiver.store(message, buffer)
+        });
         if buffer.capacity() > KEEP_BYTES {
             *buffer = Vec::new();
         }
@@ -301,6 +314,15 @@ fn decode(
     outcome
 }
 
+/// Returns the limit on a decompressed body.
+fn plain_limit_bytes(shared: &Shared, message: Message) -> usize {
+    let limit_bytes = shared.config.body_limit_bytes;
+    match message {
+        Message::Frames => limit_bytes.min(frames::BODY_BYTES),
+        Message::V1 | Message::V2 => limit_bytes,
+    }
+}
+
 fn grants_of(bytes: usize) -> usize {
     bytes.div_ceil(GRANT_BYTES).max(1)
 }
@@ -317,7 +339,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), RemoteError> {
 }
 
 /// Returns the message that a request's headers name.
-fn message_of(headers: &HeaderMap, accepted: &[Message]) -> Result<Message, RemoteError> {
+fn message_of(headers: &HeaderMap, config: &ReceiverConfig) -> Result<Message, RemoteError> {
     const MEDIA_TYPE: &str = "application/x-protobuf";
     let refused = |detail: String| Err(RemoteError::ContentType { detail });
     let content_type = headers
@@ -325,6 +347,9 @@ fn message_of(headers: &HeaderMap, accepted: &[Message]) -> Result<Message, Remo
         .map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
         .filter(|value| !value.is_empty())
         .unwrap_or_else(|| MEDIA_TYPE.to_owned());
+    if content_type == frames::MEDIA_TYPE && config.takes_frames() {
+        return Ok(Message::Frames);
+    }
     let mut parts = content_type.split(';');
     if parts.next() != Some(MEDIA_TYPE) {
         return refused(format!(
@@ -351,6 +376,7 @@ fn message_of(headers: &HeaderMap, accepted: &[Message]) -> Result<Message, Remo
             break;
         }
     }
+    let accepted = &config.messages;
     if !accepted.contains(&message) {
         return refused(format!(
             "{} protobuf message is not accepted by this server; only accepts {}",
@@ -433,7 +459,11 @@ mod tests {
             header::CONTENT_TYPE,
             HeaderValue::from_str(content_type).unwrap(),
         );
-        match message_of(&headers, accepted) {
+        let config = ReceiverConfig {
+            messages: accepted.to_vec(),
+            ..ReceiverConfig::default()
+        };
+        match message_of(&headers, &config) {
             Ok(message) => message.version().to_owned(),
             Err(error) => error.to_string(),
         }
@@ -451,6 +481,11 @@ mod tests {
                 "2",
             ),
             ("application/x-protobuf;charset=utf-8", "1"),
+            ("application/vnd.narthex.frames;version=1", "frames"),
+            (
+                "application/vnd.narthex.frames;version=2",
+                "expected application/x-protobuf as the first (media) part, got application/vnd.narthex.frames;version=2 content-type",
+            ),
             (
                 "text/plain",
                 "expected application/x-protobuf as the first (media) part, got text/plain content-type",

@@ -12,7 +12,7 @@ use narthex_model::{
     histogram::{CUSTOM_BUCKETS, Histogram, ResetHint, Span},
     varint::unzigzag,
 };
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// Version of the enclosing message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,6 +85,17 @@ pub(crate) fn decode(
     })
 }
 
+/// Checks a histogram that came decoded, as those of messages are.
+pub(crate) fn checked(h: Histogram) -> Result<Arc<Histogram>, String> {
+    check_layout(&h, h.positive_buckets.len(), h.negative_buckets.len())?;
+    check_floats(&h)?;
+    if h.integer_counts {
+        let buckets = h.positive_buckets.iter().chain(&h.negative_buckets);
+        check_total(h.zero_count + buckets.sum::<f64>(), h.count, h.sum)?;
+    }
+    Ok(Arc::new(coarsened(h)))
+}
+
 impl Raw {
     fn read_field(
         &mut self,
@@ -142,13 +153,7 @@ impl Raw {
         } else {
             self.add_up()?;
         }
-        let h = self.h;
-        if !FINER.contains(&h.histogram_schema) {
-            return Ok(h);
-        }
-        let mut coarser = h.at_schema(*EXPONENTIAL.end());
-        coarser.reset_hint = h.reset_hint;
-        Ok(coarser)
+        Ok(coarsened(self.h))
     }
 
     fn buckets(&self, side: usize) -> usize {
@@ -183,22 +188,36 @@ impl Raw {
                 self.h.positive_buckets = buckets;
             }
         }
-        let count = self.counts[0];
-        let found =
-            format_args!("{total} observations found in buckets, but the Count field is {count}")
-                .to_string();
-        if self.h.sum.is_nan() && total > count {
-            return Err(format!(
-                "{found}: histogram's observation count should be at least the number of observations found in the buckets"
-            ));
-        }
-        if !self.h.sum.is_nan() && total != count {
-            return Err(format!(
-                "{found}: histogram's observation count should equal the number of observations found in the buckets (in absence of NaN)"
-            ));
-        }
-        Ok(())
+        check_total(total, self.counts[0], self.h.sum)
     }
+}
+
+/// Checks the number of observations in all buckets against the count.
+fn check_total<N: PartialOrd + fmt::Display>(total: N, count: N, sum: f64) -> Result<(), String> {
+    let found = || format!("{total} observations found in buckets, but the Count field is {count}");
+    if sum.is_nan() && total > count {
+        return Err(format!(
+            "{}: histogram's observation count should be at least the number of observations found in the buckets",
+            found()
+        ));
+    }
+    if !sum.is_nan() && total != count {
+        return Err(format!(
+            "{}: histogram's observation count should equal the number of observations found in the buckets (in absence of NaN)",
+            found()
+        ));
+    }
+    Ok(())
+}
+
+/// Returns a histogram at the finest schema that is stored, if it is finer.
+fn coarsened(h: Histogram) -> Histogram {
+    if !FINER.contains(&h.histogram_schema) {
+        return h;
+    }
+    let mut coarser = h.at_schema(*EXPONENTIAL.end());
+    coarser.reset_hint = h.reset_hint;
+    coarser
 }
 
 fn span(message: &[u8]) -> Result<Span, RemoteError> {

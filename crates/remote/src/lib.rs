@@ -13,6 +13,7 @@
 mod allowance;
 mod block_labels;
 mod error;
+mod frames;
 #[doc(hidden)]
 pub mod fuzz;
 mod handler;

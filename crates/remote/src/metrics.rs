@@ -38,6 +38,10 @@ pub(crate) static SERIES_GROUPS: Gauge = Gauge::new(
     "narthex_remote_write_series_groups",
     "Groups of series that come together.",
 );
+pub(crate) static SESSIONS: Gauge = Gauge::new(
+    "narthex_remote_write_sessions",
+    "Sessions of senders that send frames.",
+);
 pub(crate) static SECONDS: HistogramVec<1> = HistogramVec::new(
     "narthex_remote_write_duration_seconds",
     "Time from a request's last byte to its answer, by version.",
@@ -62,6 +66,7 @@ pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error
         &BYTES,
         &SERIES,
         &SERIES_GROUPS,
+        &SESSIONS,
         &SECONDS,
     ])
 }

@@ -6,6 +6,7 @@
 
 use crate::{
     error::RemoteError,
+    frames::Sessions,
     incoming::{Incoming, KeyHasher},
     labels,
     message::Message,
@@ -85,9 +86,12 @@ pub struct Receiver {
     memory: Budget,
     /// Memory of the cache.
     held: Account,
+    /// Budget of the cache and of sessions.
+    series_memory: Budget,
+    sessions: Sessions,
 }
 
-fn epoch_of(now_ms: i64) -> u32 {
+pub(crate) fn epoch_of(now_ms: i64) -> u32 {
     u32::try_from(now_ms.max(0) / EPOCH_MS).unwrap_or(u32::MAX)
 }
 
@@ -116,6 +120,8 @@ impl Receiver {
     ) -> Self {
         Self {
             held: memory.series.account(),
+            series_memory: memory.series.clone(),
+            sessions: Sessions::default(),
             memory: memory.requests.clone(),
             sink,
             now_ms,
@@ -149,8 +155,9 @@ impl Receiver {
         let mut incoming = match message {
             Message::V1 => v1::decode(body, &self.hasher, &self.memory)?,
             Message::V2 => v2::decode(body, &self.hasher, &self.memory)?,
+            Message::Frames => return self.store_frames(body),
         };
-        let now_ms = (self.now_ms)();
+        let now_ms = self.now_ms();
         let epoch = epoch_of(now_ms);
         for (_, exemplar) in &mut incoming.exemplars {
             exemplar.time_ms.get_or_insert(now_ms);
@@ -162,17 +169,26 @@ impl Receiver {
             texts: std::mem::take(&mut incoming.objections),
         };
         let placed = self.places(&mut incoming, epoch, &mut refusals)?;
-        self.store_families(&incoming.families)?;
-        let mut written = self.write(&incoming, &placed, now_ms, &mut refusals)?;
-        self.write_unplaced(
-            &incoming,
-            &placed.unplaced,
-            now_ms,
-            &mut written,
-            &mut refusals,
-        )?;
-        self.note_ends(&incoming, epoch)?;
+        let written = self.store_placed(&incoming, &placed, now_ms, &mut refusals)?;
+        self.note_ends(&incoming, epoch, |series| {
+            incoming.series[series as usize].key
+        })?;
         Ok((written, refusals.finish()))
+    }
+
+    /// Stores a request whose series have places.
+    pub(crate) fn store_placed(
+        &self,
+        incoming: &Incoming<'_>,
+        placed: &Placed,
+        now_ms: i64,
+        refusals: &mut Refusals,
+    ) -> Result<Written, RemoteError> {
+        self.store_families(&incoming.families)?;
+        let mut written = self.write(incoming, placed, now_ms, refusals)?;
+        let unplaced = &placed.unplaced;
+        self.write_unplaced(incoming, unplaced, now_ms, &mut written, refusals)?;
+        Ok(written)
     }
 
     /// Forgets ended series, as every request does; for times without requests.
@@ -181,7 +197,24 @@ impl Receiver {
     /// Fails if the sink rejects a smaller schema.
     pub fn forget_ended(&self) -> Result<(), RemoteError> {
         let _watch = self.watch();
-        self.sweep(epoch_of((self.now_ms)()))
+        self.sweep(epoch_of(self.now_ms()))
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        (self.now_ms)()
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    pub(crate) fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// Returns the budget of what is kept of senders between requests.
+    pub(crate) fn series_memory(&self) -> &Budget {
+        &self.series_memory
     }
 
     /// Returns the newest timestamp that a sample may have.
@@ -190,8 +223,13 @@ impl Receiver {
         limit_ms.map_or(i64::MAX, |limit_ms| now_ms.saturating_add(limit_ms))
     }
 
-    /// Records which series have a staleness marker as their last sample.
-    fn note_ends(&self, incoming: &Incoming<'_>, epoch: u32) -> Result<(), RemoteError> {
+    /// Records which series have a staleness marker as their last sample; `key` returns a series' key.
+    pub(crate) fn note_ends(
+        &self,
+        incoming: &Incoming<'_>,
+        epoch: u32,
+        mut key: impl FnMut(u32) -> u128,
+    ) -> Result<(), RemoteError> {
         let mut ended: Vec<u32> = Vec::new();
         for sample in &incoming.floats {
             if cell::is_stale(sample.value) {
@@ -205,7 +243,7 @@ impl Receiver {
         }
         let cache = self.series_cache()?;
         for series in ended {
-            cache.end(incoming.series[series as usize].key, epoch);
+            cache.end(key(series), epoch);
         }
         Ok(())
     }
@@ -225,7 +263,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Fails if a change of it panicked since the request began.
-    fn series_cache(&self) -> Result<RwLockReadGuard<'_, SeriesCache>, RemoteError> {
+    pub(crate) fn series_cache(&self) -> Result<RwLockReadGuard<'_, SeriesCache>, RemoteError> {
         self.series_cache
             .read()
             .map_err(|_broken| RemoteError::Panicked)
@@ -238,7 +276,7 @@ impl Receiver {
     }
 
     /// Drops what an earlier panic left half-changed; the returned guard records a panic while it lives.
-    fn watch(&self) -> Watch<'_> {
+    pub(crate) fn watch(&self) -> Watch<'_> {
         if self.series_cache.is_poisoned() || self.interrupted.swap(false, Ordering::AcqRel) {
             let mut cache = self.series_cache.lock_or_renew(SeriesCache::emptied);
             cache.drop_broken();
@@ -247,7 +285,7 @@ impl Receiver {
         Watch(&self.interrupted)
     }
 
-    fn sweep(&self, epoch: u32) -> Result<(), RemoteError> {
+    pub(crate) fn sweep(&self, epoch: u32) -> Result<(), RemoteError> {
         let mut swept = self.swept.lock().whole();
         if *swept == epoch {
             return Ok(());
@@ -258,6 +296,7 @@ impl Receiver {
         if first {
             return Ok(());
         }
+        self.sessions.sweep(self.now_ms());
         let mut cache = self.series_cache_mut()?;
         cache.sweep(epoch)?;
         self.held.set((cache.len() * CACHED_SERIES_BYTES) as u64);
@@ -307,24 +346,37 @@ impl Receiver {
                 Err(objection) => refusals.invalid_labels(objection, series.samples),
             }
         }
-        let mut cache = self.series_cache_mut()?;
-        cache.expect(generation)?;
-        cache.add(new, epoch, &*self.sink)?;
+        self.add_series(new, generation, epoch)?;
+        let cache = self.series_cache()?;
         for at in valid {
             let key = incoming.series[at].key;
             places[at] = cache.find(key, epoch).unwrap_or(Place::NOWHERE);
         }
+        drop(cache);
+        Ok(Placed {
+            places,
+            generation,
+            unplaced,
+        })
+    }
+
+    /// Gives places to series that have none.
+    pub(crate) fn add_series(
+        &self,
+        new: Vec<NewSeries>,
+        generation: u64,
+        epoch: u32,
+    ) -> Result<(), RemoteError> {
+        let mut cache = self.series_cache_mut()?;
+        cache.expect(generation)?;
+        cache.add(new, epoch, &*self.sink)?;
         self.held.set((cache.len() * CACHED_SERIES_BYTES) as u64);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         {
             metrics::SERIES.set(cache.len() as f64);
             metrics::SERIES_GROUPS.set(cache.groups() as f64);
         }
-        Ok(Placed {
-            places,
-            generation,
-            unplaced,
-        })
+        Ok(())
     }
 
     /// Appends the samples of series without a place to the sink, which refuses those whose series it does not know.
@@ -485,7 +537,7 @@ impl Receiver {
 }
 
 /// Guard that records a panic while it lives.
-struct Watch<'a>(&'a AtomicBool);
+pub(crate) struct Watch<'a>(&'a AtomicBool);
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
@@ -496,15 +548,15 @@ impl Drop for Watch<'_> {
 }
 
 /// Places of a request's series.
-struct Placed {
-    places: Vec<Place>,
+pub(crate) struct Placed {
+    pub(crate) places: Vec<Place>,
     /// Generation of the series cache in which they were found.
-    generation: u64,
-    unplaced: UnplacedSeries,
+    pub(crate) generation: u64,
+    pub(crate) unplaced: UnplacedSeries,
 }
 
 /// Series that got no place because memory is short, by their index in the request.
-type UnplacedSeries = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
+pub(crate) type UnplacedSeries = HashMap<u32, LabelSet, foldhash::fast::RandomState>;
 
 impl std::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -17,7 +17,7 @@ impl Refusals {
     /// Records a series with invalid labels; version 1 has always dropped such series silently.
     pub(crate) fn invalid_labels(&mut self, objection: String, samples: u32) {
         metrics::INVALID_LABELS.inc_by(u64::from(samples));
-        if self.version == Some(Message::V2) {
+        if self.names_all() {
             self.push(objection);
         } else {
             tracing::warn!(objection, "A series of a remote write request is left out.");
@@ -56,7 +56,7 @@ impl Refusals {
         for (count, reason, text) in reasons {
             if count > 0 {
                 metrics::REFUSED.with(&[reason]).inc_by(count);
-                let series = series().filter(|_| self.version == Some(Message::V2));
+                let series = series().filter(|_| self.names_all());
                 self.push(match series {
                     Some(series) => format!("{text} for series {series}"),
                     None => text.to_owned(),
@@ -65,17 +65,23 @@ impl Refusals {
         }
     }
 
+    /// Reports whether the answer names every reason, as those of version 1 do not.
+    fn names_all(&self) -> bool {
+        self.version.is_some_and(|version| version != Message::V1)
+    }
+
     fn push(&mut self, text: String) {
         self.texts.push_new(text);
     }
 
-    /// Returns the error for the sender: the first reason in version 1, all reasons in version 2.
+    /// Returns the error for the sender: the first reason in version 1, all reasons otherwise.
     pub(crate) fn finish(self) -> Option<RemoteError> {
+        let names_all = self.names_all();
         let (mut texts, more) = self.texts.finish();
         if texts.is_empty() {
             return None;
         }
-        if self.version != Some(Message::V2) {
+        if !names_all {
             texts.truncate(1);
         } else if more > 0 {
             texts.push(format!("and {more} more"));

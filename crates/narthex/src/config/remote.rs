@@ -99,6 +99,7 @@ fn destination(
         send_exemplars: node.flag("send_exemplars"),
         send_native_histograms: node.flag("send_native_histograms"),
         message,
+        frames: !node.flag("disable_frames"),
         http,
         queue,
         metadata: metadata(node),

@@ -1,4 +1,5 @@
-//! Samples sent on: to another server of ours (2.0) and Debian's Prometheus (1.0), through outages and `kill -9`.
+//! Samples sent on: to another server of ours (2.0 and frames) and Debian's Prometheus (1.0), through outages and
+//! `kill -9`.
 //!
 //! What a remote end has is compared with what the sender's own storage has.
 
@@ -20,7 +21,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -180,7 +181,7 @@ fn a_server_of_ours_gets_all_that_is_stored() {
     let receiver = rig.receiver();
     configure(
         &rig.config,
-        &[entry("second", &receiver.url, V2, "")],
+        &[entry("second", &receiver.url, V2, ", disable_frames: true")],
         &rig.targets,
     );
     let sender = Running::of(rig.sender());
@@ -310,6 +311,7 @@ fn a_dead_remote_end_hurts_nobody_and_gets_all_later() {
 /// Passes connections on while it is open; cuts them off while it is not.
 struct Relay {
     url: String,
+    to: Arc<Mutex<String>>,
     is_open: Arc<AtomicBool>,
 }
 
@@ -318,13 +320,15 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let is_open = Arc::new(AtomicBool::new(true));
-        let (to, open) = (to.to_owned(), Arc::clone(&is_open));
+        let to = Arc::new(Mutex::new(to.to_owned()));
+        let (address, open) = (Arc::clone(&to), Arc::clone(&is_open));
         thread::spawn(move || {
             for from in listener.incoming().map_while(Result::ok) {
                 if !open.load(Ordering::Acquire) {
                     continue;
                 }
-                let Ok(to) = TcpStream::connect(&to) else {
+                let to = address.lock().unwrap().clone();
+                let Ok(to) = TcpStream::connect(to) else {
                     continue;
                 };
                 for (from, to) in [(&from, &to), (&to, &from)] {
@@ -339,7 +343,12 @@ impl Relay {
                 }
             }
         });
-        Self { url, is_open }
+        Self { url, to, is_open }
+    }
+
+    /// Passes connections from now on to another address.
+    fn lead(&self, to: &str) {
+        to.clone_into(&mut self.to.lock().unwrap());
     }
 
     fn set_open(&self, is_open: bool) {
@@ -371,7 +380,7 @@ fn an_outage_and_two_kills_lose_nothing() {
     let through = entry("far", &relay.url, V2, "");
     let through = through.replace(
         "queue_config: {",
-        "queue_config: {max_samples_per_send: 200, ",
+        "queue_config: {max_samples_per_send: 20, ",
     );
     configure(&rig.config, &[through], &rig.targets);
     let came = |url: &str| {
@@ -418,8 +427,83 @@ fn an_outage_and_two_kills_lose_nothing() {
     let received = received.unwrap() as usize;
     let twice = received - distinct;
     println!("{distinct} samples sent, {twice} of them twice");
-    // One request was under way when the sender was killed, one when the connection was cut.
+    // One request was under way when the sender was killed, one when the connection was cut. A request of frames has ten
+    // times the samples of others.
     assert!(twice <= 2 * 200, "{twice} of {distinct} sent twice");
+    receiver.stop();
+}
+
+/// Adds up a server's series of a name whose labels contain a text.
+fn total(server: &Running, name: &str, label: &str) -> f64 {
+    let page = client::get(&format!("{}/metrics", server.url)).text();
+    let begin = format!("{name}{{");
+    let lines = page.lines().filter(|line| line.starts_with(&begin));
+    let values = lines
+        .filter(|line| line.contains(label))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
+/// An agent sends frames to a server; both are killed in turn. Nothing that was scraped is missing, and a killed receiver
+/// costs a session, not a sample.
+#[test]
+fn frames_arrive_through_kills_of_both_ends() {
+    let rig = Rig::new("remote-frames");
+    let mut receiver = rig.receiver();
+    let relay = Relay::start(receiver.address());
+    configure(
+        &rig.config,
+        &[entry("frames", &relay.url, V2, "")],
+        &rig.targets,
+    );
+    let start = || Running::of(agent(&rig, support::narthex().arg("agent")));
+    let requests = |receiver: &Running, version: &str| {
+        let version = format!("version=\"{version}\"");
+        total(receiver, "narthex_remote_write_requests_total", &version)
+    };
+    let mut agent = start();
+    let mut kills = 0;
+    for _ in 0..2 {
+        until("frames", || {
+            (requests(&receiver, "frames") > 5.0).then_some(())
+        });
+        rig.wait_pages(5);
+        receiver.process.kill9();
+        receiver.process.wait_exit(PATIENCE);
+        rig.wait_pages(3);
+        receiver = rig.receiver();
+        relay.lead(receiver.address());
+        until("another session", || {
+            let lost = total(&agent, "narthex_remote_write_sessions_lost_total", "");
+            (lost >= 1.0).then_some(())
+        });
+        until("frames again", || {
+            (requests(&receiver, "frames") > 5.0).then_some(())
+        });
+        assert_eq!(
+            requests(&receiver, "2"),
+            0.0,
+            "the agent went on with frames"
+        );
+        agent.process.kill9();
+        agent.process.wait_exit(PATIENCE);
+        kills += 1;
+        agent = start();
+        rig.wait_pages(5);
+    }
+    until("everything to be sent", || {
+        let one = status(&agent, "frames");
+        (one["pendingSamples"].as_u64() < Some(60)).then_some(())
+    });
+    agent.stop();
+    let pages = known::assert_true(&sent(&receiver.url), &rig.targets);
+    let served: u64 = rig.targets.iter().map(Target::count).sum();
+    // The scrapes that were under way at each kill and at the end may have been cut off.
+    let cut_off = rig.targets.len() * (kills + 1);
+    assert!(
+        pages + cut_off >= served as usize,
+        "{pages} of {served} pages"
+    );
     receiver.stop();
 }
 

@@ -14,8 +14,9 @@ use crate::error::NetError;
 const MAX_HEADERS: usize = 128;
 
 /// Headers that are kept for callers, in lower case: what a remote write receiver says of a request.
-const KEPT: [&str; 4] = [
+const KEPT: [&str; 5] = [
     "accept-encoding",
+    "accept-post",
     "x-prometheus-remote-write-samples-written",
     "x-prometheus-remote-write-histograms-written",
     "x-prometheus-remote-write-exemplars-written",

@@ -5,41 +5,46 @@
 use narthex_model::varint::{put_varint, read_exact_varint, unzigzag};
 
 /// Appends a length and the bytes.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// A field that no writer writes, or the end of the bytes within one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 const ENDED: Malformed = Malformed("an entry that ends too early");
 
 /// A cursor over untrusted bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns what is left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     #[inline]
-    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         let (byte, rest) = self.rest.split_first().ok_or(ENDED)?;
         self.rest = rest;
         Ok(*byte)
     }
 
     #[inline]
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(ENDED)?;
         self.rest = rest;
         Ok(taken)
@@ -52,7 +57,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
         let (value, len) = read_exact_varint(self.rest).ok_or(ENDED)?;
         self.take(len)?;
         Ok(value)
@@ -71,7 +76,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a length and that many bytes.
     #[inline]
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = usize::try_from(self.varint()?).map_err(|_| ENDED)?;
         self.take(len)
     }

@@ -16,6 +16,7 @@ use narthex_chunks::{
 use narthex_model::{
     Histogram,
     cell::{self, Cell},
+    storage::{Budget, Lease, OverBudget},
 };
 use std::collections::HashMap;
 
@@ -31,10 +32,46 @@ pub(crate) struct SeriesRef {
 }
 
 impl SeriesRef {
+    /// Returns the numbers of the sets of the strip's common labels, if any, and of the series' own.
+    pub(crate) fn sets(&self) -> (Option<u32>, u32) {
+        (Some(self.common).filter(|set| *set != NONE), self.local)
+    }
+
     /// Returns the label numbers of both parts, each sorted by name.
     #[inline]
     pub(crate) fn labels<'a>(&self, symbols: &'a Symbols) -> [&'a [u32]; 2] {
         [self.common, self.local].map(|set| symbols.set(set).unwrap_or_default())
+    }
+
+    /// Calls `visit` with the number, name and value of each of the series' labels, sorted by name.
+    #[inline]
+    pub(crate) fn each_label<'s>(
+        &self,
+        symbols: &'s Symbols,
+        mut visit: impl FnMut(u32, &'s [u8], &'s [u8]),
+    ) {
+        let [common, local] = self.labels(symbols);
+        let (mut left, mut right) = (common.iter().peekable(), local.iter().peekable());
+        loop {
+            let next = match (left.peek(), right.peek()) {
+                (None, None) => return,
+                (Some(_), None) => left.next(),
+                (None, Some(_)) => right.next(),
+                (Some(a), Some(b)) => {
+                    let name = |number: u32| symbols.label(number).map(|(name, _)| name);
+                    if name(**a) <= name(**b) {
+                        left.next()
+                    } else {
+                        right.next()
+                    }
+                }
+            };
+            if let Some(number) = next
+                && let Some((name, value)) = symbols.label(*number)
+            {
+                visit(*number, name, value);
+            }
+        }
     }
 
     /// Returns the series' hash, the same in every process.
@@ -77,6 +114,8 @@ pub(crate) struct ExemplarRef {
 #[derive(Clone, Debug)]
 pub(crate) struct Item<'a> {
     pub(crate) series: SeriesRef,
+    /// Its strip and column, unless it came outside of strips.
+    pub(crate) column: Option<(u32, u32)>,
     pub(crate) time_ms: i64,
     /// 0 if unknown.
     pub(crate) start_ms: i64,
@@ -95,11 +134,29 @@ pub(crate) trait Visit {
 
 /// State of a file up to an entry.
 #[derive(Debug, Default)]
-pub(super) struct FileDecoder {
+pub(crate) struct FileDecoder {
     symbols: Symbols,
     strips: HashMap<u32, StripState>,
     exemplars: Exemplars,
+    /// Heap bytes of the strips, about.
+    strip_bytes: usize,
+    bounds: Option<Bounds>,
 }
+
+/// What a decoder of bytes from outside may use.
+#[derive(Debug)]
+struct Bounds {
+    lease: Lease,
+    /// Cells of rows that may still be decoded.
+    cells: usize,
+    over: Option<OverBudget>,
+}
+
+/// Step by which a decoder's lease grows.
+const LEASE_BYTES: u64 = 16 << 10;
+/// Heap bytes of a strip, and of each of its columns with the state of its rows.
+const STRIP_BYTES: usize = 256;
+const COLUMN_BYTES: usize = 40;
 
 #[derive(Debug)]
 struct StripState {
@@ -139,8 +196,65 @@ impl EntryHead {
 }
 
 impl FileDecoder {
-    pub(super) fn symbols(&self) -> &Symbols {
+    /// Returns a decoder of bytes from outside, which keeps what it has within `memory`.
+    ///
+    /// # Errors
+    /// Fails if there is no memory at all.
+    pub(crate) fn within(memory: &Budget) -> Result<Self, OverBudget> {
+        let bounds = Bounds {
+            lease: memory.lease(LEASE_BYTES)?,
+            cells: 0,
+            over: None,
+        };
+        Ok(Self {
+            bounds: Some(bounds),
+            ..Self::default()
+        })
+    }
+
+    pub(crate) fn symbols(&self) -> &Symbols {
         &self.symbols
+    }
+
+    /// Decodes records from outside, with at most `cells` cells of rows; returns how many samples it handed on.
+    ///
+    /// # Errors
+    /// Fails on malformed records, and if there is no memory for what they define, with that as the inner error. The
+    /// decoder must not be used afterwards.
+    pub(crate) fn records_from_outside(
+        &mut self,
+        records: &[u8],
+        cells: usize,
+        visit: &mut dyn Visit,
+    ) -> Result<u64, Result<Malformed, OverBudget>> {
+        if let Some(bounds) = &mut self.bounds {
+            bounds.cells = cells;
+        }
+        let mut out = Counting { visit, samples: 0 };
+        let decoded = self.records(&mut Reader::new(records), &mut out);
+        let samples = out.samples;
+        match decoded {
+            Ok(()) => Ok(samples),
+            Err(malformed) => {
+                let over = self.bounds.as_mut().and_then(|bounds| bounds.over.take());
+                Err(over.map_or(Ok(malformed), Err))
+            }
+        }
+    }
+
+    /// Leases what the decoder holds, if it has bounds.
+    fn account(&mut self) -> Result<(), Malformed> {
+        let Some(bounds) = &mut self.bounds else {
+            return Ok(());
+        };
+        let held = (self.symbols.heap_bytes() + self.strip_bytes) as u64;
+        if held <= bounds.lease.bytes() {
+            return Ok(());
+        }
+        bounds.lease.resize(held + LEASE_BYTES).map_err(|over| {
+            bounds.over = Some(over);
+            Malformed("more definitions than there is memory for")
+        })
     }
 
     /// Decodes an entry's body and hands its samples to `visit`; returns its place and how many samples it handed on.
@@ -152,26 +266,36 @@ impl FileDecoder {
         let mut reader = Reader::new(body);
         let head = EntryHead::read(&mut reader)?;
         let mut out = Counting { visit, samples: 0 };
+        self.records(&mut reader, &mut out)?;
+        Ok((head, out.samples))
+    }
+
+    fn records(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Counting<'_>,
+    ) -> Result<(), Malformed> {
         self.exemplars.list.clear();
         while !reader.is_empty() {
             match reader.byte()? {
-                tag::COUNTS => self.symbols.count(&mut reader)?,
-                tag::SET => self.symbols.define_set(&mut reader)?,
-                tag::FAMILY => self.symbols.define_family(&mut reader)?,
-                tag::STRIP => self.define_strip(&mut reader)?,
-                tag::COLUMNS => self.define_columns(&mut reader)?,
-                tag::STARTS => self.starts(&mut reader)?,
-                tag::EXEMPLAR => self.exemplar(&mut reader)?,
+                tag::COUNTS => self.symbols.count(reader)?,
+                tag::SET => self.symbols.define_set(reader)?,
+                tag::FAMILY => self.symbols.define_family(reader)?,
+                tag::STRIP => self.define_strip(reader)?,
+                tag::COLUMNS => self.define_columns(reader)?,
+                tag::STARTS => self.starts(reader)?,
+                tag::EXEMPLAR => self.exemplar(reader)?,
                 tag @ (tag::ROW | tag::KEY_ROW) => {
-                    self.row(&mut reader, tag == tag::KEY_ROW, &mut out)?;
+                    self.row(reader, tag == tag::KEY_ROW, out)?;
                 }
-                tag::LOOSE => self.loose(&mut reader, &mut out)?,
-                tag::SERIES => self.series(&mut reader, &mut out)?,
+                tag::LOOSE => self.loose(reader, out)?,
+                tag::SERIES => self.series(reader, out)?,
                 _ => return Err(Malformed("a record of unknown kind")),
             }
+            self.account()?;
         }
-        self.lone_exemplars(&mut out);
-        Ok((head, out.samples))
+        self.lone_exemplars(out);
+        Ok(())
     }
 
     fn define_strip(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -183,6 +307,7 @@ impl FileDecoder {
             next_row: None,
             starts_ms: Vec::new(),
         };
+        self.strip_bytes += STRIP_BYTES;
         self.strips.insert(number, strip);
         Ok(())
     }
@@ -211,6 +336,7 @@ impl FileDecoder {
             return Ok(());
         };
         if strip.columns.len() as u64 == from {
+            self.strip_bytes += columns.len() * COLUMN_BYTES;
             strip.columns.extend(columns);
         } else {
             // Columns before these were lost: what the rest of the file has of the strip cannot be told.
@@ -264,6 +390,10 @@ impl FileDecoder {
         let row = reader.varint()?;
         let pages = reader.varint()?;
         let mut strip = self.strips.get_mut(&number);
+        if let (Some(strip), Some(bounds)) = (&strip, &mut self.bounds) {
+            let left = bounds.cells.checked_sub(strip.columns.len());
+            bounds.cells = left.ok_or(Malformed("more rows than a request may have"))?;
+        }
         if let Some(strip) = &mut strip
             && strip.next_row != Some(row)
         {
@@ -275,13 +405,17 @@ impl FileDecoder {
             let bytes = reader.bytes()?;
             let Some(strip) = &mut strip else { continue };
             let at = page as usize;
+            let columns = strip.columns.len().saturating_sub(at * MAX_COLUMNS);
+            if columns == 0 {
+                return Err(Malformed("a row with more pages than its strip"));
+            }
             if strip.pages.len() <= at {
                 strip.pages.resize_with(at + 1, RowDecoder::new);
             }
             let mut histograms = Vec::new();
             let decoder = &mut strip.pages[at];
             let stepped = decoder.step_with(bytes, |_, bytes| histograms.push(bytes));
-            if stepped.is_err() {
+            if stepped.is_err() || decoder.cells().len() > columns {
                 strip.next_row = None;
                 return Err(Malformed("a row that cannot be decoded"));
             }
@@ -317,6 +451,7 @@ impl FileDecoder {
             let exemplars = self.exemplars.take(number, column);
             let item = Item {
                 series,
+                column: Some((number, column)),
                 time_ms,
                 start_ms: if start_ms == 0 { start } else { start_ms },
                 value,
@@ -340,6 +475,7 @@ impl FileDecoder {
             let (value, start_ms) = read_value(reader)?;
             let item = Item {
                 series,
+                column: None,
                 time_ms,
                 start_ms,
                 value,
@@ -361,6 +497,7 @@ impl FileDecoder {
             };
             let item = Item {
                 series,
+                column: Some((self.exemplars.strip, column)),
                 time_ms: exemplar.time_ms,
                 start_ms: 0,
                 value: Value::Nothing,
@@ -439,6 +576,7 @@ impl PageRow<'_> {
             let column = column as u32;
             let item = Item {
                 series,
+                column: Some((number, column)),
                 time_ms,
                 start_ms: strip.start(column),
                 value,

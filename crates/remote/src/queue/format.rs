@@ -15,7 +15,7 @@ pub(super) const ENTRY_HEAD_BYTES: usize = 10;
 pub(super) const ENTRY_BYTES: usize = 1 << 28;
 
 /// Record tags within an entry.
-pub(super) mod tag {
+pub(crate) mod tag {
     pub(crate) const COUNTS: u8 = 1;
     pub(crate) const SET: u8 = 2;
     pub(crate) const FAMILY: u8 = 3;
@@ -30,7 +30,7 @@ pub(super) mod tag {
 }
 
 /// Kinds of samples outside of rows.
-pub(super) mod kind {
+pub(crate) mod kind {
     pub(crate) const FLOAT: u8 = 0;
     pub(crate) const STALE: u8 = 1;
     pub(crate) const HISTOGRAM: u8 = 2;
@@ -152,7 +152,7 @@ pub(super) fn next_entry(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Returns the CRC-32C of the parts, one after the other.
-pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
+pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
     parts
         .iter()
         .fold(0, |crc, part| crc32c::crc32c_append(crc, part))

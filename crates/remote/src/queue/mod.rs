@@ -23,13 +23,15 @@ mod symbols;
 mod tests;
 mod writer;
 
+pub(crate) use bytes::{Malformed, Reader, put_bytes};
 pub(crate) use cursor::{CursorFile, MAX_SHARDS, PendingRange, Position};
-pub(crate) use decode::{Item, Value, Visit};
+pub(crate) use decode::{FileDecoder, Item, SeriesRef, Value, Visit};
 pub(crate) use files::{Appended, Queue};
+pub(crate) use format::{crc32c, kind, tag};
 pub(crate) use reader::{QueueReader, Read};
 pub(crate) use shape::Labelling;
 pub(crate) use signal::Signal;
-pub(crate) use strip::Parts;
+pub(crate) use strip::{Parts, SPARSE, put_starts};
 pub(crate) use symbols::{FamilyRef, Symbols};
 pub(crate) use writer::{LooseWriter, QueueWriter};
 

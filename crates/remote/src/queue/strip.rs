@@ -23,7 +23,7 @@ use narthex_model::{
 use std::ops::Range;
 
 /// A row with fewer samples than a column in this many is written sample by sample.
-const SPARSE: usize = 8;
+pub(crate) const SPARSE: usize = 8;
 /// A key row or checkpoint follows when the rows since the last take this many times its bytes.
 const CHECKPOINT_DISTANCE: usize = 16;
 
@@ -212,19 +212,24 @@ impl Strip {
                 changed.push((column, *start_ms));
             }
         }
-        if changed.is_empty() {
-            return;
-        }
-        changed.sort_unstable();
-        out.push(tag::STARTS);
-        put_varint(out, u64::from(number));
-        put_varint(out, changed.len() as u64);
-        let mut before = (0, 0);
-        for (column, start_ms) in changed {
-            put_varint(out, u64::from(column - before.0));
-            put_signed(out, start_ms.wrapping_sub(before.1));
-            before = (column, start_ms);
-        }
+        put_starts(number, &mut changed, out);
+    }
+}
+
+/// Writes start times that changed, sorting them by column.
+pub(crate) fn put_starts(strip: u32, changed: &mut [(u32, i64)], out: &mut Vec<u8>) {
+    if changed.is_empty() {
+        return;
+    }
+    changed.sort_unstable();
+    out.push(tag::STARTS);
+    put_varint(out, u64::from(strip));
+    put_varint(out, changed.len() as u64);
+    let mut before = (0, 0);
+    for (column, start_ms) in changed {
+        put_varint(out, u64::from(*column - before.0));
+        put_signed(out, start_ms.wrapping_sub(before.1));
+        before = (*column, *start_ms);
     }
 }
 

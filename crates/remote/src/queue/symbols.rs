@@ -86,6 +86,10 @@ impl<T> Table<T> {
         self.next += 1;
     }
 
+    fn heap_bytes(&self) -> usize {
+        self.known.capacity() * size_of::<T>() + self.runs.capacity() * size_of::<(u32, u32)>()
+    }
+
     /// Takes a number for a definition that refers to a lost one.
     fn lose(&mut self) {
         self.next += 1;
@@ -210,6 +214,16 @@ impl Symbols {
     /// Returns a family.
     pub(crate) fn family(&self, number: u32) -> Option<FamilyRef<'_>> {
         self.families.get(number).map(|family| self.shown(family))
+    }
+
+    /// Returns the heap bytes held.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.texts.capacity()
+            + self.members.capacity() * size_of::<u32>()
+            + self.names.heap_bytes()
+            + self.labels.heap_bytes()
+            + self.sets.heap_bytes()
+            + self.families.heap_bytes()
     }
 
     /// Iterates over all families of the file so far.

@@ -9,6 +9,8 @@ pub(super) struct Batch {
     pub(super) body: Vec<u8>,
     pub(super) message: Message,
     pub(super) compression: Compression,
+    /// Number of changes of the protocol when its lane began.
+    pub(super) changes: u64,
     pub(super) counts: Counts,
     /// Time of its newest sample.
     pub(super) newest_ms: i64,

@@ -24,8 +24,10 @@ pub struct RemoteWriteConfig {
     pub send_exemplars: bool,
     /// Whether native histograms are sent in messages of version 1; those of version 2 always have them.
     pub send_native_histograms: bool,
-    /// The message.
+    /// The message for receivers that do not offer frames.
     pub message: Message,
+    /// Whether frames are sent to receivers that offer them. True. Not a key of Prometheus.
+    pub frames: bool,
     /// Authentication, TLS and proxy.
     pub http: HttpClientConfig,
     /// The queue.
@@ -116,6 +118,7 @@ impl RemoteWriteConfig {
             send_exemplars: false,
             send_native_histograms: false,
             message: Message::V1,
+            frames: true,
             http: HttpClientConfig {
                 enable_http2: false,
                 ..HttpClientConfig::default()

@@ -90,19 +90,45 @@ pub(super) struct Protocol {
     version: AtomicU8,
     /// 0 not offered, 1 offered, 2 refused.
     zstd: AtomicU8,
+    /// As `zstd`; requests are of frames while it is 1.
+    frames: AtomicU8,
     changes: AtomicU64,
+    lost_sessions: Mutex<LostSessions>,
 }
 
+/// Sessions that receivers did not know.
+#[derive(Debug, Default)]
+struct LostSessions {
+    count: u32,
+    /// When the first of them was lost.
+    since_ms: i64,
+}
+
+/// Most sessions lost within a time, beyond which frames are given up: behind a load balancer, no receiver sees a whole
+/// session.
+const MOST_LOST: u32 = 8;
+const LOST_WITHIN_MS: i64 = 10 * 60_000;
+
 impl Protocol {
-    fn new(message: Message) -> Self {
+    fn new(message: Message, frames: bool) -> Self {
         Self {
             version: AtomicU8::new(if message == Message::V1 { 1 } else { 2 }),
             zstd: AtomicU8::new(0),
+            frames: AtomicU8::new(if frames { 0 } else { 2 }),
             changes: AtomicU64::new(0),
+            lost_sessions: Mutex::default(),
         }
     }
 
     pub(super) fn message(&self) -> Message {
+        if self.frames.load(Ordering::Relaxed) == 1 {
+            return Message::Frames;
+        }
+        self.configured()
+    }
+
+    /// Returns the message for receivers that do not take frames.
+    fn configured(&self) -> Message {
         match self.version.load(Ordering::Relaxed) {
             1 => Message::V1,
             _ => Message::V2,
@@ -131,6 +157,37 @@ impl Protocol {
         }
     }
 
+    /// Takes note of whether the receiver offers frames: what is read from then on is sent as such.
+    pub(super) fn learn_frames(&self, is_offered: bool) {
+        if is_offered {
+            let (from, to) = (0, 1);
+            let relaxed = Ordering::Relaxed;
+            // They are in use already, or were refused.
+            let _ = self.frames.compare_exchange(from, to, relaxed, relaxed);
+        }
+    }
+
+    /// Has requests made again, in other sessions; gives frames up if that happens too often.
+    ///
+    /// Sessions of several shards that are lost together count as one: after the first, all of them begin anew.
+    fn lose_session(&self, changes: u64, now_ms: i64) {
+        let mut lost = self.lost_sessions.lock().whole();
+        if self.changes() != changes {
+            return;
+        }
+        if now_ms.saturating_sub(lost.since_ms) > LOST_WITHIN_MS {
+            *lost = LostSessions {
+                count: 0,
+                since_ms: now_ms,
+            };
+        }
+        lost.count += 1;
+        if lost.count > MOST_LOST {
+            self.frames.store(2, Ordering::Relaxed);
+        }
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Gives up what a request was made with and the receiver does not support; returns what is used from now on,
     /// `None` if there is nothing simpler.
     fn simplify(&self, message: Message, compression: Compression) -> Option<&'static str> {
@@ -138,6 +195,10 @@ impl Protocol {
             (_, Compression::Zstd) => {
                 self.zstd.store(2, Ordering::Relaxed);
                 "snappy"
+            }
+            (Message::Frames, Compression::Snappy) => {
+                self.frames.store(2, Ordering::Relaxed);
+                self.configured().name()
             }
             (Message::V2, Compression::Snappy) => {
                 self.version.store(1, Ordering::Relaxed);
@@ -225,7 +286,7 @@ impl Destination {
         let loose = LooseWriter::new(Arc::clone(&queue), Arc::clone(&labelling), parts(&config));
         Ok(Self {
             metrics: DestinationMetrics::new(&name, config.url.as_str()),
-            protocol: Protocol::new(config.message),
+            protocol: Protocol::new(config.message, config.frames),
             loose: Mutex::new(loose),
             is_recovering: AtomicBool::new(false),
             poster,
@@ -522,10 +583,27 @@ impl Destination {
         true
     }
 
+    /// Has what is not acknowledged sent in other sessions.
+    pub(super) fn lose_session(&self, batch: &Batch, reason: &str) {
+        self.metrics.sessions_lost.inc();
+        self.protocol.lose_session(batch.changes, self.now_ms());
+        tracing::debug!(
+            remote_name = self.name,
+            reason,
+            "A remote end does not know the session of a request; another one begins."
+        );
+        self.signal().raise();
+    }
+
     /// Reports whether a request was taken by a receiver that did not understand it, and gives up its message then: one
-    /// of version 2.0 says what it wrote.
+    /// of version 2.0, and one of frames, says what it wrote.
     pub(super) fn is_doubtful(&self, batch: &Batch) -> bool {
-        batch.message == Message::V2 && self.protocol.message() == Message::V2 && {
+        let is_doubtful = match batch.message {
+            Message::V1 => false,
+            Message::V2 => self.protocol.message() == Message::V2,
+            Message::Frames => true,
+        };
+        is_doubtful && {
             let snappy = Batch {
                 body: Vec::new(),
                 compression: Compression::Snappy,

@@ -181,10 +181,10 @@ impl Lane {
                 Ok(Ending::Over) => break,
                 Ok(Ending::Again) => self.progress.lock().whole().rewind(),
                 Ok(Ending::Shards(shards)) => {
-                    tracing::info!(
+                    tracing::debug!(
                         remote_name = self.destination.name,
                         shards,
-                        "The number of shards to a remote end changes."
+                        "Sending to a remote end goes on with other shards or another protocol."
                     );
                     self.progress.lock().whole().reshard(shards);
                 }
@@ -300,6 +300,9 @@ impl Lane {
             }
             if wanted.is_none() {
                 wanted = self.housekeep(reader);
+                if self.destination.protocol.message() != spread.content() {
+                    wanted = wanted.or(Some(shards.senders.len()));
+                }
             }
             let wait = next.map_or(LOOK_INTERVAL, |next| {
                 let wait = next.saturating_duration_since(Instant::now());

@@ -64,7 +64,10 @@ pub(super) async fn send(destination: Arc<Destination>, requests: Vec<MetadataRe
                     destination.metrics.metadata_retried.inc_by(families);
                     tokio::time::sleep(backoff.pause(after)).await;
                 }
-                Verdict::Retry { .. } => destination.metrics.metadata_failed.inc_by(families),
+                // Metadata has no session.
+                Verdict::Retry { .. } | Verdict::SessionLost { .. } => {
+                    destination.metrics.metadata_failed.inc_by(families);
+                }
             }
         }
     }

@@ -52,6 +52,7 @@ counters! {
     BYTES: "prometheus_remote_storage_bytes_total", "Bytes of samples sent, compressed.";
     METADATA_BYTES: "prometheus_remote_storage_metadata_bytes_total", "Bytes of metadata sent, compressed.";
     QUEUE_ERRORS: "narthex_remote_write_queue_errors_total", "Rounds that could not be written to the queue.";
+    SESSIONS_LOST: "narthex_remote_write_sessions_lost_total", "Sessions of frames that the remote end did not know.";
 }
 
 gauges! {
@@ -152,6 +153,7 @@ pub(super) struct DestinationMetrics {
     pub(super) bytes: CounterHandle<2>,
     pub(super) metadata_bytes: CounterHandle<2>,
     pub(super) queue_errors: CounterHandle<2>,
+    pub(super) sessions_lost: CounterHandle<2>,
     pub(super) highest_in: GaugeHandle<2>,
     pub(super) highest_sent: GaugeHandle<2>,
     pub(super) pending: GaugeHandle<2>,
@@ -187,6 +189,7 @@ impl DestinationMetrics {
             bytes: BYTES.with(by),
             metadata_bytes: METADATA_BYTES.with(by),
             queue_errors: QUEUE_ERRORS.with(by),
+            sessions_lost: SESSIONS_LOST.with(by),
             highest_in: HIGHEST_IN.with(by),
             highest_sent: HIGHEST_SENT.with(by),
             pending: PENDING.with(by),

@@ -4,7 +4,7 @@
 //! is sent again.
 
 use super::config::RemoteWriteConfig;
-use crate::Message;
+use crate::{Message, frames};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use narthex_model::date::parse_rfc3339;
 use narthex_net::{Client, ClientConfig, NetError, Request};
@@ -51,7 +51,11 @@ pub(super) enum Verdict {
         written: Option<[u64; 3]>,
         /// Whether the receiver takes zstd.
         takes_zstd: bool,
+        /// Whether the receiver takes frames.
+        takes_frames: bool,
     },
+    /// They are to be sent in another session: the receiver does not know theirs.
+    SessionLost { reason: String },
     /// They are to be sent again, after this time if the receiver named one.
     Retry {
         reason: String,
@@ -125,9 +129,13 @@ impl Poster {
                     return Verdict::Taken {
                         written,
                         takes_zstd: accepted.any(|one| one.eq_ignore_ascii_case("zstd")),
+                        takes_frames: takes_frames(&head),
                     };
                 }
                 let reason = refusal(&head, &answer);
+                if message == Message::Frames && head.status == 409 {
+                    return Verdict::SessionLost { reason };
+                }
                 let may_pass = head.status >= 500 || (head.status == 429 && self.retry_on_http_429);
                 if may_pass {
                     let after = head.retry_after.as_deref();
@@ -150,23 +158,35 @@ fn put_headers(headers: &mut HeaderMap, message: Message, compression: Compressi
     let content_type = match message {
         Message::V1 => "application/x-protobuf",
         Message::V2 => "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+        Message::Frames => frames::MEDIA_TYPE,
     };
     let version = match message {
-        Message::V1 => "0.1.0",
-        Message::V2 => "2.0.0",
+        Message::V1 => Some("0.1.0"),
+        Message::V2 => Some("2.0.0"),
+        Message::Frames => None,
     };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CONTENT_ENCODING, compression.name());
-    headers.insert(
-        HeaderName::from_static("x-prometheus-remote-write-version"),
-        HeaderValue::from_static(version),
-    );
+    if let Some(version) = version {
+        headers.insert(
+            HeaderName::from_static("x-prometheus-remote-write-version"),
+            HeaderValue::from_static(version),
+        );
+    }
     if attempt > 0 {
         headers.insert(
             HeaderName::from_static("retry-attempt"),
             HeaderValue::from(attempt),
         );
     }
+}
+
+/// Reports whether an answer offers frames.
+fn takes_frames(head: &narthex_net::ResponseHead) -> bool {
+    let offered = head.kept("accept-post").unwrap_or_default();
+    offered
+        .split(',')
+        .any(|one| one.trim() == frames::MEDIA_TYPE)
 }
 
 /// Returns the numbers of samples, histograms and exemplars that a receiver says it wrote.

@@ -58,10 +58,16 @@ impl Shard {
                 Verdict::Taken {
                     written,
                     takes_zstd,
+                    takes_frames,
                 } => {
                     destination.taken(batch, written, begin.elapsed());
                     destination.protocol.learn_zstd(takes_zstd);
+                    destination.protocol.learn_frames(takes_frames);
                     return true;
+                }
+                Verdict::SessionLost { reason } => {
+                    destination.lose_session(batch, &reason);
+                    return false;
                 }
                 Verdict::Refused { is_unsupported, .. }
                     if is_unsupported && destination.fall_back(batch) =>

@@ -9,12 +9,15 @@ use super::{
     encode::{Pushed, RequestBuilder},
     metrics,
 };
+use crate::Message;
 use crate::queue::{Item, Position, Symbols, Value, Visit};
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 /// The requests under construction, one for each shard.
 pub(super) struct Spread {
     destination: Arc<Destination>,
+    content: Message,
+    changes: u64,
     builders: Vec<Building>,
     /// Where the entry being read begins, and how many of its items and samples came.
     entry: Position,
@@ -47,9 +50,10 @@ impl Building {
 
 impl Spread {
     pub(super) fn new(destination: Arc<Destination>, resume: Vec<Position>) -> Self {
-        let message = destination.protocol.message();
+        let changes = destination.protocol.changes();
+        let content = destination.protocol.message();
         let building = |_| Building {
-            builder: RequestBuilder::new(message),
+            builder: RequestBuilder::new(content),
             since: None,
             newest_ms: i64::MIN,
             until: Position::default(),
@@ -64,8 +68,15 @@ impl Spread {
             resumed: resume.iter().copied().max().unwrap_or_default(),
             resume,
             message: Vec::new(),
+            content,
+            changes,
             destination,
         }
+    }
+
+    /// Returns what the requests are made of.
+    pub(super) fn content(&self) -> Message {
+        self.content
     }
 
     /// Returns for each shard whether a request is under construction or waits for room.
@@ -111,6 +122,11 @@ impl Spread {
         next
     }
 
+    /// Returns the limit on a request's samples.
+    fn most(&self) -> u64 {
+        self.destination.config.queue.max_samples_per_send as u64
+    }
+
     fn make(&mut self, shard: usize) {
         let building = &mut self.builders[shard];
         self.message.clear();
@@ -118,8 +134,9 @@ impl Spread {
         let compression = self.destination.protocol.compression();
         let batch = Batch {
             body: compression.compress(&self.message),
-            message: self.destination.protocol.message(),
+            message: self.content,
             compression,
+            changes: self.changes,
             counts,
             newest_ms: building.newest_ms,
             until: building.until,
@@ -148,9 +165,15 @@ impl Spread {
 
 impl Visit for Spread {
     fn entry(&mut self, at: Position) {
-        if at.file != self.entry.file {
-            for building in &mut self.builders {
-                building.builder.begin_file();
+        let is_other_file = at.file != self.entry.file;
+        let most = self.most();
+        for shard in 0..self.builders.len() {
+            let builder = &self.builders[shard].builder;
+            if builder.ends_with_round(most) || (is_other_file && builder.ends_with_file()) {
+                self.make(shard);
+            }
+            if is_other_file {
+                self.builders[shard].builder.begin_file();
             }
         }
         self.entry = at;
@@ -175,6 +198,7 @@ impl Visit for Spread {
         if item.time_ms < self.oldest_ms {
             return self.leave_out(&item, metrics::TOO_OLD);
         }
+        let most = self.most();
         let building = &mut self.builders[shard];
         match building.builder.push(symbols, &item) {
             Pushed::Added => {}
@@ -188,8 +212,7 @@ impl Visit for Spread {
             sample: self.entry.sample + self.samples,
             ..self.entry
         };
-        let most = self.destination.config.queue.max_samples_per_send as u64;
-        if building.builder.counts().total() >= most {
+        if building.builder.is_full(most) {
             self.make(shard);
         }
     }

@@ -88,6 +88,18 @@ fn mutated_requests_with_their_heads() {
 }
 
 #[test]
+fn mutated_sessions() {
+    let mut session = Vec::new();
+    for name in ["remote_frames_first.bin", "remote_frames_next.bin"] {
+        let path = workspace_root().join("testdata/formats/v1").join(name);
+        let body = std::fs::read(path).unwrap();
+        session.extend_from_slice(&(body.len() as u16).to_le_bytes());
+        session.extend_from_slice(&body);
+    }
+    Mutator::new(0x9e06).run(&[&session], 4_000, fuzz::fuzz_frames);
+}
+
+#[test]
 fn mutated_queues() {
     let path = workspace_root().join("testdata/formats/v1/remote_queue_small.queue");
     let bytes = std::fs::read(path).unwrap();

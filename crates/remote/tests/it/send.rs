@@ -1,5 +1,6 @@
 //! Sending, tested from outside: a sink on one side, a remote end that misbehaves on request on the other.
 
+mod frames;
 mod remote;
 
 use narthex_model::{

@@ -37,6 +37,7 @@ impl Rig {
         let body = match message {
             Message::V1 => request.v1(),
             Message::V2 => request.v2(),
+            Message::Frames => unreachable!("requests are messages of remote write"),
         };
         let (written, refused) = self.receiver.store(message, &body).unwrap();
         (

@@ -27,6 +27,7 @@ static REMOTE_WRITE_OWN: &[Key] = &[
     key("send_native_histograms", KeyKind::Bool, "", "Whether to send native histograms in messages of version 1.0; those of 2.0 always have them."),
     key("round_robin_dns", KeyKind::Bool, "", "Whether each request is sent to another of the name's addresses.").refused(NOT_HERE),
     key("protobuf_message", KeyKind::Text, "prometheus.WriteRequest", "prometheus.WriteRequest for version 1.0, io.prometheus.write.v2.Request for 2.0, which falls back to 1.0."),
+    key("disable_frames", KeyKind::Bool, "", "Whether a remote end that offers to take frames, as ours do, is sent messages nevertheless. Not a key of Prometheus."),
     key("failed_request_logging", KeyKind::Bool, "", "Whether failed requests are logged.").no_effect("the reason of failed requests is always logged"),
 ];
 

@@ -600,7 +600,7 @@ fn files_of_a_newer_release_are_refused() {
     six_rounds(dir.path());
     damage(dir.path(), |bytes| {
         bytes[8] = 9;
-        let crc = format::crc32c(&[&bytes[..28]]).to_le_bytes();
+        let crc = crc32c(&[&bytes[..28]]).to_le_bytes();
         bytes[28..32].copy_from_slice(&crc);
     });
     let error = Queue::open(dir.path(), MANY, Position::default()).unwrap_err();

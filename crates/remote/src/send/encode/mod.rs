@@ -3,15 +3,18 @@
 //! **Invariant:** a finished request is a valid message of its version, and its counts are those of what is in it.
 
 mod fields;
+mod frames;
 mod histogram;
 mod v1;
 mod v2;
 
 use crate::{
     Message,
+    frames::SAMPLES,
     queue::{FamilyRef, Item, Symbols, Value},
 };
-use narthex_model::histogram::CUSTOM_BUCKETS;
+use narthex_chunks::histogram::encode_histogram;
+use narthex_model::{Histogram, histogram::CUSTOM_BUCKETS};
 pub(crate) use v1::metadata;
 
 /// Numbers of samples by kind.
@@ -52,13 +55,20 @@ pub(crate) struct RequestBuilder {
 enum Version {
     V1(v1::Request),
     V2(v2::Request),
+    Frames(Box<frames::Request>),
 }
+
+/// Length from which a request of frames is finished within a round.
+const FRAMES_BYTES: usize = 1 << 20;
+/// How many times the samples of other messages a request of frames may have: a sample takes a byte or two.
+const FRAMES_FACTOR: u64 = 10;
 
 impl RequestBuilder {
     pub(crate) fn new(message: Message) -> Self {
         let version = match message {
             Message::V1 => Version::V1(v1::Request::default()),
             Message::V2 => Version::V2(v2::Request::default()),
+            Message::Frames => Version::Frames(Box::new(frames::Request::new())),
         };
         Self {
             version,
@@ -67,9 +77,28 @@ impl RequestBuilder {
         }
     }
 
-    /// Returns what the request holds.
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts
+    /// Reports whether the request is to be finished before the next item; `most` is the limit on its samples.
+    pub(crate) fn is_full(&self, most: u64) -> bool {
+        let total = self.counts.total();
+        match &self.version {
+            Version::Frames(request) => {
+                // Most requests end with a round; the rest of one this large is another row.
+                let many = most.saturating_mul(4 * FRAMES_FACTOR).min(SAMPLES as u64);
+                total >= many || (total > 0 && request.len() >= FRAMES_BYTES)
+            }
+            _ => total >= most,
+        }
+    }
+
+    /// Reports whether the request is to be finished before the next round.
+    pub(crate) fn ends_with_round(&self, most: u64) -> bool {
+        let is_of_frames = matches!(self.version, Version::Frames(_));
+        is_of_frames && self.counts.total() >= most.saturating_mul(FRAMES_FACTOR)
+    }
+
+    /// Reports whether the request must be finished before another file of the queue is read.
+    pub(crate) fn ends_with_file(&self) -> bool {
+        matches!(self.version, Version::Frames(_)) && self.counts.total() > 0
     }
 
     /// Adds an item.
@@ -79,7 +108,7 @@ impl RequestBuilder {
             (Value::Histogram(one), Version::V1(_)) if one.histogram_schema == CUSTOM_BUCKETS => {
                 return Pushed::CustomBuckets;
             }
-            (Value::Nothing, Version::V2(_)) => return Pushed::LoneExemplar,
+            (Value::Nothing, Version::V2(_) | Version::Frames(_)) => return Pushed::LoneExemplar,
             (Value::Nothing, Version::V1(_)) => {}
             (Value::Histogram(_), _) => self.counts.histograms += 1,
             (Value::Float(_), _) => self.counts.samples += 1,
@@ -89,14 +118,17 @@ impl RequestBuilder {
         match &mut self.version {
             Version::V1(request) => request.push(symbols, item, &mut self.series),
             Version::V2(request) => request.push(symbols, item, &mut self.series),
+            Version::Frames(request) => request.push(symbols, item),
         }
         Pushed::Added
     }
 
     /// Forgets what was remembered of a file's numbers: another one is read.
     pub(crate) fn begin_file(&mut self) {
-        if let Version::V2(request) = &mut self.version {
-            request.begin_file();
+        match &mut self.version {
+            Version::V1(_) => {}
+            Version::V2(request) => request.begin_file(),
+            Version::Frames(request) => request.begin_file(),
         }
     }
 
@@ -105,41 +137,22 @@ impl RequestBuilder {
         match &mut self.version {
             Version::V1(request) => request.finish(out),
             Version::V2(request) => request.finish(out),
+            Version::Frames(request) => request.finish(out),
         }
         std::mem::take(&mut self.counts)
     }
 }
 
+/// Returns a native histogram as the queue and frames have it.
+fn histogram_bytes(histogram: &Histogram) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_histogram(histogram, &mut bytes);
+    bytes
+}
+
 /// Returns the family of an item's series.
 fn family_of<'a>(symbols: &'a Symbols, item: &Item<'_>) -> Option<FamilyRef<'a>> {
     symbols.family(item.series.family()?)
-}
-
-/// Calls `visit` with the numbers of a series' labels, sorted by the labels' names.
-#[inline]
-fn each_label(symbols: &Symbols, item: &Item<'_>, mut visit: impl FnMut(u32, &[u8], &[u8])) {
-    let [common, local] = item.series.labels(symbols);
-    let (mut left, mut right) = (common.iter().peekable(), local.iter().peekable());
-    loop {
-        let next = match (left.peek(), right.peek()) {
-            (None, None) => return,
-            (Some(_), None) => left.next(),
-            (None, Some(_)) => right.next(),
-            (Some(a), Some(b)) => {
-                let name = |number: u32| symbols.label(number).map(|(name, _)| name);
-                if name(**a) <= name(**b) {
-                    left.next()
-                } else {
-                    right.next()
-                }
-            }
-        };
-        if let Some(number) = next
-            && let Some((name, value)) = symbols.label(*number)
-        {
-            visit(*number, name, value);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Messages as our own receiver reads them back.
 
+mod frames;
+
 use super::*;
 use crate::queue::{Labelling, Parts, Position, Queue, QueueReader, QueueWriter, Read, Visit};
 use crate::{Receiver, incoming::KeyHasher, v2 as receive_v2};

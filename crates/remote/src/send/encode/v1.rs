@@ -2,7 +2,6 @@
 //! it.
 
 use super::{
-    each_label,
     fields::{double, integer, message, short_message},
     histogram,
 };
@@ -18,7 +17,7 @@ pub(super) struct Request {
 impl Request {
     /// Adds an item; `series` is an empty buffer.
     pub(super) fn push(&mut self, symbols: &Symbols, item: &Item<'_>, series: &mut Vec<u8>) {
-        each_label(symbols, item, |_, name, value| {
+        item.series.each_label(symbols, |_, name, value| {
             put_label(series, name, value);
         });
         match &item.value {

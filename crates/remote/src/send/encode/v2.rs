@@ -1,7 +1,7 @@
 //! Remote write 2.0: `io.prometheus.write.v2.Request`. Texts are symbols of the request; the first is empty.
 
 use super::{
-    each_label, family_of,
+    family_of,
     fields::{double, integer, message, packed, short_message},
     histogram,
 };
@@ -78,7 +78,7 @@ impl Request {
             series: out,
         } = self;
         refs.clear();
-        each_label(symbols, item, |number, name, value| {
+        item.series.each_label(symbols, |number, name, value| {
             let (name, value) = *labels
                 .entry(number)
                 .or_insert_with(|| (table.symbol(name), table.symbol(value)));

@@ -53,6 +53,10 @@ pub(crate) struct State {
     pub(crate) otherwise: Option<Answer>,
     /// Answers the message of version 2.0 with 415.
     pub(crate) only_v1: bool,
+    /// Takes frames, and offers to.
+    pub(crate) frames: Option<Arc<Receiver>>,
+    /// Knows no session when the next request comes.
+    pub(crate) forgets_sessions: bool,
     pub(crate) came: Vec<Came>,
     pub(crate) store: MemStore,
     /// Samples of each series in the order in which they were taken, by request.
@@ -65,6 +69,14 @@ pub(crate) struct Remote {
     state: Arc<Mutex<State>>,
     _runtime: Runtime,
     _stopper: Stopper,
+}
+
+impl State {
+    /// Returns a receiver into the store that knows nothing else yet.
+    pub(crate) fn receiver(&self) -> Arc<Receiver> {
+        let store = Arc::new(self.store.clone());
+        Arc::new(Receiver::new(store, Arc::new(|| i64::MAX / 2)))
+    }
 }
 
 impl Remote {
@@ -116,7 +128,12 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
         _ => snap::raw::Decoder::new().decompress_vec(&wire).unwrap(),
     };
     let is_v2 = headers["content-type"].contains("v2.Request");
-    let message = if is_v2 { Message::V2 } else { Message::V1 };
+    let is_frames = headers["content-type"] == "application/vnd.narthex.frames;version=1";
+    let message = match (is_v2, is_frames) {
+        (true, _) => Message::V2,
+        (_, true) => Message::Frames,
+        _ => Message::V1,
+    };
     let planned = {
         let mut state = state.lock().unwrap();
         let unsupported = (is_v2 && state.only_v1).then(|| Answer::status(415));
@@ -133,8 +150,26 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
     let mut state = state.lock().unwrap();
     let mut response = Response::new(Body::from("because"));
     *response.status_mut() = planned.status.try_into().unwrap();
-    if planned.stores {
-        let receiver = Receiver::new(Arc::new(state.store.clone()), Arc::new(|| i64::MAX / 2));
+    if state.frames.is_some() {
+        let offer = "application/vnd.narthex.frames;version=1";
+        let headers = response.headers_mut();
+        headers.insert("accept-post", offer.parse().unwrap());
+    }
+    if planned.stores && is_frames {
+        if state.forgets_sessions {
+            state.frames = Some(state.receiver());
+        }
+        let receiver = state.frames.clone().unwrap();
+        match receiver.store(message, &body) {
+            Ok((written, refused)) => {
+                assert!(refused.is_none(), "{refused:?}");
+                let name = "x-prometheus-remote-write-samples-written";
+                response.headers_mut().insert(name, written.samples.into());
+            }
+            Err(error) => *response.status_mut() = error.status(),
+        }
+    } else if planned.stores {
+        let receiver = state.receiver();
         let (written, refused) = receiver.store(message, &body).unwrap();
         assert!(refused.is_none(), "{refused:?}");
         if message == Message::V1 {
@@ -163,7 +198,7 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
     state.came.push(Came {
         headers,
         body,
-        status: planned.status,
+        status: response.status().as_u16(),
         message,
     });
     response
