@@ -155,12 +155,29 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
         let headers = response.headers_mut();
         headers.insert("accept-post", offer.parse().unwrap());
     }
-    if planned.stores && is_frames {
+    if planned.stores {
+        store(&mut state, message, &body, &mut response);
+    }
+    for (name, value) in &planned.headers {
+        response.headers_mut().insert(*name, value.parse().unwrap());
+    }
+    state.came.push(Came {
+        headers,
+        body,
+        status: response.status().as_u16(),
+        message,
+    });
+    response
+}
+
+/// Stores a request's samples, and says in the response what was taken.
+fn store(state: &mut State, message: Message, body: &[u8], response: &mut Response) {
+    if message == Message::Frames {
         if state.forgets_sessions {
             state.frames = Some(state.receiver());
         }
         let receiver = state.frames.clone().unwrap();
-        match receiver.store(message, &body) {
+        match receiver.store(message, body) {
             Ok((written, refused)) => {
                 assert!(refused.is_none(), "{refused:?}");
                 let name = "x-prometheus-remote-write-samples-written";
@@ -168,12 +185,12 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
             }
             Err(error) => *response.status_mut() = error.status(),
         }
-    } else if planned.stores {
+    } else {
         let receiver = state.receiver();
-        let (written, refused) = receiver.store(message, &body).unwrap();
+        let (written, refused) = receiver.store(message, body).unwrap();
         assert!(refused.is_none(), "{refused:?}");
         if message == Message::V1 {
-            for (series, time_ms, value) in super::samples_of(&body) {
+            for (series, time_ms, value) in super::samples_of(body) {
                 state
                     .taken
                     .entry(series)
@@ -192,14 +209,4 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
             }
         }
     }
-    for (name, value) in &planned.headers {
-        response.headers_mut().insert(*name, value.parse().unwrap());
-    }
-    state.came.push(Came {
-        headers,
-        body,
-        status: response.status().as_u16(),
-        message,
-    });
-    response
 }
