@@ -25,19 +25,31 @@ pub struct ColumnFacts {
 
 /// Decodes one cell per row into `out`; appends encoded histograms to `histograms`, where cells refer to them.
 ///
+/// Returns with how many floats the column begins, if all its other cells are known to be staleness markers.
+///
 /// # Errors
 /// Fails on bytes that are too short, too long or not a chunk of `out.len()` rows; `out` is then undefined.
 pub fn decode_column<'a>(
     bytes: &'a [u8],
     out: &mut [f64],
     histograms: &mut Vec<&'a [u8]>,
-) -> Result<(), ChunkError> {
+) -> Result<Option<usize>, ChunkError> {
     let mut r = Reader::new(bytes);
     if out.is_empty() {
-        return end(&r);
+        return end(&r).map(|()| None);
     }
+    let mut leading = None;
     let head = r.byte()?;
-    if head == kind::STATES {
+    if head != kind::STATES {
+        decode_floats(head, &mut r, out)?;
+        leading = Some(out.len());
+    } else if let Some(floats) = states::read_ended(&mut r, out.len()) {
+        let head = r.byte()?;
+        let (floats, markers) = out.split_at_mut(floats);
+        decode_floats(head, &mut r, floats)?;
+        markers.fill(cell::STALE);
+        leading = Some(floats.len());
+    } else {
         let floats = states::decode(&mut r, out, histograms)?;
         if floats > 0 {
             let head = r.byte()?;
@@ -46,10 +58,8 @@ pub fn decode_column<'a>(
             decode_floats(head, &mut r, &mut out[..floats])?;
             spread(&states, floats, out);
         }
-    } else {
-        decode_floats(head, &mut r, out)?;
     }
-    end(&r)
+    end(&r).map(|()| leading)
 }
 
 /// Returns the facts that the first bytes of a chunk reveal.

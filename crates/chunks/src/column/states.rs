@@ -131,6 +131,44 @@ pub(crate) fn decode<'a>(
     Ok(floats)
 }
 
+/// Reads the states of a series that ended: floats, then only staleness markers; returns the number of floats.
+///
+/// `None`, with nothing read, if these are not the states.
+#[inline]
+pub(crate) fn read_ended(r: &mut Reader<'_>, rows: usize) -> Option<usize> {
+    const FLOATS_THEN_OTHERS: u64 = 1 << 1 | 1;
+    let mut ahead = *r;
+    let flags = ahead.byte().ok()?;
+    let floats = if flags == FLOATS | STALE_ROWS {
+        if ahead.varint().ok()? != FLOATS_THEN_OTHERS {
+            return None;
+        }
+        ahead.count(rows, "run").ok()?
+    } else if flags == FLOATS | STALE_ROWS | BITMAP {
+        let bitmap = ahead.slice(rows.div_ceil(8)).ok()?;
+        let ones = bitmap.iter().map(|byte| byte.count_ones() as usize).sum();
+        let is_float = |row: &usize| bitmap[row / 8] >> (row % 8) & 1 == 1;
+        if (0..rows).take_while(is_float).count() != ones {
+            return None;
+        }
+        ones
+    } else {
+        return None;
+    };
+    let stale = ahead.count(rows, "row count").ok()?;
+    if floats == 0 || stale == 0 || floats + stale != rows || ahead.varint().ok()? != floats as u64
+    {
+        return None;
+    }
+    for _ in 1..stale {
+        if ahead.varint().ok()? != 0 {
+            return None;
+        }
+    }
+    *r = ahead;
+    Some(floats)
+}
+
 fn read_runs(r: &mut Reader<'_>, out: &mut [f64]) -> Result<usize, ChunkError> {
     let head = r.count(2 * out.len() + 1, "run count")?;
     let mut float = head & 1 == 1;

@@ -16,7 +16,10 @@ fn round_trip(cells: &[f64], histograms: &[&[u8]]) -> Vec<u8> {
     let bytes = encode(cells, histograms);
     let mut back = vec![1.25; cells.len()];
     let mut got = vec![];
-    decode_column(&bytes, &mut back, &mut got).expect("own bytes");
+    let leading = decode_column(&bytes, &mut back, &mut got).expect("own bytes");
+    let floats = cells.iter().take_while(|c| cell::is_float(**c)).count();
+    let ends = cells[floats..].iter().all(|c| cell::is_stale(*c));
+    assert_eq!(leading, Some(floats).filter(|floats| ends && *floats > 0));
     for (r, (b, c)) in back.iter().zip(cells).enumerate() {
         assert_eq!(
             b.to_bits(),
@@ -133,6 +136,21 @@ proptest! {
     #[test]
     fn any_cells_come_back(cells in prop::collection::vec(value(), 1..300)) {
         round_trip(&cells, &[]);
+    }
+
+    #[test]
+    fn cells_of_series_that_ended_come_back(
+        mut cells in prop::collection::vec(value(), 1..200),
+        markers in 0usize..4,
+        then in any::<bool>(),
+    ) {
+        cells.iter_mut().for_each(|c| *c = if cell::is_float(*c) { *c } else { 1.0 });
+        cells.extend(std::iter::repeat_n(STALE, markers));
+        round_trip(&cells, &[]);
+        if then {
+            cells.push(3.0);
+            round_trip(&cells, &[]);
+        }
     }
 
     #[test]

@@ -260,7 +260,9 @@ fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
     }
     if rows == times_ms.len() && parts.iter().all(|part| part.follows_on(&times_ms)) {
         parts.iter().for_each(|part| part.copy_to(tile));
-        tile.facts.all_floats = parts.iter().all(Part::fills_its_rows);
+        let floats = float_rows(parts);
+        tile.facts.all_floats = floats == Some(rows);
+        tile.facts.ended_after = floats.filter(|floats| *floats < rows);
         tile.facts.no_histograms = true;
         return;
     }
@@ -283,6 +285,22 @@ fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
     tile.establish_facts();
 }
 
+/// Returns the number of rows of floats in all parts, which follow each other, if the last of them alone has anything
+/// else: staleness markers after its floats.
+fn float_rows(parts: &[Part]) -> Option<usize> {
+    let last = parts.iter().max_by_key(|part| part.tile.times_ms.last())?;
+    let of_part = |part: &Part| {
+        let rows = part.tile.times_ms.len();
+        let floats = part.tile.float_rows().filter(|_| part.to.is_none());
+        let fits = |floats: &usize| *floats == rows || std::ptr::eq(part, last);
+        if rows == 0 {
+            return Some(0);
+        }
+        floats.filter(fits)
+    };
+    parts.iter().map(of_part).sum()
+}
+
 /// Returns the first row of `times_ms` at or after `time_ms`.
 fn row_at(times_ms: &[i64], time_ms: i64) -> usize {
     times_ms.partition_point(|other| *other < time_ms)
@@ -299,11 +317,6 @@ impl Part {
             && tile.histograms.is_empty()
             && tile.start_times_ms.is_empty()
             && row_at(times_ms, *last) - row_at(times_ms, *first) + 1 == tile.times_ms.len()
-    }
-
-    /// Reports whether every series of the merged batch has a float in every row of the part.
-    fn fills_its_rows(&self) -> bool {
-        self.tile.times_ms.is_empty() || (self.to.is_none() && self.tile.facts.all_floats)
     }
 
     /// Copies the rows of a part that no other part has.

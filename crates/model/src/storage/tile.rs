@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** `cells.len() == times_ms.len() * series`; times ascend strictly; facts are true of every cell.
 
-use crate::histogram::Histogram;
+use crate::{cell, histogram::Histogram};
 use std::sync::Arc;
 
 /// Memory order of a tile's cells.
@@ -15,11 +15,14 @@ pub enum Layout {
     TimeMajor,
 }
 
-/// Known facts about all cells of a tile; `true` may save a kernel a pass, `false` means unknown.
+/// Known facts about all cells of a tile; `true` may save a kernel a pass, `false` and `None` mean unknown.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
     /// Every cell is a float: none is absent, stale or a histogram.
     pub all_floats: bool,
+    /// Every cell of the first rows, as many as this, is a float, and every later cell a staleness marker: the series
+    /// ended together. `None` if that is not so, not known, or `all_floats` says more.
+    pub ended_after: Option<usize>,
     /// No cell is a histogram.
     pub no_histograms: bool,
     /// No series ever decreases.
@@ -96,12 +99,86 @@ impl Tile {
         &self.cells[time * self.series..(time + 1) * self.series]
     }
 
+    /// Returns in how many rows every cell is a float, if all later cells are known to be staleness markers.
+    #[must_use]
+    pub fn float_rows(&self) -> Option<usize> {
+        if self.facts.all_floats {
+            return Some(self.times_ms.len());
+        }
+        self.facts.ended_after
+    }
+
     /// Recomputes the facts from the cells.
     pub fn establish_facts(&mut self) {
+        let all_floats = self.cells.iter().all(|cell| cell::is_float(*cell));
         self.facts = Facts {
-            all_floats: self.cells.iter().all(|cell| crate::cell::is_float(*cell)),
+            all_floats,
+            ended_after: if all_floats { None } else { self.ended_after() },
             no_histograms: self.histograms.is_empty(),
             no_decrease: false,
         };
+    }
+
+    /// Finds the row in which all series of a tile that is not all floats end.
+    fn ended_after(&self) -> Option<usize> {
+        let rows = self.times_ms.len();
+        // Most tiles with gaps belong to series that have not ended.
+        if !self.cells.last().is_some_and(|cell| cell::is_stale(*cell)) {
+            return None;
+        }
+        let first = (0..rows).take_while(|row| cell::is_float(self.get(*row, 0)));
+        let floats = first.count();
+        let is_as_expected = |(at, cell): (usize, &f64)| {
+            let row = match self.layout {
+                Layout::SeriesMajor => at % rows,
+                Layout::TimeMajor => at / self.series,
+            };
+            if row < floats {
+                cell::is_float(*cell)
+            } else {
+                cell::is_stale(*cell)
+            }
+        };
+        let ended = self.cells.iter().enumerate().all(is_as_expected);
+        ended.then_some(floats)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cell::{ABSENT, STALE};
+
+    #[test]
+    fn a_tile_knows_when_all_its_series_end() {
+        let facts = |layout, series: [[f64; 3]; 2]| {
+            let mut tile = Tile::default();
+            tile.shape(layout, &[1, 2, 3], 2, ABSENT);
+            for (at, cells) in series.iter().enumerate() {
+                for (row, cell) in cells.iter().enumerate() {
+                    let to = tile.at(row, at);
+                    tile.cells[to] = *cell;
+                }
+            }
+            tile.establish_facts();
+            (tile.facts.all_floats, tile.float_rows())
+        };
+        let ended = [5.0, 6.0, STALE];
+        for layout in [Layout::SeriesMajor, Layout::TimeMajor] {
+            let of = |first, second| facts(layout, [first, second]);
+            assert_eq!(of([1.0; 3], [2.0; 3]), (true, Some(3)));
+            assert_eq!(of(ended, ended), (false, Some(2)));
+            assert_eq!(of([STALE; 3], [STALE; 3]), (false, Some(0)));
+            for other in [
+                [5.0, STALE, STALE],
+                [5.0, 6.0, ABSENT],
+                [5.0, ABSENT, STALE],
+                [STALE, 6.0, STALE],
+                [5.0; 3],
+            ] {
+                assert_eq!(of(ended, other), (false, None), "{other:?}");
+                assert_eq!(of(other, ended), (false, None), "{other:?}");
+            }
+        }
     }
 }

@@ -5,7 +5,9 @@
 
 use super::{
     Block, Eval, GroupKeys, Hold, META_LABELS, Memory, Meter, Outcome, Sample, Scalars, Series,
-    Value, block::Identity,
+    Value,
+    block::Identity,
+    stored::{Emitted, StoredRows},
 };
 use crate::{
     error::QueryError,
@@ -20,7 +22,7 @@ use narthex_model::{
     Histogram, LabelHash, LabelSet, METRIC_NAME,
     cell::{self, ABSENT},
     histogram::{HistogramSum, ResetHint},
-    storage::{Batch, Grouping},
+    storage::{Batch, Grouping, Pace},
 };
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -68,6 +70,11 @@ impl GroupIndex {
         }
     }
 
+    /// Returns the group of all series of the batch that `group` was last asked about, if there is one.
+    fn of_all(&self) -> Option<usize> {
+        self.last.as_ref()?.1
+    }
+
     /// Reports whether all series with these common labels are in one group.
     fn is_decided_by(&self, common: Option<&LabelSet>) -> bool {
         let has = |name: &str| common.is_some_and(|common| common.get(name).is_some());
@@ -102,6 +109,47 @@ impl GroupIndex {
     }
 }
 
+/// The groups of an aggregation.
+struct Groups {
+    index: GroupIndex,
+    /// Identity of each group.
+    series: Vec<Series>,
+    cells: Accumulators,
+}
+
+impl Groups {
+    /// Returns the group of a series.
+    fn find(&mut self, of: &Series) -> Outcome<usize> {
+        let (group, new) = self.index.group(of);
+        if new {
+            let of_group = Series::new(self.index.labels(of));
+            self.cells.grow(of_group.heap_bytes())?;
+            self.series.push(of_group);
+        }
+        self.series[group].drop_name |= of.drop_name;
+        Ok(group)
+    }
+
+    /// Adds rows without histograms.
+    fn add_stored(&mut self, rows: &StoredRows, pace: &mut Pace<'_>) -> Outcome<()> {
+        let mut of_all = None;
+        for row in 0..rows.len() {
+            pace.spend(rows.width)?;
+            let group = match of_all {
+                Some(group) => group,
+                None => self.find(&rows.series_of(row))?,
+            };
+            of_all = self.index.of_all();
+            if rows.dense {
+                self.cells.add_floats(group, rows.from, rows.row(row));
+            } else {
+                self.cells.add_runs(group, rows.from, rows.row(row));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Eval<'_> {
     pub(super) fn aggregate(&self, a: &Aggregate, steps: Steps) -> Outcome<Block> {
         let block = match a.op {
@@ -121,28 +169,40 @@ impl Eval<'_> {
             params = self.scalar(param, steps)?;
         }
         let span = a.input.span;
-        let mut index = GroupIndex::new(a);
-        let mut series: Vec<Series> = Vec::new();
-        let mut groups = Accumulators::new(a.op, steps.count, &self.memory);
+        let mut groups = Groups {
+            index: GroupIndex::new(a),
+            series: Vec::new(),
+            cells: Accumulators::new(a.op, steps.count, &self.memory),
+        };
         let mut pace = self.ctx.stop.pace();
-        self.stream(&a.input, steps, &mut |block| {
-            for row in 0..block.len() {
-                pace.spend(steps.count)?;
-                let (group, new) = index.group(&block.series[row]);
-                if new {
-                    let of_group = Series::new(index.labels(&block.series[row]));
-                    groups.grow(of_group.heap_bytes())?;
-                    series.push(of_group);
+        self.stream_rows(&a.input, steps, &mut |rows| {
+            let hold = match rows {
+                Emitted::Stored(rows) if rows.histograms.is_empty() => {
+                    let hold = self.hold_for(&rows, rows.width)?;
+                    groups.add_stored(&rows, &mut pace)?;
+                    hold
                 }
-                series[group].drop_name |= block.series[row].drop_name;
-                self.fold_row(a.op, &mut groups, group, &block, row, span)?;
-            }
+                rows => {
+                    let block = self.whole(rows, steps.count)?;
+                    for row in 0..block.len() {
+                        pace.spend(steps.count)?;
+                        let group = groups.find(&block.series[row])?;
+                        self.fold_row(a.op, &mut groups.cells, group, &block, row, span)?;
+                    }
+                    block.hold
+                }
+            };
             if a.op == AggregateOp::Quantile {
                 // Quantiles keep all values, so the memory stays leased.
-                groups.inputs.join(block.hold);
+                groups.cells.inputs.join(hold);
             }
             Ok(())
         })?;
+        let Groups {
+            series,
+            cells: mut groups,
+            ..
+        } = groups;
         if let Some(param) = &a.param {
             // After the input's notes: of equal notes the last one's position is kept.
             self.note_quantiles(&params, param.span);
@@ -191,7 +251,7 @@ impl Eval<'_> {
             return Ok(());
         }
         if block.histograms.is_empty() {
-            groups.add_runs(group, block.row(row));
+            groups.add_runs(group, 0, block.row(row));
             return Ok(());
         }
         let mut pace = self.ctx.stop.pace();
@@ -419,19 +479,19 @@ impl Accumulators {
         self.whole_rows[group] > 0.0 || self.counts[group * self.steps + step] > 0.0
     }
 
-    /// Adds the floats of a row without histograms.
-    fn add_runs(&mut self, group: usize, row: &[f64]) {
+    /// Adds the floats of a row without histograms that begins at step `from`.
+    fn add_runs(&mut self, group: usize, from: usize, row: &[f64]) {
         // Neighbours mostly come and go together.
         if is_run(row, &self.run) {
             let run = self.run.clone();
-            self.add_floats(group, run.start, &row[run]);
+            self.add_floats(group, from + run.start, &row[run]);
             return;
         }
         let mut step = 0;
         for run in row.chunk_by(|a, b| cell::is_float(*a) == cell::is_float(*b)) {
             if cell::is_float(run[0]) {
                 self.run = step..step + run.len();
-                self.add_floats(group, step, run);
+                self.add_floats(group, from + step, run);
             }
             step += run.len();
         }

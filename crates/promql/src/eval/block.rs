@@ -215,12 +215,6 @@ impl Block {
         self.row(series).iter().all(|cell| cell::is_absent(*cell))
     }
 
-    /// Establishes whether every cell is a float.
-    pub(crate) fn look_for_gaps(&mut self) {
-        let all = |cells: &[f64]| cells.iter().fold(true, |all, x| all & cell::is_float(*x));
-        self.dense = self.histograms.is_empty() && all(&self.cells);
-    }
-
     /// Drops empty rows.
     pub(crate) fn drop_empty_rows(&mut self) {
         let keep: Vec<bool> = (0..self.len()).map(|row| !self.is_row_empty(row)).collect();

@@ -202,7 +202,7 @@ impl Eval<'_> {
                 wanted,
                 lookback_ms,
             };
-            return self.select_from(&select, &batches, steps, look, &mut |mut block| {
+            return self.select_blocks(&select, &batches, steps, look, &mut |mut block| {
                 block.series.iter_mut().for_each(|s| s.forget_name(delayed));
                 sink(block)
             });

@@ -10,12 +10,14 @@ use crate::functions::{rate, window::OverCall};
 use narthex_model::cell;
 use std::ops::Range;
 
-/// The windows of all steps.
-pub(super) struct Windows {
+/// The windows of consecutive steps.
+pub(super) struct Windows<'a> {
+    /// The first of the steps.
+    pub(super) from: usize,
     /// Rows of each step's window, including those of its extension.
-    pub(super) rows: Vec<Range<usize>>,
+    pub(super) rows: &'a [Range<usize>],
     /// The end of each step's range.
-    pub(super) ends_ms: Vec<i64>,
+    pub(super) ends_ms: &'a [i64],
 }
 
 /// A time axis with its windows, and what depends only on them.
@@ -29,11 +31,11 @@ pub(super) struct Grid {
 
 impl Grid {
     /// Returns the grid of series with a float in every row.
-    pub(super) fn gapless(call: &OverCall, times_ms: &[i64], windows: &Windows) -> Self {
+    pub(super) fn gapless(call: &OverCall, times_ms: &[i64], windows: &Windows<'_>) -> Self {
         Self {
             times_ms: times_ms.to_vec(),
-            windows: windows.rows.clone(),
-            axis: rate::Axis::new(call, times_ms, &windows.rows, &windows.ends_ms),
+            windows: windows.rows.to_vec(),
+            axis: rate::Axis::new(call, times_ms, windows.rows, windows.ends_ms),
         }
     }
 }
@@ -56,7 +58,7 @@ impl Gaps {
         &'a mut self,
         call: &OverCall,
         times_ms: &[i64],
-        windows: &Windows,
+        windows: &Windows<'_>,
         cells: &'a [f64],
     ) -> Option<(&'a Grid, &'a [f64])> {
         mark(cells, cell::is_float, &mut self.candidate);
@@ -75,7 +77,7 @@ impl Gaps {
     }
 
     /// Computes what follows from `present`.
-    fn renew(&mut self, call: &OverCall, times_ms: &[i64], windows: &Windows) {
+    fn renew(&mut self, call: &OverCall, times_ms: &[i64], windows: &Windows<'_>) {
         let is_present = |row: &usize| self.present[row / 64] >> (row % 64) & 1 == 1;
         self.rows.clear();
         self.rows.extend((0..times_ms.len()).filter(is_present));
@@ -96,7 +98,7 @@ impl Gaps {
             let from = before(&mut from, rows.start);
             from..before(&mut to, rows.end).max(from)
         }));
-        grid.axis = rate::Axis::new(call, &grid.times_ms, &grid.windows, &windows.ends_ms);
+        grid.axis = rate::Axis::new(call, &grid.times_ms, &grid.windows, windows.ends_ms);
     }
 }
 
@@ -115,6 +117,11 @@ pub(super) struct Newest {
 pub(super) const NO_ROW: usize = usize::MAX;
 
 impl Newest {
+    /// Forgets what is known, for other windows.
+    pub(super) fn restart(&mut self) {
+        self.rows.clear();
+    }
+
     /// Returns, for each window, the row of a series' newest sample, or `NO_ROW` if it has none or has ended.
     pub(super) fn rows(&mut self, cells: &[f64], windows: &[Range<usize>]) -> &[usize] {
         let (absent, stale) = &mut self.candidate;

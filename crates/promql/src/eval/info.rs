@@ -108,7 +108,7 @@ impl Eval<'_> {
             wanted: Wanted::TimeMs,
             lookback_ms: self.rules.lookback_ms,
         };
-        self.select_from(&select, &batches, steps, look, &mut |block| {
+        self.select_blocks(&select, &batches, steps, look, &mut |block| {
             if !block.histograms.is_empty() {
                 let is_histogram = |row: &usize| {
                     block

@@ -98,13 +98,37 @@ impl Memory {
             samples,
             lease,
         };
+        self.check_held(held)?;
+        Ok(Hold { parts: vec![part] })
+    }
+
+    /// Changes what `hold` has to `samples` samples in `bytes` bytes.
+    pub(crate) fn change(
+        &self,
+        hold: &mut Hold,
+        samples: u64,
+        bytes: u64,
+    ) -> Result<(), QueryError> {
+        let Some(part) = hold.parts.first_mut() else {
+            *hold = self.acquire(samples, bytes)?;
+            return Ok(());
+        };
+        part.lease.resize(bytes)?;
+        let before = std::mem::replace(&mut part.samples, samples);
+        let held = &self.counts.held;
+        held.fetch_sub(before, Ordering::Relaxed);
+        let held = held.fetch_add(samples, Ordering::Relaxed) + samples;
+        self.check_held(held)
+    }
+
+    fn check_held(&self, held: u64) -> Result<(), QueryError> {
         self.counts.peak.fetch_max(held, Ordering::Relaxed);
         if held > self.counts.limit {
             return Err(QueryError::TooManySamples {
                 limit: self.counts.limit,
             });
         }
-        Ok(Hold { parts: vec![part] })
+        Ok(())
     }
 
     /// Takes memory for per-step data: times, windows, scalars.

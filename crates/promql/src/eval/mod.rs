@@ -26,6 +26,7 @@ mod scan;
 mod select;
 mod sets;
 mod smooth;
+mod stored;
 
 pub(crate) use arithmetic::scalar_operation;
 pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
@@ -41,6 +42,7 @@ use crate::{
 use narthex_model::storage::{Context, Prepared, View};
 use narthex_model::sync::Whole as _;
 use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+use stored::{Emitted, RowsSink};
 
 pub(crate) type Outcome<T> = Result<T, QueryError>;
 
@@ -112,9 +114,10 @@ impl<'a> Eval<'a> {
             return Ok(());
         }
         match &node.kind {
-            NodeKind::Select(select) => self.stream_select(select, node.span, steps, sink),
+            NodeKind::Select(_) | NodeKind::Over(_) => self.stream_rows(node, steps, &mut |rows| {
+                sink(self.whole(rows, steps.count)?)
+            }),
             NodeKind::Call(call) => self.stream_call(call, node, steps, sink),
-            NodeKind::Over(over) => self.stream_over(over, steps, sink),
             NodeKind::Aggregate(aggregate) => sink(self.aggregate(aggregate, steps)?),
             NodeKind::Binary(binary) => self.stream_binary(binary, node, steps, sink),
             NodeKind::Negate(inner) => self.stream_negated(inner, steps, sink),
@@ -128,6 +131,19 @@ impl<'a> Eval<'a> {
         }
     }
 
+    /// Evaluates like `stream`; rows of stored series may be shorter than the query.
+    fn stream_rows(&self, node: &Node, steps: Steps, sink: &mut RowsSink<'_>) -> Outcome<()> {
+        self.ctx.stop.check()?;
+        if steps.count == 0 {
+            return Ok(());
+        }
+        match &node.kind {
+            NodeKind::Select(select) => self.stream_select(select, node.span, steps, sink),
+            NodeKind::Over(over) => self.stream_over(over, steps, sink),
+            _ => self.stream(node, steps, &mut |block| sink(Emitted::Block(block))),
+        }
+    }
+
     /// Reports whether the series of `node` can drop their names one block at a time.
     fn stays_distinct(&self, node: &Node) -> bool {
         // Types and units are dropped with the names, and may be the only difference.
@@ -138,8 +154,14 @@ impl<'a> Eval<'a> {
     /// Evaluates an instant vector as a whole.
     pub(crate) fn collect(&self, node: &Node, steps: Steps) -> Outcome<Block> {
         let mut whole = Block::new(steps.count);
-        self.stream(node, steps, &mut |block| {
-            whole.append(block);
+        self.stream_rows(node, steps, &mut |rows| {
+            match rows {
+                Emitted::Block(block) => whole.append(block),
+                Emitted::Stored(rows) => {
+                    whole.hold.join(self.hold_for(&rows, steps.count)?);
+                    whole.append_stored(rows);
+                }
+            }
             Ok(())
         })?;
         Ok(whole)

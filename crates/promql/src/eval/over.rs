@@ -6,13 +6,17 @@
 use super::{
     Block, Eval, Outcome, Scalars, Series, Sink,
     gaps::{Gaps, Grid, Windows},
-    rows, select,
+    rows,
+    scan::Part,
+    select,
+    stored::{Emitted, RowsSink, StoredRows},
 };
 use crate::{
     ast::Extension,
     functions::{
         FunctionId,
         over::apply,
+        rate::Axis,
         window::{OverCall, Row, Samples},
     },
     notes::Note,
@@ -28,14 +32,66 @@ use std::{collections::HashSet, ops::Range, sync::Arc};
 
 /// Samples of some series on one time axis, one series after the other.
 struct Input<'a> {
+    /// Number of series.
+    series: usize,
     times_ms: &'a [i64],
     cells: &'a [f64],
     histograms: &'a [Arc<Histogram>],
     start_times_ms: &'a [i64],
-    all_floats: bool,
+    /// In how many rows every cell is a float, if all later ones are staleness markers.
+    float_rows: Option<usize>,
     /// Whether the input is the result of a subquery.
     computed: bool,
     stats_only: bool,
+}
+
+impl<'a> Input<'a> {
+    fn cells_of(&self, series: usize) -> &'a [f64] {
+        let rows = self.times_ms.len();
+        &self.cells[series * rows..(series + 1) * rows]
+    }
+
+    fn starts_of(&self, series: usize) -> &'a [i64] {
+        let rows = self.times_ms.len();
+        let starts = self.start_times_ms.get(series * rows..(series + 1) * rows);
+        starts.unwrap_or_default()
+    }
+
+    fn has_only_floats(&self) -> bool {
+        self.histograms.is_empty() && self.start_times_ms.is_empty()
+    }
+}
+
+/// What to compute.
+struct Job<'a> {
+    call: &'a OverCall,
+    args: &'a [Scalars],
+    steps: Steps,
+}
+
+/// Returns the identity of a series of the input.
+type SeriesOf<'a> = dyn Fn(usize) -> Series + 'a;
+
+/// Results of some series.
+#[derive(Default)]
+struct Output {
+    /// The series, by their places in the input, that have a row.
+    kept: Vec<u32>,
+    cells: Vec<f64>,
+    histograms: Vec<Arc<Histogram>>,
+    /// Whether every cell is a float.
+    dense: bool,
+    /// Where the next row begins.
+    begin: usize,
+    /// Whether no other series needs a note about a metric that may not be a counter.
+    noted: bool,
+}
+
+impl Output {
+    fn has_only_floats(&self) -> bool {
+        let all = |cells: &[f64]| cells.iter().fold(true, |all, x| all & cell::is_float(*x));
+        self.histograms.is_empty() && all(&self.cells)
+    }
 }
 
 /// One series' samples and the windows over them.
@@ -44,6 +100,8 @@ struct RowPlace<'a> {
     samples: Row<'a>,
     windows: &'a [Range<usize>],
     ends_ms: &'a [i64],
+    /// The first of the windows' steps.
+    from: usize,
 }
 
 impl Eval<'_> {
@@ -51,18 +109,15 @@ impl Eval<'_> {
         &self,
         over: &Over,
         steps: Steps,
-        sink: &mut Sink<'_>,
+        sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         if over.function == FunctionId::AbsentOverTime {
-            return self.absent_over_time(over, steps, sink);
+            let mut sink = |block| sink(Emitted::Block(block));
+            return self.absent_over_time(over, steps, &mut sink);
         }
         let delayed = self.rules.delayed_name_removal;
-        let keeps_name = matches!(
-            over.function,
-            FunctionId::LastOverTime | FunctionId::FirstOverTime
-        );
         let unique = delayed
-            || keeps_name
+            || keeps_name(over.function)
             || match &over.source {
                 Source::Window(window) => {
                     window.select.one_name && !self.rules.type_and_unit_labels
@@ -75,17 +130,18 @@ impl Eval<'_> {
         // Without their names, two series may become equal.
         let mut whole = Block::new(steps.count);
         let mut seen = HashSet::new();
-        self.windows_of(over, steps, &mut |block| {
+        self.windows_of(over, steps, &mut |rows| {
+            let block = self.whole(rows, steps.count)?;
             if !block.series.iter().all(|s| seen.insert(s.labels().hash())) {
                 return Err(rows::same_labels());
             }
             whole.append(block);
             Ok(())
         })?;
-        sink(whole)
+        sink(Emitted::Block(whole))
     }
 
-    fn windows_of(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+    fn windows_of(&self, over: &Over, steps: Steps, sink: &mut RowsSink<'_>) -> Outcome<()> {
         let mut args = Vec::with_capacity(over.args.len());
         for arg in &over.args {
             args.push(self.scalar(arg, steps)?);
@@ -102,7 +158,7 @@ impl Eval<'_> {
         window: &Window,
         args: &[Scalars],
         steps: Steps,
-        sink: &mut Sink<'_>,
+        sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         let lookback_ms = self.rules.lookback_ms;
         let (before_ms, after_ms) = match window.select.extension {
@@ -131,32 +187,70 @@ impl Eval<'_> {
             .map(|end| end.saturating_add(after_ms))
             .collect();
         let width_ms = window.range_ms + before_ms + after_ms;
-        let mut windows = Windows {
-            rows: Vec::new(),
-            ends_ms,
+        let job = Job {
+            call: &call,
+            args,
+            steps,
         };
         let batches = self.prepared.batches(window.select.selector, self.ctx)?;
         self.scan(&batches, range, steps.count, |part| {
-            let tile = part.tile;
-            windows.rows = select::windows(&tile.times_ms, &reach, width_ms);
-            let known_starts =
-                self.rules.start_times && tile.start_times_ms.iter().any(|t| *t != 0);
-            let input = Input {
-                times_ms: &tile.times_ms,
-                cells: &tile.cells,
-                histograms: &tile.histograms,
-                start_times_ms: if known_starts {
-                    &tile.start_times_ms
-                } else {
-                    &[]
-                },
-                all_floats: tile.facts.all_floats,
-                computed: false,
-                stats_only: window.select.stats_only,
-            };
-            let block = self.apply_over(&call, &input, part.series(), &windows, args, steps)?;
-            self.emit(block, sink)
+            let rows = self.over_part(&job, part, (&reach, width_ms), &ends_ms, window)?;
+            self.emit_rows(rows, sink)
         })
+    }
+
+    /// Computes the rows of a part, at the steps where it may have any; windows reach back by a width from some times.
+    fn over_part(
+        &self,
+        job: &Job<'_>,
+        part: &Part<'_>,
+        (reach, width_ms): (&[i64], i64),
+        ends_ms: &[i64],
+        window: &Window,
+    ) -> Outcome<StoredRows> {
+        let tile = part.tile;
+        let known_starts = self.rules.start_times && tile.start_times_ms.iter().any(|t| *t != 0);
+        let mut input = Input {
+            series: tile.series,
+            times_ms: &tile.times_ms,
+            cells: &tile.cells,
+            histograms: &tile.histograms,
+            start_times_ms: if known_starts {
+                &tile.start_times_ms
+            } else {
+                &[]
+            },
+            float_rows: None,
+            computed: false,
+            stats_only: window.select.stats_only,
+        };
+        let floats_only = input.has_only_floats();
+        input.float_rows = tile.float_rows().filter(|_| floats_only);
+        let end = input.float_rows.unwrap_or(tile.times_ms.len());
+        let rows = select::windows(&tile.times_ms[..end], reach, width_ms);
+        // Of a single float these make nothing.
+        let least = if floats_only && job.call.needs_two() {
+            2
+        } else {
+            1
+        };
+        let alive = select::span(&rows, |rows| rows.len() >= least);
+        let windows = Windows {
+            from: alive.start,
+            rows: &rows[alive.clone()],
+            ends_ms: &ends_ms[alive.clone()],
+        };
+        let out = self.apply_over(job, &input, &windows, &|at| part.one(at))?;
+        let numbers = part.numbers();
+        let mut rows = part.rows(alive);
+        let kept = out.kept.iter().map(|at| numbers[*at as usize]);
+        rows.series.extend(kept);
+        rows.dense = out.dense;
+        (rows.cells, rows.histograms) = (out.cells, out.histograms);
+        if !keeps_name(job.call.function) {
+            rows.forget_names(self.rules.delayed_name_removal);
+        }
+        Ok(rows)
     }
 
     fn over_subquery(
@@ -165,7 +259,7 @@ impl Eval<'_> {
         subquery: &Subquery,
         args: &[Scalars],
         steps: Steps,
-        sink: &mut Sink<'_>,
+        sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         let reference = |t: i64| {
             subquery
@@ -178,25 +272,46 @@ impl Eval<'_> {
         let ends_ms: Vec<i64> = steps.times_ms().map(reference).collect();
         let times_ms: Vec<i64> = subquery.steps.times_ms().collect();
         let rows = select::windows(&times_ms, &ends_ms, subquery.range_ms);
-        let windows = Windows { rows, ends_ms };
+        let windows = Windows {
+            from: 0,
+            rows: &rows,
+            ends_ms: &ends_ms,
+        };
+        let delayed = self.rules.delayed_name_removal;
         let call = self.over_call(
             over,
             subquery.range_ms,
             subquery.range_seconds,
             Extension::None,
         );
+        let job = Job {
+            call: &call,
+            args,
+            steps,
+        };
         self.stream(&subquery.inner, subquery.steps, &mut |inner| {
             let input = Input {
+                series: inner.len(),
                 times_ms: &times_ms,
                 cells: &inner.cells,
                 histograms: &inner.histograms,
                 start_times_ms: &[],
-                all_floats: inner.dense,
+                float_rows: inner.dense.then_some(times_ms.len()),
                 computed: true,
                 stats_only: false,
             };
-            let block = self.apply_over(&call, &input, inner.series, &windows, args, steps)?;
-            self.emit(block, sink)
+            let series = |at: usize| inner.series[at].clone();
+            let out = self.apply_over(&job, &input, &windows, &series)?;
+            let mut block = Block::new(steps.count);
+            block.series = out.kept.iter().map(|at| series(*at as usize)).collect();
+            for series in &mut block.series {
+                if !keeps_name(over.function) || series.drop_name {
+                    series.forget_name(delayed);
+                }
+            }
+            block.dense = out.dense;
+            (block.cells, block.histograms) = (out.cells, out.histograms);
+            self.emit(block, &mut |block| sink(Emitted::Block(block)))
         })
     }
 
@@ -221,80 +336,126 @@ impl Eval<'_> {
     /// Computes one output row for each input series; empty rows are left out.
     fn apply_over(
         &self,
-        call: &OverCall,
+        job: &Job<'_>,
         input: &Input<'_>,
-        series: Vec<Series>,
-        windows: &Windows,
-        args: &[Scalars],
-        steps: Steps,
-    ) -> Outcome<Block> {
-        let keeps_name = matches!(
-            call.function,
-            FunctionId::LastOverTime | FunctionId::FirstOverTime
-        );
-        let delayed = self.rules.delayed_name_removal;
-        let mut block = Block::new(steps.count);
-        block.cells.reserve(series.len() * steps.count);
-        let floats_only = input.histograms.is_empty() && input.start_times_ms.is_empty();
-        let gapless =
-            (floats_only && input.all_floats).then(|| Grid::gapless(call, input.times_ms, windows));
-        let row_count = input.times_ms.len();
-        let (mut gaps, mut samples) = (Gaps::default(), Samples::default());
-        let mut pace = self.ctx.stop.pace();
-        let mut noted = false;
-        for (at, mut series) in series.into_iter().enumerate() {
-            let begin = block.cells.len();
-            let cells = &input.cells[at * row_count..(at + 1) * row_count];
-            pace.spend(cells.len() + steps.count)?;
-            if floats_only {
-                let found = match &gapless {
-                    Some(grid) => Some((grid, cells)),
-                    None => gaps.close(call, input.times_ms, windows, cells),
-                };
-                let Some((grid, cells)) = found else {
-                    continue;
-                };
-                match &grid.axis {
-                    Some(axis) => axis.row(cells, &mut block.cells),
-                    None => {
-                        let times_ms = &grid.times_ms;
-                        let place = RowPlace {
-                            samples: Row::Floats { times_ms, cells },
-                            windows: &grid.windows,
-                            ends_ms: &windows.ends_ms,
-                        };
-                        self.general_row(call, place, &series, args, steps, &mut block, &mut pace)?;
-                    }
-                }
-            } else {
-                let starts = input
-                    .start_times_ms
-                    .get(at * row_count..(at + 1) * row_count)
-                    .unwrap_or_default();
-                gather(input, cells, starts, &mut samples);
-                let place = RowPlace {
-                    samples: Row::Mixed(&samples),
-                    windows: &windows.rows,
-                    ends_ms: &windows.ends_ms,
-                };
-                self.general_row(call, place, &series, args, steps, &mut block, &mut pace)?;
-            }
-            let row = &block.cells[begin..];
-            if row.iter().all(|x| cell::is_absent(*x)) {
-                block.cells.truncate(begin);
-                continue;
-            }
-            if !noted && matches!(call.function, FunctionId::Rate | FunctionId::Increase) {
-                let looked = self.note_non_counter(call, &series, row);
-                noted = looked && call.one_name && !self.rules.type_and_unit_labels;
-            }
-            if !keeps_name || series.drop_name {
-                series.forget_name(delayed);
-            }
-            block.series.push(series);
+        windows: &Windows<'_>,
+        series_of: &SeriesOf<'_>,
+    ) -> Outcome<Output> {
+        let mut out = Output {
+            noted: !matches!(job.call.function, FunctionId::Rate | FunctionId::Increase),
+            ..Output::default()
+        };
+        if windows.rows.is_empty() {
+            return Ok(out);
         }
-        block.look_for_gaps();
-        Ok(block)
+        out.cells.reserve(input.series * windows.rows.len());
+        if input.has_only_floats() {
+            self.over_floats(job, input, windows, series_of, &mut out)?;
+        } else {
+            self.over_mixed(job, input, windows, series_of, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn over_floats(
+        &self,
+        job: &Job<'_>,
+        input: &Input<'_>,
+        windows: &Windows<'_>,
+        series_of: &SeriesOf<'_>,
+        out: &mut Output,
+    ) -> Outcome<()> {
+        let Job { call, args, steps } = *job;
+        let grid = |rows: usize| Grid::gapless(call, &input.times_ms[..rows], windows);
+        let gapless = input.float_rows.map(grid);
+        let axis = gapless.as_ref().and_then(|grid| grid.axis.as_ref());
+        let whole = axis.is_some_and(Axis::is_whole);
+        let mut gaps = Gaps::default();
+        let mut pace = self.ctx.stop.pace();
+        for at in 0..input.series {
+            let cells = input.cells_of(at);
+            pace.spend(cells.len() + windows.rows.len())?;
+            let found = match &gapless {
+                Some(grid) => Some((grid, &cells[..grid.times_ms.len()])),
+                None => gaps.close(call, input.times_ms, windows, cells),
+            };
+            let Some((grid, cells)) = found else {
+                continue;
+            };
+            match &grid.axis {
+                Some(axis) => axis.row(cells, &mut out.cells),
+                None => {
+                    let times_ms = &grid.times_ms;
+                    let place = RowPlace {
+                        samples: Row::Floats { times_ms, cells },
+                        windows: &grid.windows,
+                        ends_ms: windows.ends_ms,
+                        from: windows.from,
+                    };
+                    let series = series_of(at);
+                    self.general_row(call, place, &series, args, steps, out, &mut pace)?;
+                }
+            }
+            self.keep_row(job, at, whole, series_of, out);
+        }
+        out.dense = whole || out.has_only_floats();
+        Ok(())
+    }
+
+    fn over_mixed(
+        &self,
+        job: &Job<'_>,
+        input: &Input<'_>,
+        windows: &Windows<'_>,
+        series_of: &SeriesOf<'_>,
+        out: &mut Output,
+    ) -> Outcome<()> {
+        let Job { call, args, steps } = *job;
+        let mut samples = Samples::default();
+        let mut pace = self.ctx.stop.pace();
+        for at in 0..input.series {
+            let cells = input.cells_of(at);
+            pace.spend(cells.len() + windows.rows.len())?;
+            gather(input, cells, input.starts_of(at), &mut samples);
+            let place = RowPlace {
+                samples: Row::Mixed(&samples),
+                windows: windows.rows,
+                ends_ms: windows.ends_ms,
+                from: windows.from,
+            };
+            let series = series_of(at);
+            self.general_row(call, place, &series, args, steps, out, &mut pace)?;
+            self.keep_row(job, at, false, series_of, out);
+        }
+        out.dense = out.has_only_floats();
+        Ok(())
+    }
+
+    /// Keeps the row that was computed for series `at`, unless it is empty.
+    fn keep_row(
+        &self,
+        job: &Job<'_>,
+        at: usize,
+        whole: bool,
+        series_of: &SeriesOf<'_>,
+        out: &mut Output,
+    ) {
+        let begin = std::mem::replace(&mut out.begin, out.cells.len());
+        if whole && out.noted {
+            out.kept.push(at as u32);
+            return;
+        }
+        let row = &out.cells[begin..];
+        if row.iter().all(|x| cell::is_absent(*x)) {
+            out.cells.truncate(begin);
+            out.begin = begin;
+            return;
+        }
+        if !out.noted {
+            let looked = self.note_non_counter(job.call, &series_of(at), row);
+            out.noted = looked && job.call.one_name && !self.rules.type_and_unit_labels;
+        }
+        out.kept.push(at as u32);
     }
 
     #[expect(
@@ -308,22 +469,22 @@ impl Eval<'_> {
         series: &Series,
         args: &[Scalars],
         steps: Steps,
-        block: &mut Block,
+        out: &mut Output,
         pace: &mut Pace<'_>,
     ) -> Outcome<()> {
         let mut scalars = vec![0.0; args.len()];
         for (step, rows) in place.windows.iter().enumerate() {
             let window = place.samples.window(rows);
             if window.is_empty() {
-                block.cells.push(ABSENT);
+                out.cells.push(ABSENT);
                 continue;
             }
             pace.spend(window.work())?;
             for (to, from) in scalars.iter_mut().zip(args) {
-                *to = from[step];
+                *to = from[place.from + step];
             }
             let at = crate::functions::window::Place {
-                time_ms: steps.time_ms(step),
+                time_ms: steps.time_ms(place.from + step),
                 end_ms: place.ends_ms[step],
                 args: &scalars,
                 series,
@@ -332,9 +493,9 @@ impl Eval<'_> {
             let cell = match apply(call, &window, &at, &mut note)? {
                 None => ABSENT,
                 Some(super::Value::Float(x)) => cell::canonical(x),
-                Some(super::Value::Histogram(h)) => block.add_histogram(h),
+                Some(super::Value::Histogram(h)) => cell::push_histogram(&mut out.histograms, h),
             };
-            block.cells.push(cell);
+            out.cells.push(cell);
         }
         Ok(())
     }
@@ -369,7 +530,8 @@ impl Eval<'_> {
     fn absent_over_time(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
         let _found = self.memory.room_for_steps(steps.count)?;
         let mut found = vec![false; steps.count];
-        self.windows_of(over, steps, &mut |block| {
+        self.windows_of(over, steps, &mut |rows| {
+            let block = self.whole(rows, steps.count)?;
             for row in 0..block.len() {
                 for (found, x) in found.iter_mut().zip(block.row(row)) {
                     *found |= !cell::is_absent(*x);
@@ -394,6 +556,13 @@ impl Eval<'_> {
             .collect();
         sink(self.charge(block)?)
     }
+}
+
+fn keeps_name(function: FunctionId) -> bool {
+    matches!(
+        function,
+        FunctionId::LastOverTime | FunctionId::FirstOverTime
+    )
 }
 
 /// Collects the samples of one series, floats and histograms separately.

@@ -3,12 +3,15 @@
 //! **Invariant:** a part's tile and result stay small, whatever the batch's size; both are held while in use, and
 //! between two parts the stop is checked.
 
-use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity};
+use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::StoredRows};
 use narthex_model::{
     cell,
     storage::{Batch, Layout, Tile, TimeRange},
 };
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Target size of a tile in cells: it stays in the second-level cache.
 const TILE_CELLS: usize = 64 << 10;
@@ -28,6 +31,21 @@ impl Part<'_> {
     pub(super) fn series(&self) -> Vec<Series> {
         stored(self.batch, self.chunk)
     }
+
+    /// Returns the identity of one of the tile's series.
+    pub(super) fn one(&self, at: usize) -> Series {
+        stored_one(self.batch, self.chunk[at])
+    }
+
+    /// Returns no rows yet, at `steps`.
+    pub(super) fn rows(&self, steps: Range<usize>) -> StoredRows {
+        StoredRows::new(self.batch, steps)
+    }
+
+    /// Returns the batch's number of each of the tile's series.
+    pub(super) fn numbers(&self) -> &[u32] {
+        self.chunk
+    }
 }
 
 impl Eval<'_> {
@@ -40,6 +58,7 @@ impl Eval<'_> {
         mut work: impl FnMut(&Part<'_>) -> Outcome<()>,
     ) -> Outcome<()> {
         let mut tile = Tile::default();
+        let mut hold = Hold::default();
         for batch in batches {
             let rows = batch.rows(range);
             if rows == 0 {
@@ -49,7 +68,11 @@ impl Eval<'_> {
             let least = if weight > 1 { 1 } else { 16 };
             let size = (TILE_CELLS / weight / rows.max(steps)).clamp(least, LAST_SERIES);
             self.for_parts(batch, size, |chunk| {
-                let _hold = self.read(batch, chunk, range, &mut tile)?;
+                let cells = rows * chunk.len();
+                self.memory
+                    .change(&mut hold, 0, (cells * size_of::<f64>()) as u64)?;
+                batch.read(chunk, range, Layout::SeriesMajor, &mut tile, self.ctx)?;
+                self.hold_tile(&tile, cells, &mut hold)?;
                 let tile = &tile;
                 work(&Part { batch, chunk, tile })
             })?;
@@ -81,34 +104,26 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Decodes a part of a batch; the hold covers the tile and its samples.
-    fn read(
-        &self,
-        batch: &Arc<dyn Batch>,
-        chunk: &[u32],
-        range: TimeRange,
-        tile: &mut Tile,
-    ) -> Outcome<Hold> {
-        let cells = (batch.rows(range) * chunk.len()) as u64;
-        let mut hold = self.memory.acquire(0, cells * size_of::<f64>() as u64)?;
-        batch.read(chunk, range, Layout::SeriesMajor, tile, self.ctx)?;
+    /// Makes `hold` cover a tile for which `cells` cells were leased, and its samples.
+    fn hold_tile(&self, tile: &Tile, cells: usize, hold: &mut Hold) -> Outcome<()> {
         let (samples, bytes) = held_by(tile);
         self.memory.count_read(samples);
-        hold.join(self.memory.acquire(samples, bytes)?);
+        let of_cells = (cells * size_of::<f64>()) as u64;
+        self.memory.change(hold, samples, of_cells + bytes)?;
         if tile.histograms.len() * 2 > tile.cells.len() {
             // Read fewer at once from here on: a cell may be a histogram rather than 8 bytes.
             let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;
             self.cell_weight.fetch_max(of_cell, Ordering::Relaxed);
         }
-        Ok(hold)
+        Ok(())
     }
 }
 
 /// Counts the samples of a tile, with histograms by their weight, and its memory besides the cells.
 fn held_by(tile: &Tile) -> (u64, u64) {
     let starts = size_of_val(&*tile.start_times_ms) as u64;
-    if tile.facts.all_floats {
-        return (tile.cells.len() as u64, starts);
+    if let Some(rows) = tile.float_rows() {
+        return ((rows * tile.series) as u64, starts);
     }
     let floats = tile.cells.iter().filter(|cell| cell::is_float(**cell));
     let mut samples = floats.count() as u64;
@@ -122,13 +137,17 @@ fn held_by(tile: &Tile) -> (u64, u64) {
 
 /// Returns the identities of a batch's series.
 pub(super) fn stored(batch: &Arc<dyn Batch>, chunk: &[u32]) -> Vec<Series> {
-    let series = |index: &u32| Series {
+    let series = |index: &u32| stored_one(batch, *index);
+    chunk.iter().map(series).collect()
+}
+
+fn stored_one(batch: &Arc<dyn Batch>, index: u32) -> Series {
+    Series {
         identity: Identity::Stored {
             batch: Arc::clone(batch),
-            index: *index,
+            index,
             bare: false,
         },
         drop_name: false,
-    };
-    chunk.iter().map(series).collect()
+    }
 }

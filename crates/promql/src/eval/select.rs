@@ -4,9 +4,10 @@
 //! to read are found once for all series of a batch.
 
 use super::{
-    Block, Eval, Outcome, Sink,
+    Eval, Outcome, Sink,
     gaps::{NO_ROW, Newest},
-    scan::{LAST_SERIES, stored},
+    scan::LAST_SERIES,
+    stored::{Emitted, RowsSink, StoredRows},
 };
 use crate::{
     ast::Extension,
@@ -45,11 +46,12 @@ impl Eval<'_> {
         select: &Select,
         span: Span,
         steps: Steps,
-        sink: &mut Sink<'_>,
+        sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         let batches = self.prepared.batches(select.selector, self.ctx)?;
         if select.extension == Extension::Smoothed {
-            return self.stream_smoothed(select, span, &batches, steps, sink);
+            let mut sink = |block| sink(Emitted::Block(block));
+            return self.stream_smoothed(select, span, &batches, steps, &mut sink);
         }
         let look = SampleSearch {
             wanted: Wanted::Value,
@@ -58,14 +60,28 @@ impl Eval<'_> {
         self.select_from(select, &batches, steps, look, sink)
     }
 
-    /// Reads samples from `batches` according to `select`.
-    pub(super) fn select_from(
+    /// Reads samples from `batches` according to `select`, as blocks.
+    pub(super) fn select_blocks(
         &self,
         select: &Select,
         batches: &[Arc<dyn Batch>],
         steps: Steps,
         look: SampleSearch,
         sink: &mut Sink<'_>,
+    ) -> Outcome<()> {
+        self.select_from(select, batches, steps, look, &mut |rows| {
+            sink(self.whole(rows, steps.count)?)
+        })
+    }
+
+    /// Reads samples from `batches` according to `select`.
+    fn select_from(
+        &self,
+        select: &Select,
+        batches: &[Arc<dyn Batch>],
+        steps: Steps,
+        look: SampleSearch,
+        sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         let SampleSearch {
             wanted,
@@ -82,28 +98,38 @@ impl Eval<'_> {
         if steps.count == 1 && !select.stats_only {
             return self.newest_of(batches, range, wanted, sink);
         }
+        let mut newest = Newest::default();
         self.scan(batches, range, steps.count, |part| {
-            let windows = windows(&part.tile.times_ms, &references, lookback_ms);
-            let mut block = Block::new(steps.count);
-            block.series = part.series();
-            block.cells.reserve(block.len() * steps.count);
-            block.dense = true;
-            if wanted == Wanted::Value && part.tile.histograms.is_empty() {
-                newest_floats(part.tile, &windows, &mut block);
-            } else {
-                for series in 0..block.len() {
-                    newest(
-                        part.tile,
-                        series,
-                        &windows,
-                        wanted,
-                        select.stats_only,
-                        &mut block,
-                    );
+            let tile = part.tile;
+            let windows = windows(&tile.times_ms, &references, lookback_ms);
+            let plain = wanted == Wanted::Value && tile.histograms.is_empty();
+            let rows = match tile.float_rows().filter(|_| plain) {
+                Some(floats) => {
+                    let found = newest_of_all(&windows, floats);
+                    let steps = span(&found, |row| *row != NO_ROW);
+                    let mut rows = part.rows(steps.clone());
+                    rows.series.extend_from_slice(part.numbers());
+                    take_rows(tile, &found[steps], &mut rows);
+                    rows
                 }
-            }
-            block.drop_empty_rows();
-            self.emit(block, sink)
+                None => {
+                    let steps = span(&windows, |window| !window.is_empty());
+                    let windows = &windows[steps.clone()];
+                    let mut rows = part.rows(steps);
+                    rows.series.extend_from_slice(part.numbers());
+                    if plain {
+                        newest_floats(tile, windows, &mut newest, &mut rows);
+                    } else {
+                        for series in 0..rows.len() {
+                            let only = select.stats_only;
+                            newest_cells(tile, series, windows, wanted, only, &mut rows);
+                        }
+                    }
+                    rows.drop_empty_rows();
+                    rows
+                }
+            };
+            self.emit_rows(rows, sink)
         })
     }
 
@@ -113,7 +139,7 @@ impl Eval<'_> {
         batches: &[Arc<dyn Batch>],
         range: TimeRange,
         wanted: Wanted,
-        sink: &mut Sink<'_>,
+        sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         let mut found: Vec<Option<LastCell>> = Vec::new();
         for batch in batches.iter().filter(|batch| !batch.has_ended(range)) {
@@ -126,18 +152,17 @@ impl Eval<'_> {
                 batch.last(chunk, range, &mut found, self.ctx)?;
                 self.memory
                     .count_read(found.iter().flatten().count() as u64);
-                let mut block = Block::new(1);
-                block.dense = true;
-                for (series, last) in stored(batch, chunk).into_iter().zip(&found) {
+                let mut rows = StoredRows::new(batch, 0..1);
+                for (series, last) in chunk.iter().zip(&found) {
                     let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
                         continue;
                     };
-                    let value = one_cell(last, wanted, &mut block);
-                    block.dense &= cell::is_float(value);
-                    block.cells.push(value);
-                    block.series.push(series);
+                    let value = one_cell(last, wanted, &mut rows);
+                    rows.dense &= cell::is_float(value);
+                    rows.cells.push(value);
+                    rows.series.push(*series);
                 }
-                self.emit(block, sink)
+                self.emit_rows(rows, sink)
             })?;
         }
         Ok(())
@@ -160,13 +185,20 @@ pub(super) fn windows(times_ms: &[i64], references: &[i64], width_ms: i64) -> Ve
     references.iter().map(window).collect()
 }
 
+/// Returns the range from the first of `all` for which `holds` to the last.
+pub(super) fn span<T>(all: &[T], holds: impl Fn(&T) -> bool) -> Range<usize> {
+    let first = all.iter().position(&holds).unwrap_or(0);
+    let end = all.iter().rposition(&holds).map_or(0, |last| last + 1);
+    first..end
+}
+
 /// Returns the wanted part of a sample.
-fn one_cell(last: &LastCell, wanted: Wanted, block: &mut Block) -> f64 {
+fn one_cell(last: &LastCell, wanted: Wanted, rows: &mut StoredRows) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
     let float = |ms: i64| ms as f64;
     match (wanted, &last.histogram) {
         (Wanted::Value | Wanted::TimeMs, Some(histogram)) => {
-            block.add_histogram(Arc::clone(histogram))
+            rows.add_histogram(Arc::clone(histogram))
         }
         (Wanted::Value, None) => last.cell,
         (Wanted::Time, _) => float(last.time_ms) / 1000.0,
@@ -175,36 +207,55 @@ fn one_cell(last: &LastCell, wanted: Wanted, block: &mut Block) -> f64 {
     }
 }
 
-/// Appends a row for each series of a tile without histograms: the newest sample in each window.
-fn newest_floats(tile: &Tile, windows: &[Range<usize>], block: &mut Block) {
-    let last = |window: &Range<usize>| window.clone().next_back().unwrap_or(NO_ROW);
-    let gapless: Vec<usize> = if tile.facts.all_floats {
-        windows.iter().map(last).collect()
-    } else {
-        Vec::new()
+/// Returns the row of the newest sample in each window, for series that all have floats in the first rows, as many as
+/// `floats`, and have ended then.
+fn newest_of_all(windows: &[Range<usize>], floats: usize) -> Vec<usize> {
+    let last = |window: &Range<usize>| {
+        let last = window.clone().next_back();
+        last.filter(|row| *row < floats).unwrap_or(NO_ROW)
     };
-    let mut newest = Newest::default();
-    for series in 0..block.len() {
+    windows.iter().map(last).collect()
+}
+
+/// Copies the cells at `found` of each series of a tile.
+fn take_rows(tile: &Tile, found: &[usize], rows: &mut StoredRows) {
+    rows.dense = !found.contains(&NO_ROW);
+    rows.cells.reserve(rows.len() * found.len());
+    for series in 0..rows.len() {
+        take_row(tile.series_cells(series), found, rows);
+    }
+}
+
+fn take_row(cells: &[f64], found: &[usize], rows: &mut StoredRows) {
+    let value = |row: &usize| cells.get(*row).copied().unwrap_or(ABSENT);
+    rows.cells.extend(found.iter().map(value));
+}
+
+/// Appends a row for each series of a tile without histograms: the newest sample in each window.
+fn newest_floats(
+    tile: &Tile,
+    windows: &[Range<usize>],
+    newest: &mut Newest,
+    rows: &mut StoredRows,
+) {
+    newest.restart();
+    rows.cells.reserve(rows.len() * windows.len());
+    for series in 0..rows.len() {
         let cells = tile.series_cells(series);
-        let rows = if tile.facts.all_floats {
-            &gapless
-        } else {
-            newest.rows(cells, windows)
-        };
-        block.dense &= !rows.contains(&NO_ROW);
-        let value = |row: &usize| cells.get(*row).copied().unwrap_or(ABSENT);
-        block.cells.extend(rows.iter().map(value));
+        let found = newest.rows(cells, windows);
+        rows.dense &= !found.contains(&NO_ROW);
+        take_row(cells, found, rows);
     }
 }
 
 /// Appends one row: the newest sample in each window.
-fn newest(
+fn newest_cells(
     tile: &Tile,
     series: usize,
     windows: &[Range<usize>],
     wanted: Wanted,
     stats_only: bool,
-    block: &mut Block,
+    rows: &mut StoredRows,
 ) {
     let cells = tile.series_cells(series);
     let base = series * tile.times_ms.len();
@@ -215,20 +266,20 @@ fn newest(
             .rev()
             .find(|row| !cell::is_absent(cells[*row]));
         let Some(row) = found.filter(|row| !cell::is_stale(cells[*row])) else {
-            block.cells.push(ABSENT);
-            block.dense = false;
+            rows.cells.push(ABSENT);
+            rows.dense = false;
             continue;
         };
         #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
         let value = match (wanted, Cell::decode(cells[row])) {
             (Wanted::Value | Wanted::TimeMs, Cell::Histogram(index)) => {
-                block.dense = false;
+                rows.dense = false;
                 // Most steps have the same histogram as the one before.
                 match last_index {
                     Some((seen, cell)) if seen == index => cell,
                     _ => {
                         let found = histogram_at(tile, cells, row, index, stats_only);
-                        let cell = found.map_or(ABSENT, |h| block.add_histogram(h));
+                        let cell = found.map_or(ABSENT, |h| rows.add_histogram(h));
                         last_index = Some((index, cell));
                         cell
                     }
@@ -245,7 +296,7 @@ fn newest(
                     / 1000.0
             }
         };
-        block.cells.push(value);
+        rows.cells.push(value);
     }
 }
 

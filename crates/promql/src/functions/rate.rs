@@ -27,6 +27,15 @@ impl OverCall {
         )
     }
 
+    /// Reports whether a single float without a start time has no value.
+    pub(crate) fn needs_two(&self) -> bool {
+        let extrapolates = matches!(
+            self.function,
+            FunctionId::Rate | FunctionId::Increase | FunctionId::Delta
+        );
+        extrapolates && self.extension == Extension::None
+    }
+
     pub(super) fn is_per_second(&self) -> bool {
         matches!(self.function, FunctionId::Rate | FunctionId::Irate)
     }
@@ -368,13 +377,13 @@ impl Axis {
         rows: &[Range<usize>],
         ends_ms: &[i64],
     ) -> Option<Self> {
-        if call.extension != Extension::None {
+        if !call.needs_two() {
             return None;
         }
-        let kernel = match call.function {
-            FunctionId::Rate | FunctionId::Increase => Kernel::Counter,
-            FunctionId::Delta => Kernel::Gauge,
-            _ => return None,
+        let kernel = if call.is_counter() {
+            Kernel::Counter
+        } else {
+            Kernel::Gauge
         };
         let divide_by = if call.is_per_second() {
             call.range_seconds
@@ -421,6 +430,11 @@ impl Axis {
             kernel,
             divide_by,
         })
+    }
+
+    /// Reports whether every step of every series has a value.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.before == 0 && self.after == 0 && self.windows.iter().all(Option::is_some)
     }
 
     /// Appends the values of one series.

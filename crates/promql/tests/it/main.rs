@@ -6,6 +6,7 @@ mod engine;
 mod fuzz;
 mod generate;
 mod limits;
+mod lives;
 mod promqltest;
 
 use narthex_testkit::alloc::Counting;

@@ -8,8 +8,7 @@ use narthex_chunks::column::{column_facts, decode_column};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
 use narthex_model::storage::{
-    Batch, Context, Facts, Grouping, LastCell, Layout, Lease, StorageError, Tile, TimeRange,
-    group_key_of,
+    Batch, Context, Grouping, LastCell, Layout, Lease, StorageError, Tile, TimeRange, group_key_of,
 };
 use narthex_model::{LabelHash, LabelSet};
 use std::borrow::Cow;
@@ -152,43 +151,27 @@ impl Batch for BlockBatch {
         if self.start_times {
             tile.start_times_ms.resize(tile.cells.len(), 0);
         }
-        tile.facts = Facts {
-            all_floats: true,
-            no_histograms: true,
-            no_decrease: true,
-        };
+        tile.facts.no_decrease = true;
         if rows.is_empty() || series.is_empty() {
+            tile.facts.all_floats = true;
+            tile.facts.no_histograms = true;
             return Ok(());
         }
         let mut columns = ColumnReader::new(self);
-        let total = self.times_ms().len();
-        let mut scratch = vec![0.0; total * series.len().min(ABREAST)];
-        for (group, wanted) in series.chunks(ABREAST).enumerate() {
-            ctx.stop.check()?;
-            for (&at, cells) in wanted.iter().zip(scratch.chunks_exact_mut(total)) {
-                columns.decode_or_leave_out(at, &rows, cells, tile, ctx)?;
+        if layout == Layout::SeriesMajor && rows.len() == self.times_ms().len() {
+            columns.whole(series, &rows, tile, ctx)?;
+        } else {
+            columns.part(series, &rows, tile, ctx)?;
+        }
+        if self.start_times {
+            for (k, &at) in series.iter().enumerate() {
+                columns.start_times(at, k, &rows, tile);
             }
-            let first = group * ABREAST;
-            match layout {
-                Layout::SeriesMajor => {
-                    let out = tile.cells[first * rows.len()..].chunks_exact_mut(rows.len());
-                    for (out, cells) in out.zip(scratch.chunks_exact(total)).take(wanted.len()) {
-                        out.copy_from_slice(&cells[rows.clone()]);
-                    }
-                }
-                Layout::TimeMajor => {
-                    for (row, out) in rows.clone().zip(tile.cells.chunks_exact_mut(series.len())) {
-                        for (c, out) in out[first..first + wanted.len()].iter_mut().enumerate() {
-                            *out = scratch[c * total + row];
-                        }
-                    }
-                }
-            }
-            if self.start_times {
-                for (k, &at) in wanted.iter().enumerate() {
-                    columns.start_times(at, first + k, &rows, tile);
-                }
-            }
+        }
+        if let Floats::Same(floats) = columns.floats {
+            let floats = floats.clamp(rows.start, rows.end) - rows.start;
+            tile.facts.all_floats = floats == rows.len();
+            tile.facts.ended_after = Some(floats).filter(|floats| *floats < rows.len());
         }
         tile.facts.no_histograms = tile.histograms.is_empty();
         Ok(())
@@ -246,11 +229,96 @@ struct ColumnReader<'b> {
     batch: &'b BlockBatch,
     /// Columns of the page read last, and the page; `None` when it is damaged.
     page: Option<(Range<u32>, Option<Arc<super::page::Page>>)>,
+    floats: Floats,
+}
+
+/// How many floats the decoded columns begin with, all their other cells being staleness markers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Floats {
+    /// No column was decoded.
+    Open,
+    Same(usize),
+    /// The columns differ, or one has other cells.
+    Unlike,
+}
+
+impl Floats {
+    /// Adds a column's, open if none of its cells could be read.
+    fn join(&mut self, column: Self) {
+        *self = match (*self, column) {
+            (Self::Open, Self::Same(floats)) => Self::Same(floats),
+            (Self::Same(known), Self::Same(floats)) if known == floats => Self::Same(known),
+            _ => Self::Unlike,
+        };
+    }
 }
 
 impl<'b> ColumnReader<'b> {
     fn new(batch: &'b BlockBatch) -> Self {
-        Self { batch, page: None }
+        Self {
+            batch,
+            page: None,
+            floats: Floats::Open,
+        }
+    }
+
+    /// Decodes all rows of `series` into a series-major tile.
+    fn whole(
+        &mut self,
+        series: &[u32],
+        rows: &Range<usize>,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let mut cells = std::mem::take(&mut tile.cells);
+        let mut decode = || {
+            let of_series = series.iter().zip(cells.chunks_exact_mut(rows.len()));
+            for (count, (&at, cells)) in of_series.enumerate() {
+                if count % ABREAST == 0 {
+                    ctx.stop.check()?;
+                }
+                self.decode_or_leave_out(at, rows, cells, tile, ctx)?;
+            }
+            Ok(())
+        };
+        let decoded = decode();
+        tile.cells = cells;
+        decoded
+    }
+
+    /// Decodes some of the rows of `series`, or in another order.
+    fn part(
+        &mut self,
+        series: &[u32],
+        rows: &Range<usize>,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<(), StorageError> {
+        let total = self.batch.times_ms().len();
+        let mut scratch = vec![0.0; total * series.len().min(ABREAST)];
+        for (group, wanted) in series.chunks(ABREAST).enumerate() {
+            ctx.stop.check()?;
+            for (&at, cells) in wanted.iter().zip(scratch.chunks_exact_mut(total)) {
+                self.decode_or_leave_out(at, rows, cells, tile, ctx)?;
+            }
+            let first = group * ABREAST;
+            match tile.layout {
+                Layout::SeriesMajor => {
+                    let out = tile.cells[first * rows.len()..].chunks_exact_mut(rows.len());
+                    for (out, cells) in out.zip(scratch.chunks_exact(total)).take(wanted.len()) {
+                        out.copy_from_slice(&cells[rows.clone()]);
+                    }
+                }
+                Layout::TimeMajor => {
+                    for (row, out) in rows.clone().zip(tile.cells.chunks_exact_mut(series.len())) {
+                        for (c, out) in out[first..first + wanted.len()].iter_mut().enumerate() {
+                            *out = scratch[c * total + row];
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the page of a selected series and the series' index in it; `None` when the page is known to be damaged.
@@ -283,43 +351,41 @@ impl<'b> ColumnReader<'b> {
         tile: &mut Tile,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        let found = match self.decode(at, rows, cells, tile) {
-            Ok(found) => found,
+        let floats = match self.decode(at, rows, cells, tile) {
+            Ok(floats) => floats,
             Err(error) => {
                 self.batch.source.block.leave_out(error, ctx)?;
-                false
+                Floats::Open
             }
         };
-        if !found {
+        if floats == Floats::Open {
             cells.fill(cell::ABSENT);
-            tile.facts.all_floats = false;
             tile.facts.no_decrease = false;
         }
+        self.floats.join(floats);
         Ok(())
     }
 
-    /// Decodes all rows of a series into `cells`, histograms within `rows` to the tile's table; returns whether its
-    /// page could be read.
+    /// Decodes all rows of a series into `cells`, histograms within `rows` to the tile's table; returns the series'
+    /// floats, open if its page is known to be damaged.
     fn decode(
         &mut self,
         at: u32,
         rows: &Range<usize>,
         cells: &mut [f64],
         tile: &mut Tile,
-    ) -> Result<bool, StorageError> {
+    ) -> Result<Floats, StorageError> {
         let batch = self.batch;
         let corrupt = |what| batch.corrupt(at, &what);
         let Some((page, in_page)) = self.find(at)? else {
-            return Ok(false);
+            return Ok(Floats::Open);
         };
         let chunk = page.chunk(in_page);
         let mut histograms = Vec::new();
-        decode_column(chunk, cells, &mut histograms).map_err(corrupt)?;
-        let facts = column_facts(chunk);
-        tile.facts.all_floats &= facts.all_floats;
-        tile.facts.no_decrease &= facts.no_decrease;
+        let floats = decode_column(chunk, cells, &mut histograms).map_err(corrupt)?;
+        tile.facts.no_decrease &= column_facts(chunk).no_decrease;
         if histograms.is_empty() {
-            return Ok(true);
+            return Ok(floats.map_or(Floats::Unlike, Floats::Same));
         }
         for value in &mut cells[rows.clone()] {
             if let Cell::Histogram(index) = Cell::decode(*value) {
@@ -327,7 +393,7 @@ impl<'b> ColumnReader<'b> {
                 *value = cell::push_histogram(&mut tile.histograms, Arc::new(histogram));
             }
         }
-        Ok(true)
+        Ok(Floats::Unlike)
     }
 
     /// Finds a series' newest cell within `rows`, decoding into `cells`; none when its page is known to be damaged.

@@ -12,6 +12,7 @@ mod golden;
 mod hang;
 mod late;
 mod listing;
+mod lives;
 mod merge;
 mod panics;
 mod pressure;

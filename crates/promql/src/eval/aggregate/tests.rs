@@ -81,7 +81,7 @@ fn runs_of_floats_are_added_as_single_values_are() {
                         row[step] = rng.unit_f64() - 0.5;
                     }
                 }
-                runs.add_runs(group, &row);
+                runs.add_runs(group, 0, &row);
                 for (step, x) in row.iter().enumerate().filter(|(_, x)| cell::is_float(**x)) {
                     single.add_float(group, step, *x);
                 }

@@ -108,8 +108,9 @@ fn closed_gaps_change_no_bit() {
             .collect();
         let ends_ms: Vec<i64> = (0..40).map(|step| step * 60_000 - 30_000).collect();
         let windows = Windows {
-            rows: crate::eval::select::windows(&times_ms, &ends_ms, 90_000),
-            ends_ms,
+            from: 0,
+            rows: &crate::eval::select::windows(&times_ms, &ends_ms, 90_000),
+            ends_ms: &ends_ms,
         };
         let all = series(&mut rng, rows);
         for call in FUNCTIONS.map(call) {
@@ -123,7 +124,7 @@ fn closed_gaps_change_no_bit() {
                 {
                     samples.floats.push(row, times_ms[row], *x, None);
                 }
-                let ends = windows.rows.iter().zip(&windows.ends_ms);
+                let ends = windows.rows.iter().zip(windows.ends_ms);
                 let expected: Vec<u64> = ends
                     .map(|(rows, end_ms)| value(&call, &samples.window(rows), *end_ms).to_bits())
                     .collect();
@@ -137,7 +138,7 @@ fn closed_gaps_change_no_bit() {
                     None => {
                         let times_ms = &grid.times_ms;
                         let row = Row::Floats { times_ms, cells };
-                        let ends = grid.windows.iter().zip(&windows.ends_ms);
+                        let ends = grid.windows.iter().zip(windows.ends_ms);
                         found.extend(ends.map(|(rows, end)| value(&call, &row.window(rows), *end)));
                     }
                 }

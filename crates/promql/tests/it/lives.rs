@@ -1,0 +1,109 @@
+//! A range query over series that come and go has at every step what an instant query has there, to the bit.
+
+use narthex_model::{MemStore, storage::Context};
+use narthex_promql::{Engine, EngineOptions, SampleValue, Value, testing};
+use narthex_testkit::rng::SplitMix64;
+use std::{collections::BTreeMap, fmt::Write as _};
+
+const QUERIES: [&str; 18] = [
+    "x",
+    "sum(x)",
+    "sum by (job) (rate(x[2m]))",
+    "avg without (pod) (x)",
+    "stddev(increase(x[1m]))",
+    "quantile(0.3, x)",
+    "max by (lane) (max_over_time(x[90s]))",
+    "group by (pod) (delta(x[70s]))",
+    "count(x > 30)",
+    "sum(timestamp(x))",
+    "topk(3, x)",
+    "avg(avg_over_time(x[50s]))",
+    "sum by (job) (last_over_time(x[30s]))",
+    "sum(x) / count(x)",
+    "-x offset 20s",
+    "absent(x{pod='p1'})",
+    "sum by (pod) (irate(x[45s]))",
+    "max_over_time(sum(x)[1m:13s])",
+];
+
+/// Writes series that begin, end with a staleness marker or without, pause and come back.
+fn script(random: &mut SplitMix64) -> String {
+    let mut text = String::new();
+    for pod in 0..12 {
+        let step = random.pick(&["10s", "15s", "7s"]);
+        writeln!(text, "\nload {step}").unwrap();
+        let mut alive = random.one_in(2);
+        let mut rows = Vec::new();
+        for _ in 0..60 {
+            let row = match (alive, random.below(12)) {
+                (true, 0) => "stale",
+                (true, 1) => "_",
+                (false, 0..10) => "_",
+                _ => "1",
+            };
+            alive = if alive { row != "stale" } else { row == "1" };
+            rows.push(row);
+        }
+        for lane in 0..3 {
+            write!(
+                text,
+                "  x{{job=\"j{}\", pod=\"p{pod}\", lane=\"{lane}\"}}",
+                pod % 2
+            )
+            .unwrap();
+            let mut value = 0.0;
+            for row in &rows {
+                value += random.unit_f64() * 9.0;
+                match *row {
+                    "1" if random.one_in(40) => text.push_str(" _"),
+                    "1" => write!(text, " {value}").unwrap(),
+                    other => write!(text, " {other}").unwrap(),
+                }
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[test]
+fn ranges_are_instants_one_after_the_other() {
+    let engine = Engine::new(EngineOptions {
+        lookback_delta_ms: 40_000,
+        ..EngineOptions::default()
+    });
+    let ctx = Context::unlimited();
+    let mut points = 0;
+    for seed in 1..=8 {
+        let script = script(&mut SplitMix64::new(seed));
+        let store = testing::load(&script, Box::new(MemStore::new())).unwrap();
+        for query in QUERIES {
+            let result = engine.range(&*store, query, 30_000, 620_000, 11_000, &ctx);
+            let Value::Matrix(all) = result.unwrap().value else {
+                panic!("{query} is no matrix");
+            };
+            let mut found: BTreeMap<i64, BTreeMap<String, u64>> = BTreeMap::new();
+            for series in all {
+                for (time_ms, x) in &series.floats {
+                    let at = found.entry(*time_ms).or_default();
+                    at.insert(series.labels.to_string(), x.to_bits());
+                    points += 1;
+                }
+            }
+            for time_ms in (30_000..=620_000).step_by(11_000) {
+                let result = engine.instant(&*store, query, time_ms, &ctx);
+                let Value::Vector(samples) = result.unwrap().value else {
+                    panic!("{query} is no vector");
+                };
+                let expected = samples.iter().map(|sample| match sample.value {
+                    SampleValue::Float(x) => (sample.labels.to_string(), x.to_bits()),
+                    ref other => panic!("{other:?}"),
+                });
+                let expected: BTreeMap<String, u64> = expected.collect();
+                let found = found.remove(&time_ms).unwrap_or_default();
+                assert_eq!(found, expected, "seed {seed}, {query} at {time_ms}");
+            }
+        }
+    }
+    assert!(points > 30_000, "{points}");
+}
