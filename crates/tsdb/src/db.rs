@@ -19,6 +19,7 @@ mod open;
 mod pending_stale;
 mod replay_flush;
 mod retention;
+mod shared_names;
 mod snapshots;
 mod steps;
 mod view;

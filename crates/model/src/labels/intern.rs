@@ -33,7 +33,11 @@ impl Name {
 
 impl Name {
     pub(crate) fn same(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0.as_ptr(), other.0.as_ptr())
+        std::ptr::eq(self.address(), other.address())
+    }
+
+    pub(crate) fn address(&self) -> *const u8 {
+        self.0.as_ptr().cast()
     }
 }
 

@@ -67,6 +67,10 @@ impl Label {
         self.0.header.header.name.same(&other.0.header.header.name)
     }
 
+    fn name_address(&self) -> *const u8 {
+        self.0.header.header.name.address()
+    }
+
     fn address(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }

@@ -1,7 +1,11 @@
 //! Label sets: sorted, without duplicates, without empty values.
 
 use super::{Label, LabelHash, METRIC_NAME, intern, is_legacy_metric_name, write_quoted};
-use std::{cmp::Ordering, fmt};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{BuildHasher as _, Hasher as _},
+};
 use triomphe::ThinArc;
 
 /// A sorted set of labels with distinct names; eight bytes, cheap to clone.
@@ -81,6 +85,17 @@ impl LabelSet {
     #[must_use]
     pub fn hash(&self) -> LabelHash {
         self.0.header.header
+    }
+
+    /// Returns a key of the labels' names, equal for sets with the same names and, but for chance, for no others.
+    ///
+    /// Comparable while both sets live: names are told apart by where they are interned.
+    #[must_use]
+    pub fn names_key(&self) -> u64 {
+        let mut hasher = foldhash::quality::FixedState::default().build_hasher();
+        self.iter()
+            .for_each(|label| hasher.write_usize(label.name_address() as usize));
+        hasher.finish()
     }
 
     /// Returns the labels, sorted by name.

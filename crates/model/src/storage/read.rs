@@ -180,6 +180,11 @@ pub trait Batch: Send + Sync {
         None
     }
 
+    /// Returns [`LabelSet::names_key`] of the labels that `common` returns.
+    fn common_names(&self) -> Option<u64> {
+        self.common().map(LabelSet::names_key)
+    }
+
     /// Returns the value of one label of a series, `None` where the series lacks it.
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         self.labels(series)

@@ -97,6 +97,9 @@ pub struct Hints {
     pub grouping: Option<Grouping>,
     /// Whether start times of counters are needed.
     pub start_times: bool,
+    /// Whether only the newest sample of each series within the selector's range is needed, if that is no staleness
+    /// marker: a store may leave out series that ended.
+    pub newest: bool,
     /// At most this many series are needed, any of them.
     pub limit: Option<usize>,
 }

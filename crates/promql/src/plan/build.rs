@@ -354,6 +354,11 @@ impl Builder {
                 },
                 grouping: context.grouping.clone(),
                 start_times: self.settings.start_times && uses_start,
+                // A pinned time with an offset may look back further than from the newest sample.
+                newest: window_ms == 0
+                    && context.steps.count == 1
+                    && at_ms.is_none()
+                    && v.extension == Extension::None,
                 ..Hints::default()
             };
             select.selector = self.selectors.add(&v.matchers, range, hints);

@@ -16,6 +16,12 @@ impl Selectors {
     pub(super) fn add(&mut self, matchers: &[Matcher], range: TimeRange, hints: Hints) -> usize {
         if let Some(at) = self.0.iter().position(|s| s.matchers == matchers) {
             let shared = &mut self.0[at];
+            // The newest sample of a longer range is another.
+            let newest = shared.hints.newest && hints.newest && shared.range == range;
+            let hints = Hints {
+                newest: shared.hints.newest,
+                ..hints
+            };
             shared.range = shared.range.hull(range);
             let start_times = shared.hints.start_times || hints.start_times;
             if shared.hints != hints {
@@ -30,6 +36,7 @@ impl Selectors {
                     ..Hints::default()
                 };
             }
+            shared.hints.newest = newest;
             return at;
         }
         self.0.push(Selector {

@@ -91,6 +91,10 @@ impl Batch for BlockBatch {
         Some(self.strip.common())
     }
 
+    fn common_names(&self) -> Option<u64> {
+        Some(self.strip.known.common_names())
+    }
+
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         let value = self
             .local(series)
@@ -218,9 +222,7 @@ impl Batch for BlockBatch {
     }
 
     fn has_ended(&self, range: TimeRange) -> bool {
-        let is_seen = |last_ms: &i64| range.contains(*last_ms);
-        self.times_ms().last().is_some_and(is_seen)
-            && self.strip.known.has_ended(self.strip.columns.number)
+        self.strip.has_ended(range)
     }
 }
 

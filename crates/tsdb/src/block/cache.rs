@@ -1,7 +1,9 @@
 //! Pages, index sections and what was decoded from them in memory, shared by all blocks, within a limit.
 //!
 //! Two generations: a touched part moves to the young one; when that reaches half the limit it becomes the old one
-//! and the rest of the old one is dropped.
+//! and the rest of the old one is dropped. A query over many series reads more pages than there is room for: what is
+//! decoded from sections, which the next query needs too and which takes longer to make than a page to read, stays for
+//! some generations more.
 //!
 //! **Invariant:** cached parts have passed their checks; the cache never exceeds its limit. A part larger than half of
 //! it is not kept: whoever reads one leases its memory.
@@ -27,10 +29,15 @@ pub struct BlockCache {
     held: Option<Account>,
 }
 
+type Parts = HashMap<PartKey, Part, foldhash::fast::RandomState>;
+
+/// Generations for which a decoded part stays though nobody asks for it.
+const MOST_IDLE: u8 = 4;
+
 #[derive(Default)]
 struct Generations {
-    young: HashMap<PartKey, Part, foldhash::fast::RandomState>,
-    old: HashMap<PartKey, Part, foldhash::fast::RandomState>,
+    young: Parts,
+    old: Parts,
     young_bytes: usize,
     old_bytes: usize,
 }
@@ -40,8 +47,8 @@ struct Generations {
 pub(crate) enum Part {
     Page(Arc<Page>),
     Section(Arc<[u8]>),
-    /// What was decoded from sections, with its bytes.
-    Decoded(Arc<dyn Any + Send + Sync>, usize),
+    /// What was decoded from sections, with its bytes, and for how many generations nobody asked for it.
+    Decoded(Arc<dyn Any + Send + Sync>, usize, u8),
 }
 
 impl BlockCache {
@@ -146,8 +153,11 @@ impl Generations {
         if let Some(part) = self.young.get(&key) {
             return Some(part.clone());
         }
-        let part = self.old.remove(&key)?;
+        let mut part = self.old.remove(&key)?;
         self.old_bytes -= part.bytes();
+        if let Part::Decoded(_, _, idle) = &mut part {
+            *idle = 0;
+        }
         self.insert(key, part.clone(), half);
         Some(part)
     }
@@ -157,15 +167,31 @@ impl Generations {
         if bytes > half {
             return;
         }
-        if self.young_bytes + bytes > half {
-            self.old = std::mem::take(&mut self.young);
+        if self.young_bytes + bytes > half || self.bytes() + bytes > 2 * half {
+            let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             self.old_bytes = std::mem::take(&mut self.young_bytes);
+            let room = 2 * half - self.old_bytes - bytes;
+            self.carry_over(dropped, room.min(half / 2));
         }
         // Another thread may have loaded the same part meanwhile.
         if let Some(before) = self.young.insert(key, part) {
             self.young_bytes -= before.bytes();
         }
         self.young_bytes += bytes;
+    }
+
+    /// Keeps what was decoded from sections, within `room`, unless nobody asked for it in many generations.
+    fn carry_over(&mut self, dropped: Parts, mut room: usize) {
+        for (key, part) in dropped {
+            let Part::Decoded(known, bytes, idle) = part else {
+                continue;
+            };
+            if idle < MOST_IDLE && bytes <= room {
+                room -= bytes;
+                self.old_bytes += bytes;
+                self.old.insert(key, Part::Decoded(known, bytes, idle + 1));
+            }
+        }
     }
 }
 
@@ -174,7 +200,7 @@ impl Part {
         match self {
             Self::Page(page) => page.bytes(),
             Self::Section(bytes) => bytes.len(),
-            Self::Decoded(_, bytes) => *bytes,
+            Self::Decoded(_, bytes, _) => *bytes,
         }
     }
 }
@@ -198,6 +224,28 @@ mod tests {
 
     fn part(len: usize) -> Result<Part, TsdbError> {
         Ok(Part::Section(vec![0; len].into()))
+    }
+
+    #[test]
+    fn what_was_decoded_outlives_pages_but_not_forever() {
+        let cache = BlockCache::new(1000);
+        let decoded = |key: u64, bytes| cache.put((1, key), Part::Decoded(Arc::new(()), bytes, 0));
+        let read = |from: u64, to: u64| {
+            for key in from..to {
+                cache.get((2, key), || part(90)).unwrap();
+                assert!(cache.used_bytes() <= 1000);
+            }
+        };
+        decoded(0, 100);
+        decoded(1, 120);
+        read(0, 20);
+        assert!(cache.find((2, 0)).is_none(), "pages come and go");
+        assert!(cache.find((1, 0)).is_some() && cache.find((1, 1)).is_some());
+        decoded(2, 300);
+        read(20, 40);
+        assert!(cache.find((1, 2)).is_none(), "it takes too much room");
+        read(40, 120);
+        assert!(cache.find((1, 0)).is_none() && cache.find((1, 1)).is_none());
     }
 
     #[test]

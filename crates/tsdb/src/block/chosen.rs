@@ -2,7 +2,7 @@
 
 use super::reader::{Block, Index};
 use super::strip_table::KnownStrip;
-use narthex_model::storage::{Grouping, group_key_of};
+use narthex_model::storage::{Grouping, TimeRange, group_key_of};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,11 @@ impl ChosenStrip {
     /// Returns the labels that all columns have.
     pub(crate) fn common(&self) -> &LabelSet {
         self.known.decoded_common()
+    }
+
+    /// Reports whether the newest cell within `range` of every column is known to be a staleness marker.
+    pub(crate) fn has_ended(&self, range: TimeRange) -> bool {
+        self.known.has_ended(self.columns.number, range)
     }
 }
 

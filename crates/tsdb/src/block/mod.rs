@@ -41,4 +41,5 @@ pub use fuzz::fuzz_block;
 pub use meta::{BlockId, BlockMeta};
 pub(crate) use pool::{FilePool, GONE, PENDING, with_suffix};
 pub use reader::Block;
+pub(crate) use select::Selection;
 pub(crate) use writer::{BlockWriter, ColumnInput};

@@ -280,7 +280,7 @@ impl Block {
     /// Returns what an earlier query decoded and kept as `key`, which is above all offsets.
     pub(crate) fn known<T: Any + Send + Sync>(&self, key: u64) -> Option<Arc<T>> {
         match self.cache.find((self.number, key))? {
-            Part::Decoded(known, _) => known.downcast().ok(),
+            Part::Decoded(known, ..) => known.downcast().ok(),
             _ => None,
         }
     }
@@ -289,7 +289,7 @@ impl Block {
     pub(crate) fn keep<T: Any + Send + Sync>(&self, key: u64, known: Arc<T>, bytes: usize) -> bool {
         let is_kept = self.cache.keeps(bytes as u64);
         if is_kept {
-            let part = Part::Decoded(known, bytes);
+            let part = Part::Decoded(known, bytes, 0);
             self.cache.put((self.number, key), part);
         }
         is_kept

@@ -28,7 +28,12 @@ pub(crate) struct Choice {
     /// For each matcher, the pairs of its label, and which of them satisfy it.
     pairs: Arc<[MatcherPairs]>,
     columns: HashMap<ColumnsKey, Arc<ChosenColumns>>,
+    /// The strips with chosen columns, ascending, once all were looked at.
+    strips: Option<ChosenStrips>,
 }
+
+/// Strips by their places in the block's table, with their chosen columns.
+pub(super) type ChosenStrips = Arc<[(u32, Arc<ChosenColumns>)]>;
 
 /// The layout of a strip's columns, and the matchers they decide.
 type ColumnsKey = (u32, Vec<usize>);
@@ -120,6 +125,7 @@ impl Choice {
             matchers: matchers.iter().map(text).collect(),
             pairs: pairs.map_err(|bad| block.malformed(&index.dictionary, &bad))?,
             columns: HashMap::new(),
+            strips: None,
         })
     }
 
@@ -141,7 +147,11 @@ impl Choice {
         let columns = self.columns.iter();
         let columns =
             columns.map(|(key, columns)| size_of_val(key) + size_of_val(&*key.1) + columns.bytes());
-        matchers.sum::<usize>() + pairs.sum::<usize>() + columns.sum::<usize>()
+        let strips = self
+            .strips
+            .as_ref()
+            .map_or(0, |strips| size_of_val(&**strips));
+        matchers.sum::<usize>() + pairs.sum::<usize>() + columns.sum::<usize>() + strips
     }
 }
 
@@ -189,15 +199,37 @@ impl<'b> Resolver<'b> {
                     Some(known) => Arc::clone(known),
                     None => self.choose(&strip.entry.columns, &key, lease)?,
                 };
-                if !self.leased.iter().any(|other| Arc::ptr_eq(other, &columns)) {
-                    lease.grow(ChosenColumns::bytes_of(columns.columns.len()) as u64)?;
-                    self.leased.push(Arc::clone(&columns));
-                }
+                self.lease(&columns, lease)?;
                 self.last = Some((key, Arc::clone(&columns)));
                 columns
             }
         };
         Ok(Some(columns).filter(|columns| !columns.columns.is_empty()))
+    }
+
+    /// Returns the strips with chosen columns, if an earlier query has looked at all of them.
+    pub(super) fn strips(&self) -> Option<ChosenStrips> {
+        self.choice.strips.clone()
+    }
+
+    /// Records the strips with chosen columns.
+    pub(super) fn know_strips(&mut self, strips: Vec<(u32, Arc<ChosenColumns>)>) {
+        self.choice.strips = Some(strips.into());
+        self.learned = true;
+    }
+
+    /// Leases memory for columns, once.
+    pub(super) fn lease(
+        &mut self,
+        columns: &Arc<ChosenColumns>,
+        lease: &mut Lease,
+    ) -> Result<(), StorageError> {
+        let mut leased = self.leased.iter().rev();
+        if !leased.any(|other| Arc::ptr_eq(other, columns)) {
+            lease.grow(ChosenColumns::bytes_of(columns.columns.len()) as u64)?;
+            self.leased.push(Arc::clone(columns));
+        }
+        Ok(())
     }
 
     /// Lists in `undecided` the matchers left to the local sets; returns whether the common set satisfies the others.

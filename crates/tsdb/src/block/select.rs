@@ -7,8 +7,9 @@ use super::batch::{BatchSource, BlockBatch};
 use super::chosen::ChosenStrip;
 use super::reader::{Block, Index};
 use super::resolver::Resolver;
+use super::strip_table::KnownStrip;
 use narthex_model::Matcher;
-use narthex_model::storage::{Batch, Context, Estimate, Hints, StorageError, TimeRange};
+use narthex_model::storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange};
 use std::sync::Arc;
 
 /// The series of a block that satisfy a set of matchers.
@@ -21,6 +22,9 @@ pub struct Selection {
 /// Approximate bytes of a selected strip: its entry in the selection, and its batch in two lists.
 const STRIP_BYTES: usize =
     size_of::<ChosenStrip>() + size_of::<BlockBatch>() + 4 * size_of::<Arc<dyn Batch>>();
+
+/// All strips are looked at, for later queries too, if at least one in this many overlaps a query's range.
+const WORTH_ALL: usize = 4;
 
 impl Block {
     /// Selects the series that satisfy all `matchers` and whose strip overlaps `range`.
@@ -61,19 +65,50 @@ impl Block {
         let table = self.strip_table(&index, &mut lease)?;
         let mut resolver = Resolver::new(self, &index, matchers)?;
         let mut strips = Vec::new();
-        for (at, known) in table.overlapping(range).enumerate() {
-            if at % 64 == 0 {
-                ctx.stop.check()?;
-            }
-            let Some(columns) = resolver.columns(known, &mut lease)? else {
-                continue;
-            };
+        let mut choose = |known: &Arc<KnownStrip>, columns, lease: &mut Lease| {
             lease.grow(STRIP_BYTES as u64)?;
             known.decode(self, &index)?;
             strips.push(ChosenStrip {
                 known: Arc::clone(known),
                 columns,
             });
+            Ok::<(), StorageError>(())
+        };
+        if let Some(chosen) = resolver.strips() {
+            for (count, (at, columns)) in chosen.iter().enumerate() {
+                if count % 64 == 0 {
+                    ctx.stop.check()?;
+                }
+                if let Some(known) = table.get_overlapping(*at as usize, range) {
+                    resolver.lease(columns, &mut lease)?;
+                    choose(known, Arc::clone(columns), &mut lease)?;
+                }
+            }
+        } else {
+            // Looking at all strips pays when these are not many more.
+            let all = keep && table.overlapping(range).count() * WORTH_ALL >= table.len();
+            let mut chosen = Vec::new();
+            for (at, known) in table.strips().enumerate() {
+                if at % 64 == 0 {
+                    ctx.stop.check()?;
+                }
+                let overlapping = table.get_overlapping(at, range);
+                if !all && overlapping.is_none() {
+                    continue;
+                }
+                let Some(columns) = resolver.columns(known, &mut lease)? else {
+                    continue;
+                };
+                if all {
+                    chosen.push((at as u32, Arc::clone(&columns)));
+                }
+                if overlapping.is_some() {
+                    choose(known, columns, &mut lease)?;
+                }
+            }
+            if all {
+                resolver.know_strips(chosen);
+            }
         }
         if keep {
             resolver.keep();
@@ -119,6 +154,11 @@ impl Selection {
 
     pub(crate) fn strips(&self) -> &[ChosenStrip] {
         &self.strips
+    }
+
+    /// Keeps the strips for which `keep` holds.
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&ChosenStrip) -> bool) {
+        self.strips.retain(keep);
     }
 
     pub(crate) fn index(&self) -> &Arc<Index> {

@@ -32,7 +32,8 @@ pub(crate) struct KnownStrip {
     pub(crate) layout: u32,
     /// Label pairs of the common set.
     pairs: OnceLock<Box<[u32]>>,
-    common: OnceLock<LabelSet>,
+    /// The common labels, and the key of their names.
+    common: OnceLock<(LabelSet, u64)>,
     times_ms: OnceLock<Box<[i64]>>,
     /// Choices all of whose columns end with a staleness marker in the last row, by number.
     ended: Mutex<Vec<u64>>,
@@ -116,6 +117,22 @@ impl StripTable {
             .map(|(_, strip)| strip)
     }
 
+    /// Returns the number of strips.
+    pub(crate) fn len(&self) -> usize {
+        self.strips.len()
+    }
+
+    /// Returns all strips, in order.
+    pub(crate) fn strips(&self) -> impl Iterator<Item = &Arc<KnownStrip>> {
+        self.strips.iter()
+    }
+
+    /// Returns strip `at`, if it may have samples within `range`.
+    pub(crate) fn get_overlapping(&self, at: usize, range: TimeRange) -> Option<&Arc<KnownStrip>> {
+        let own = self.ranges.get(at)?;
+        self.strips.get(at).filter(|_| own.overlaps(range))
+    }
+
     /// Returns the bytes that the table counts for.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
@@ -144,7 +161,10 @@ impl KnownStrip {
     pub(crate) fn decode(&self, block: &Block, index: &Index) -> Result<(), TsdbError> {
         if self.common.get().is_none() {
             let common = block.label_set(index, self.entry.common)?;
-            self.common.get_or_init(|| common);
+            self.common.get_or_init(|| {
+                let names = common.names_key();
+                (common, names)
+            });
         }
         if self.times_ms.get().is_none() {
             let times_ms = block.times(index, &self.entry)?;
@@ -155,9 +175,17 @@ impl KnownStrip {
 
     /// Returns the labels that all columns have; after `decode`.
     pub(crate) fn decoded_common(&self) -> &LabelSet {
-        self.common
-            .get()
-            .expect("decoded when the strip was chosen")
+        &self.common_and_names().0
+    }
+
+    /// Returns the key of the names of the labels that all columns have; after `decode`.
+    pub(crate) fn common_names(&self) -> u64 {
+        self.common_and_names().1
+    }
+
+    fn common_and_names(&self) -> &(LabelSet, u64) {
+        let common = self.common.get();
+        common.expect("decoded when the strip was chosen")
     }
 
     /// Returns the times of the rows; after `decode`.
@@ -166,9 +194,9 @@ impl KnownStrip {
         times_ms.expect("decoded when the strip was chosen")
     }
 
-    /// Reports whether the last row is known to have a staleness marker in all columns of a choice.
-    pub(crate) fn has_ended(&self, choice: u64) -> bool {
-        self.ended.lock().whole().contains(&choice)
+    /// Reports whether the last row is within `range` and known to have a staleness marker in all columns of a choice.
+    pub(crate) fn has_ended(&self, choice: u64, range: TimeRange) -> bool {
+        range.contains(self.entry.max_time_ms) && self.ended.lock().whole().contains(&choice)
     }
 
     /// Records that the last row has a staleness marker in all columns of a choice.

@@ -3,12 +3,13 @@
 //! An origin's strip appears once in the head and once in every block, with the same series in the same order or some
 //! of them missing. Such batches are merged as a whole: one comparison of identities per series instead of a merge
 //! series by series. The rest goes through the general merge of `model`. Origins that differ in a label of all their
-//! series have none in common: what only one batch has is not looked at.
+//! series have none in common: batches are compared with those of their own origin.
 //!
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
+use super::shared_names::{SharedNames, common_of};
 use narthex_model::{
-    Label, LabelHash,
+    LabelHash,
     storage::{Batch, Layer, MergedBatch, Stop, StopReason, unify},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -33,57 +34,53 @@ pub(super) fn merge_aligned(
     }
     let mut merges = Merges::default();
     let mut pace = stop.pace();
-    let mut by_len: Vec<usize> = (0..batches.len()).collect();
-    by_len.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
-    let alone = alone(&batches);
-    for at in by_len {
-        if alone[at] {
+    let mut rest = Vec::new();
+    for mut group in groups(&batches) {
+        if let [alone] = *group {
             pace.spend(SERIES_WORK)?;
-            merges.add_alone(at, &batches[at]);
-        } else {
-            pace.spend(batches[at].len() * SERIES_WORK)?;
-            merges.add(at, &batches[at]);
+            merges.add_alone(alone, &batches[alone]);
+            continue;
         }
+        group.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
+        if group.len() <= MOST_FITTED {
+            let series: usize = group.iter().map(|at| batches[*at].len()).sum();
+            pace.spend(series * SERIES_WORK)?;
+            if let Some(aligned) = Aligned::of_all(&group, &batches) {
+                merges.all.push(aligned);
+                continue;
+            }
+        }
+        rest.extend(group);
+    }
+    rest.sort_by_key(|at| (std::cmp::Reverse(batches[*at].len()), *at));
+    for at in rest {
+        pace.spend(batches[at].len() * SERIES_WORK)?;
+        merges.add(at, &batches[at]);
     }
     merges.finish(&batches, stop)
 }
 
-/// Reports, for each batch, whether its labels alone show that no other batch has a series of it.
-fn alone(batches: &[Arc<dyn Batch>]) -> Vec<bool> {
-    let nothing = || vec![false; batches.len()];
-    let Some(first) = batches.first().and_then(|batch| batch.common()) else {
-        return nothing();
+/// Most batches of a group that are fitted to the largest of them before anything is looked up.
+const MOST_FITTED: usize = 8;
+
+/// Returns the batches in groups whose labels show that no other group has a series of theirs; each ascends.
+fn groups(batches: &[Arc<dyn Batch>]) -> Vec<Vec<usize>> {
+    let Some(names) = SharedNames::new(batches.iter().map(common_of)) else {
+        return vec![(0..batches.len()).collect()];
     };
-    // Labels that all batches have, by name.
-    let mut names: Vec<(usize, &Label)> = first.iter().enumerate().collect();
-    for batch in batches {
-        let Some(common) = batch.common() else {
-            return nothing();
-        };
-        // Mostly they have the same names, so the label is at the same place.
-        names.retain(|(at, name)| {
-            let same = |label: &Label| label.same_name(name);
-            common.labels().get(*at).is_some_and(same) || common.iter().any(same)
-        });
-    }
-    if names.is_empty() {
-        return nothing();
-    }
-    let key = |batch: &Arc<dyn Batch>| -> Option<LabelHash> {
-        let common = batch.common()?;
-        if common.len() == names.len() {
-            return Some(common.hash());
+    let mut places: HashMap<LabelHash, usize, foldhash::fast::RandomState> = HashMap::default();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, batch) in batches.iter().enumerate() {
+        let key = batch.common().map(|common| names.key(common));
+        let place = *places
+            .entry(key.unwrap_or_default())
+            .or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(at),
+            None => groups.push(vec![at]),
         }
-        let is_shared = |label: &&Label| names.iter().any(|(_, name)| name.same_name(label));
-        Some(common.iter().filter(is_shared).map(Label::hash).sum())
-    };
-    let keys: Vec<Option<LabelHash>> = batches.iter().map(key).collect();
-    let mut users: HashMap<Option<LabelHash>, u32, foldhash::fast::RandomState> =
-        HashMap::default();
-    for key in &keys {
-        *users.entry(*key).or_default() += 1;
     }
-    keys.iter().map(|key| users.get(key) == Some(&1)).collect()
+    groups
 }
 
 /// Merge number of series in batches that fit no aligned merge.
@@ -205,6 +202,28 @@ impl Merges {
 }
 
 impl Aligned {
+    /// Merges batches, the largest of them first, if all of them fit that one.
+    fn of_all(group: &[usize], batches: &[Arc<dyn Batch>]) -> Option<Self> {
+        let (largest, others) = group.split_first()?;
+        let mut aligned = Self {
+            leader: Arc::clone(&batches[*largest]),
+            members: vec![(*largest, None)],
+            overlapping: false,
+        };
+        for at in others {
+            let batch = &*batches[*at];
+            if batch.is_empty() {
+                continue;
+            }
+            let first = batch.identity(0);
+            let leader = &aligned.leader;
+            let first = (0..leader.len()).find(|series| leader.identity(*series) == first)?;
+            let places = aligned.places_of(batch, first)?;
+            aligned.members.push((*at, places));
+        }
+        Some(aligned).filter(|aligned| !aligned.leader.is_empty())
+    }
+
     /// Finds the leader's series for each of a batch's, in order from `first` on; `None` when the batch does not fit.
     #[expect(
         clippy::option_option,

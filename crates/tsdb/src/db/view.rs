@@ -6,6 +6,7 @@ use super::{
     Inner,
     blocks::{Unreadable, range_of},
     merge_aligned::merge_aligned,
+    shared_names,
     snapshots::SnapshotGuard,
 };
 use crate::block::Block;
@@ -102,15 +103,24 @@ impl View for DbView {
             prepared.leases.extend(lease);
             prepared.count(estimate);
             self.warn_of_missing(*range, ctx);
-            let mut in_blocks = Vec::new();
+            let mut selections = Vec::new();
             for block in self.blocks_within(*range) {
                 match block.select(matchers, *range, ctx) {
-                    Ok(selection) => {
-                        prepared.count(selection.estimate());
-                        in_blocks.extend(selection.batches(hints));
-                    }
+                    Ok(selection) => selections.push(selection),
                     Err(error) => block.leave_out(error, ctx)?,
                 }
+            }
+            if hints.newest {
+                let ended = shared_names::ended(&selections, alone.iter().chain(&mixed), *range);
+                let mut ended = ended.into_iter();
+                for selection in &mut selections {
+                    selection.retain(|_| !ended.next().unwrap_or(false));
+                }
+            }
+            let mut in_blocks = Vec::new();
+            for selection in selections {
+                prepared.count(selection.estimate());
+                in_blocks.extend(selection.batches(hints));
             }
             let batches = if in_blocks.is_empty() {
                 let mut batches = alone;

@@ -42,6 +42,8 @@ pub(crate) struct Strip {
     pub(crate) id: u32,
     /// Labels that all columns have.
     pub(crate) common: LabelSet,
+    /// Key of their names.
+    pub(crate) common_names: u64,
     rows: AtomicU64,
     flushed_rows: AtomicU64,
     out_of_order: AtomicU64,
@@ -116,6 +118,7 @@ impl Strip {
         };
         Self {
             id,
+            common_names: common.names_key(),
             common,
             rows: AtomicU64::new(start.rows),
             flushed_rows: AtomicU64::new(start.rows),

@@ -230,6 +230,10 @@ impl Batch for StripBatch {
         Some(&self.strip.common)
     }
 
+    fn common_names(&self) -> Option<u64> {
+        Some(self.strip.common_names)
+    }
+
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         self.local(series)
             .get(name)
