@@ -108,13 +108,13 @@ function AppSection({ app, maySwitch, onSwitched }: AppProps) {
             <tbody>
               {app.metrics.map((metric) => (
                 <tr key={metric.name}>
-                  <th scope="row">{metric.name}</th>
+                  <td>{metric.name}</td>
                   <td>{metric.type}</td>
                   <td class="num">{formatCount(metric.series)}</td>
                   <td>
                     <button
                       type="button"
-                      class="button quiet"
+                      class="button"
                       role="switch"
                       aria-checked={metric.off === 0}
                       aria-label={`Count ${metric.name}`}
