@@ -413,3 +413,55 @@ fn committed_requests_are_read() {
         }
     }
 }
+
+/// What the fleet of the benches takes on the wire, compressed, after the first round.
+#[test]
+fn a_sample_takes_less_than_an_eighth_of_version_2() {
+    const ROUNDS: i64 = 40;
+    let dir = TempDir::new("frames-bytes");
+    let queue = Arc::new(Queue::open(dir.path(), 1 << 30, Position::default()).unwrap());
+    let mut target = narthex_testkit::fleet::Target::new(0, 0, 588);
+    let mut edit = Schema::new(LabelSet::new([("instance", "i:8080"), ("job", "fleet")])).edit();
+    for prefix in target.prefixes() {
+        let line = prefix.lines().last().unwrap();
+        let (name, rest) = line.split_once('{').unwrap();
+        let inner = rest.trim_end().trim_end_matches('}');
+        let pairs = inner.split("\",").map(|pair| {
+            let (name, value) = pair.split_once("=\"").unwrap();
+            (name, value.trim_end_matches('"'))
+        });
+        let family = edit.family(Family::default());
+        edit.push(&LabelSet::new(pairs.chain([(METRIC_NAME, name)])), family);
+    }
+    let schema = edit.finish();
+    let labelling = Arc::new(Labelling::default());
+    let mut writer = QueueWriter::new(Arc::clone(&queue), labelling, PARTS, &schema);
+    for round in 0..=ROUNDS {
+        target.step();
+        let mut frame = Frame::new(schema.clone(), TIME_MS + round * 15_000);
+        for (at, value) in target.values().iter().enumerate() {
+            frame.set(ColumnId(at as u32), *value);
+        }
+        writer.append(&frame).unwrap();
+    }
+    let bytes = [Message::V2, Message::Frames].map(|message| {
+        let mut made = Requests {
+            builder: RequestBuilder::new(message),
+            rng: SplitMix64::new(0),
+            file: 1,
+            bodies: Vec::new(),
+        };
+        let mut reader = QueueReader::new(Arc::clone(&queue), queue.oldest(), None);
+        let mut rounds = Vec::new();
+        while reader.read(&mut made).unwrap() == Read::Entry {
+            made.cut();
+            let bodies = made.bodies.drain(..);
+            let bytes =
+                bodies.map(|body| snap::raw::Encoder::new().compress_vec(&body).unwrap().len());
+            rounds.push(bytes.sum::<usize>());
+        }
+        rounds[1..].iter().sum::<usize>() as f64 / (588 * ROUNDS) as f64
+    });
+    println!("{bytes:.2?} bytes a sample");
+    assert!(bytes[1] * 8.0 < bytes[0], "{bytes:?}");
+}
