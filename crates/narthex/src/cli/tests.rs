@@ -143,7 +143,11 @@ fn the_declarations_are_sound() {
         // Checks that defaults are valid for their flags' types.
         let words = command.name.split(' ');
         let places = flags.iter().filter(|flag| flag.is_positional);
-        let needed = (command.name == "push").then_some("--job=x");
+        let needed = match command.name {
+            "push" => Some("--job=x"),
+            name if name.starts_with("tsdb ") => Some("--start=1"),
+            _ => None,
+        };
         let line: Vec<&str> = std::iter::once("narthex")
             .chain(words)
             .chain(needed)
@@ -167,6 +171,11 @@ fn the_name_the_program_is_called_by_chooses_the_command() {
     for name in ["narthex", "promtool"] {
         let list = call(&[name, "check"]);
         assert!(matches!(list, Ok(Invocation::Print(text)) if text.contains("  check config [")));
+    }
+    for words in ["tsdb backfill rules", "tsdb create-blocks-from rules"] {
+        let line = ["promtool"].into_iter().chain(words.split(' '));
+        let line: Vec<&str> = line.chain(["--start=1", "x"]).collect();
+        assert!(matches!(call(&line), Ok(Invocation::Backfill(_))));
     }
     assert!(
         matches!(call(&["narthex", "server", "--help"]), Ok(Invocation::Print(text)) if text.contains("--config.file"))
