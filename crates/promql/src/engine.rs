@@ -6,14 +6,14 @@
 use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
-    eval::{Eval, Limits, Rules},
+    eval::{Eval, Limits, Rules, Source},
     notes::Note,
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
     result::{QueryResult, QueryStats, ResultMemory},
     stack,
 };
-use narthex_model::storage::{Context, Lease, Store, TimeRange, View};
+use narthex_model::storage::{Context, Lease, Store, TimeRange};
 use std::io;
 
 /// Options for evaluating queries.
@@ -242,8 +242,11 @@ impl Engine {
                 .iter()
                 .map(|s| s.range)
                 .reduce(TimeRange::hull);
-            let view = store.view(range.unwrap_or(TimeRange::new(0, -1)))?;
-            self.evaluate(&plan, &*view, query, times.step_ms > 0, ctx)
+            let source = Source {
+                store,
+                range: range.unwrap_or(TimeRange::new(0, -1)),
+            };
+            self.evaluate(&plan, source, query, times.step_ms > 0, ctx)
         })
         .map_err(no_thread)?
     }
@@ -261,7 +264,7 @@ impl Engine {
     fn evaluate(
         &self,
         plan: &Plan,
-        view: &dyn View,
+        source: Source<'_>,
         query: &str,
         range: bool,
         ctx: &Context,
@@ -277,7 +280,7 @@ impl Engine {
             max_samples: self.options.max_samples,
             max_label_bytes: self.options.max_label_bytes,
         };
-        let eval = Eval::new(plan, rules, view, ctx, limits)?;
+        let eval = Eval::new(plan, rules, source, ctx, limits)?;
         let (value, hold) = eval.answer(plan, range)?;
         for warning in ctx.warnings.drain() {
             eval.notes().add(Note::storage(warning));

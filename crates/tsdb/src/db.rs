@@ -47,8 +47,8 @@ use narthex_model::sync::Whole as _;
 use narthex_model::{
     Schema,
     storage::{
-        Account, Binding, BoundRound, Budget, Outcome, SeriesSample, Sink, StorageError, Store,
-        SyncToken, TimeRange, View,
+        Account, Binding, BoundRound, Budget, Context, Outcome, Prepared, Selector, SeriesSample,
+        Sink, StorageError, Store, SyncToken, TimeRange, View,
     },
 };
 pub use open::Opening;
@@ -323,6 +323,15 @@ impl Sink for Db {
 impl Store for Db {
     fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError> {
         Ok(Arc::new(view::DbView::new(Arc::clone(&self.0), range)))
+    }
+
+    fn prepare(
+        &self,
+        range: TimeRange,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError> {
+        view::DbView::prepare_alone(Arc::clone(&self.0), range, selectors, ctx)
     }
 
     fn time_range(&self) -> Option<TimeRange> {

@@ -1,6 +1,6 @@
 //! Named cases, each testing one promise.
 
-use super::{BASE_MS, Sampled, Subject, dump};
+use super::{BASE_MS, Sampled, Subject, dump, dump::dump_prepared};
 use crate::{
     MatchOp, Matcher, MetricType, cell,
     frame::{Exemplar, Frame},
@@ -724,7 +724,16 @@ fn a_view_is_consistent(subject: &mut dyn Subject) {
     };
     (0..5).for_each(&mut append);
     let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let selector = Selector::new(Vec::new(), TimeRange::ALL);
+    let prepared = subject
+        .store()
+        .prepare(TimeRange::ALL, &[selector], &Context::unlimited());
     (5..10).for_each(&mut append);
+    let seen = dump_prepared(&*prepared.expect("prepared"), TimeRange::ALL);
+    assert!(
+        seen.len() == 2 && seen.values().all(|samples| samples.len() == 5),
+        "{seen:?}"
+    );
     let snapshot = Snapshot(view);
     let seen = dump(&snapshot, &[], TimeRange::ALL);
     assert!(

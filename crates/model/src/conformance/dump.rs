@@ -6,7 +6,8 @@ use crate::{
     labels::LabelSet,
     matcher::Matcher,
     storage::{
-        Batch, Context, Grouping, Hints, Layout, Selector, Store, Tile, TimeRange, group_key_of,
+        Batch, Context, Grouping, Hints, Layout, Prepared, Selector, Store, Tile, TimeRange,
+        group_key_of,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -32,7 +33,6 @@ pub type Dump = BTreeMap<LabelSet, Vec<(i64, Sampled, i64)>>;
 #[must_use]
 pub fn dump(store: &dyn Store, matchers: &[Matcher], range: TimeRange) -> Dump {
     let ctx = Context::unlimited();
-    let view = store.view(range).expect("a view");
     let hints = Hints {
         start_times: true,
         ..Hints::default()
@@ -41,9 +41,30 @@ pub fn dump(store: &dyn Store, matchers: &[Matcher], range: TimeRange) -> Dump {
         hints,
         ..Selector::new(matchers.to_vec(), range)
     };
-    let prepared = view
-        .prepare(std::slice::from_ref(&selector), &ctx)
+    let prepared = store
+        .prepare(range, std::slice::from_ref(&selector), &ctx)
         .expect("prepared selectors");
+    let all = dump_prepared(&*prepared, range);
+    let view = store.view(range).expect("a view");
+    let order = || -> Vec<LabelSet> {
+        let prepared = view.prepare(std::slice::from_ref(&selector), &ctx);
+        let batches = prepared.expect("prepared selectors").batches(0, &ctx);
+        let batches = batches.expect("batches").into_iter();
+        batches
+            .flat_map(|batch| (0..batch.len()).map(move |at| batch.labels(at)))
+            .collect()
+    };
+    assert_eq!(
+        order(),
+        order(),
+        "the order of series is the same for the same view"
+    );
+    all
+}
+
+/// Reads the data of the only selector that was prepared, within `range`.
+pub(super) fn dump_prepared(prepared: &dyn Prepared, range: TimeRange) -> Dump {
+    let ctx = Context::unlimited();
     let batches = prepared.batches(0, &ctx).expect("batches");
     let series: usize = batches.iter().map(|batch| batch.len()).sum();
     assert!(
@@ -63,22 +84,6 @@ pub fn dump(store: &dyn Store, matchers: &[Matcher], range: TimeRange) -> Dump {
             }
         }
     }
-    let again = view
-        .prepare(&[selector], &ctx)
-        .expect("prepared again")
-        .batches(0, &ctx)
-        .expect("batches");
-    let order = |batches: &[Arc<dyn Batch>]| -> Vec<LabelSet> {
-        batches
-            .iter()
-            .flat_map(|batch| (0..batch.len()).map(|at| batch.labels(at)))
-            .collect()
-    };
-    assert_eq!(
-        order(&batches),
-        order(&again),
-        "the order of series is the same for the same view"
-    );
     all
 }
 

@@ -22,6 +22,22 @@ pub trait Store: Send + Sync {
     /// Fails when the state cannot be read.
     fn view(&self, range: TimeRange) -> Result<Arc<dyn View>, StorageError>;
 
+    /// Takes a snapshot of what `selectors`, none of which reaches beyond `range`, select, and resolves them: what
+    /// a view that nobody asks again would prepare.
+    ///
+    /// A store of very many origins need not look at those that nothing selects.
+    ///
+    /// # Errors
+    /// As `view` and `View::prepare`.
+    fn prepare(
+        &self,
+        range: TimeRange,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError> {
+        self.view(range)?.prepare(selectors, ctx)
+    }
+
     /// Returns the times of the oldest and the newest sample, or `None` for an empty store.
     fn time_range(&self) -> Option<TimeRange>;
 }

@@ -43,11 +43,17 @@ impl Expr {
     /// Returns the number of nodes on the longest path to a leaf.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        1 + self
-            .children()
-            .into_iter()
-            .map(Self::depth)
-            .max()
-            .unwrap_or(0)
+        let of_all = |all: &mut dyn Iterator<Item = &Self>| all.map(Self::depth).max();
+        // For each evaluation of a rule: without a list of children.
+        1 + match self {
+            Self::Aggregate(e) => of_all(&mut std::iter::once(&e.expr).chain(&e.param)),
+            Self::Binary(e) => of_all(&mut [&e.lhs, &e.rhs].into_iter()),
+            Self::Call(e) => of_all(&mut e.args.iter()),
+            Self::Paren(e) => Some(e.expr.depth()),
+            Self::Subquery(e) => Some(e.expr.depth()),
+            Self::Unary(e) => Some(e.expr.depth()),
+            Self::Matrix(_) | Self::Number(_) | Self::String(_) | Self::Vector(_) => None,
+        }
+        .unwrap_or(0)
     }
 }

@@ -95,7 +95,9 @@ impl Eval<'_> {
             function: "info".into(),
             ..Hints::default()
         };
-        let prepared = self.view.prepare(
+        let view = self.view.as_ref();
+        let view = view.expect("a plan with `info` finds selectors");
+        let prepared = view.prepare(
             &[Selector {
                 matchers,
                 range,

@@ -39,9 +39,9 @@ use crate::{
     notes::{Note, Notes},
     plan::{self, Node, NodeKind, Plan, Steps},
 };
-use narthex_model::storage::{Context, Prepared, View};
+use narthex_model::storage::{Context, Prepared, Store, TimeRange, View};
 use narthex_model::sync::Whole as _;
-use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 use stored::{Emitted, RowsSink};
 
 pub(crate) type Outcome<T> = Result<T, QueryError>;
@@ -65,10 +65,19 @@ pub(crate) struct Limits {
     pub(crate) max_label_bytes: usize,
 }
 
+/// What a query reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) store: &'a dyn Store,
+    /// The hull of the selectors' ranges; empty without selectors.
+    pub(crate) range: TimeRange,
+}
+
 /// One running query.
 pub(crate) struct Eval<'a> {
     pub(crate) rules: Rules,
-    pub(crate) view: &'a dyn View,
+    /// The state that selectors found on the way see; `None` if the plan has none.
+    pub(crate) view: Option<Arc<dyn View>>,
     pub(crate) prepared: Box<dyn Prepared>,
     pub(crate) ctx: &'a Context,
     pub(crate) memory: Memory,
@@ -81,11 +90,16 @@ impl<'a> Eval<'a> {
     pub(crate) fn new(
         plan: &Plan,
         rules: Rules,
-        view: &'a dyn View,
+        Source { store, range }: Source<'_>,
         ctx: &'a Context,
         limits: Limits,
     ) -> Outcome<Self> {
-        let prepared = view.prepare(&plan.selectors, ctx)?;
+        let view = plan.finds_selectors.then(|| store.view(range));
+        let view = view.transpose()?;
+        let prepared = match &view {
+            Some(view) => view.prepare(&plan.selectors, ctx)?,
+            None => store.prepare(range, &plan.selectors, ctx)?,
+        };
         let mut notes = Notes::default();
         for warning in prepared.warnings() {
             notes.add(Note::storage(warning));
@@ -183,7 +197,7 @@ impl<'a> Eval<'a> {
                 pace.spend(h.weight())?;
                 let mut negative = (**h).clone();
                 negative.scale(-1.0);
-                *h = std::sync::Arc::new(negative);
+                *h = Arc::new(negative);
             }
             for x in &mut block.cells {
                 if narthex_model::cell::is_float(*x) {

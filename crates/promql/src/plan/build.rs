@@ -44,6 +44,7 @@ pub(crate) fn build(
         step_ms,
         settings,
         selectors: Selectors::default(),
+        finds_selectors: false,
     };
     let context = Context {
         steps,
@@ -58,6 +59,7 @@ pub(crate) fn build(
         root,
         steps,
         selectors: builder.selectors.finish(),
+        finds_selectors: builder.finds_selectors,
     })
 }
 
@@ -67,6 +69,7 @@ struct Builder {
     step_ms: i64,
     settings: Settings,
     selectors: Selectors,
+    finds_selectors: bool,
 }
 
 /// Facts about the enclosing nodes.
@@ -218,6 +221,7 @@ impl Builder {
         if matches!(function, FunctionId::LabelReplace | FunctionId::LabelJoin) {
             check_label_function(call)?;
         }
+        self.finds_selectors |= function == FunctionId::Info;
         let stats = matches!(
             function,
             FunctionId::HistogramCount | FunctionId::HistogramSum | FunctionId::HistogramAvg

@@ -84,6 +84,8 @@ pub(crate) struct Plan {
     pub(crate) root: Node,
     pub(crate) steps: Steps,
     pub(crate) selectors: Vec<Selector>,
+    /// Whether evaluation finds more selectors, which must see the same state of the store.
+    pub(crate) finds_selectors: bool,
 }
 
 /// One operation.

@@ -10,7 +10,7 @@ use super::{
     snapshots::SnapshotGuard,
 };
 use crate::block::Block;
-use crate::head::read::{HeadBatches, HeadSnapshot};
+use crate::head::read::{HeadBatches, HeadSnapshot, Selected};
 use crate::sync::Guarded as _;
 use narthex_model::{
     Exemplar, LabelSet,
@@ -34,6 +34,32 @@ pub(super) struct DbView {
 
 impl DbView {
     pub(super) fn new(inner: Arc<Inner>, range: TimeRange) -> Self {
+        Self::with_head(inner, range, |inner| {
+            HeadSnapshot::new(&inner.head.index().strips())
+        })
+    }
+
+    /// Resolves selectors within `range`, in a view of what they select alone.
+    ///
+    /// # Errors
+    /// As `View::prepare`.
+    pub(super) fn prepare_alone(
+        inner: Arc<Inner>,
+        range: TimeRange,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError> {
+        // Series that begin after this are written later than anything the view shows.
+        let selected = select(&inner, selectors, ctx)?;
+        let view = Self::with_head(inner, range, |_| HeadSnapshot::of_selected(&selected));
+        view.prepare_selected(selectors, selected, ctx)
+    }
+
+    fn with_head(
+        inner: Arc<Inner>,
+        range: TimeRange,
+        head: impl FnOnce(&Inner) -> HeadSnapshot,
+    ) -> Self {
         // A flush moves rows from strips to blocks under the write lock, so they are seen in exactly one place.
         let all = inner.blocks.read().guarded();
         let guard = inner.snapshots.register();
@@ -44,7 +70,7 @@ impl DbView {
             // An expression without selectors.
             HeadSnapshot::default()
         } else {
-            HeadSnapshot::new(&inner.head.index().strips())
+            head(&inner)
         };
         drop(all);
         Self {
@@ -65,17 +91,10 @@ impl DbView {
         });
     }
 
-    fn blocks_within(&self, range: TimeRange) -> impl Iterator<Item = &Arc<Block>> {
-        self.blocks
-            .iter()
-            .filter(move |block| range_of(block).overlaps(range))
-    }
-}
-
-impl View for DbView {
-    fn prepare(
+    fn prepare_selected(
         &self,
         selectors: &[Selector],
+        selected: Vec<Selected>,
         ctx: &Context,
     ) -> Result<Box<dyn Prepared>, StorageError> {
         let mut prepared = DbPrepared {
@@ -84,22 +103,18 @@ impl View for DbView {
             leases: Vec::new(),
             _guard: Arc::clone(&self.guard),
         };
-        for selector in selectors {
+        for (selector, selected) in selectors.iter().zip(selected) {
             let Selector {
                 matchers,
                 range,
                 hints,
             } = selector;
-            let head = self
-                .inner
-                .head
-                .batches(&self.snapshot, matchers, *range, hints, ctx)?;
             let HeadBatches {
                 alone,
                 mixed,
                 estimate,
                 lease,
-            } = head;
+            } = selected.batches(&self.snapshot, *range, hints, ctx)?;
             prepared.leases.extend(lease);
             prepared.count(estimate);
             self.warn_of_missing(*range, ctx);
@@ -134,6 +149,22 @@ impl View for DbView {
             prepared.batches.push(batches);
         }
         Ok(Box::new(prepared))
+    }
+
+    fn blocks_within(&self, range: TimeRange) -> impl Iterator<Item = &Arc<Block>> {
+        self.blocks
+            .iter()
+            .filter(move |block| range_of(block).overlaps(range))
+    }
+}
+
+impl View for DbView {
+    fn prepare(
+        &self,
+        selectors: &[Selector],
+        ctx: &Context,
+    ) -> Result<Box<dyn Prepared>, StorageError> {
+        self.prepare_selected(selectors, select(&self.inner, selectors, ctx)?, ctx)
     }
 
     fn label_names(
@@ -270,6 +301,21 @@ impl View for DbView {
             .for_each(|series| series.exemplars.sort_by_key(|exemplar| exemplar.0));
         Ok(found)
     }
+}
+
+/// Finds what selectors select in the head.
+fn select(
+    inner: &Inner,
+    selectors: &[Selector],
+    ctx: &Context,
+) -> Result<Vec<Selected>, StorageError> {
+    let all = selectors.iter();
+    all.map(|selector| {
+        inner
+            .head
+            .select(&selector.matchers, selector.range.min_ms, ctx)
+    })
+    .collect()
 }
 
 /// Skips a block whose index is damaged: everything else is served, with a warning.

@@ -1,13 +1,16 @@
 //! Index of the head: strips by origin, local sets, and a table from identities to (strip, column).
 //!
 //! A matcher on a label of a strip's common set is decided for the whole strip; the rest are answered by the postings
-//! of local sets. A series is a strip and a column, so the index costs bytes per origin and per set, and only the
-//! identity table (9 bytes) per series.
+//! of local sets. Which strips are asked at all follows from who uses the sets that a matcher with few values finds, so
+//! that a selector of one metric costs nothing for origins without it. A series is a strip and a column, so the index
+//! costs bytes per origin and per set, and per series the identity table (9 bytes) and the users of its set (up to 2).
 //!
 //! **Invariant:** an identity is in the table once for each strip that has it, and never twice for one strip.
 
 mod postings;
+mod selections;
 
+use postings::EntryIds;
 pub(crate) use postings::{SetIds, SetTable};
 
 use super::strip::Strip;
@@ -17,6 +20,7 @@ use narthex_model::{
     LabelHash, LabelSet, Matcher,
     storage::{Lease, Stop, StopReason, StorageError},
 };
+use selections::Selections;
 use std::{
     collections::{HashMap, hash_map::Entry as MapEntry},
     sync::{Arc, Mutex},
@@ -24,6 +28,10 @@ use std::{
 
 /// Cost of deciding a matcher for a strip, in samples read.
 const MATCHER_WORK: usize = 16;
+/// Most sets whose users are looked up to narrow a search.
+const FEW_SETS: u64 = 1024;
+/// Strips that are sooner asked themselves than found by another matcher.
+const FEW_ENTRIES: u64 = 16;
 
 /// Location of a series: an entry of the index and a column of its strip.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,12 +43,17 @@ pub(crate) struct Place {
 /// Everything the head can look up by label.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
+    /// The local sets.
     sets: SetTable,
+    /// The common sets.
+    commons: SetTable,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     by_strip: HashMap<u32, u32, foldhash::fast::RandomState>,
     by_common: HashMap<LabelSet, Vec<u32>, foldhash::fast::RandomState>,
     identities: HashTable<Place>,
+    /// What was selected since the last change.
+    selections: Mutex<Selections>,
     /// All strips by number, built on demand.
     ordered: Mutex<Option<Arc<[Arc<Strip>]>>>,
 }
@@ -49,6 +62,8 @@ pub(crate) struct Index {
 struct Entry {
     strip: Arc<Strip>,
     common: LabelHash,
+    /// Number of its common set.
+    common_id: u32,
     /// The local set of each column.
     sets: Vec<u32>,
 }
@@ -85,23 +100,19 @@ struct ChosenSets {
 impl Index {
     /// Adds a strip without columns.
     pub(crate) fn add_strip(&mut self, strip: &Arc<Strip>) {
-        let entry = Entry {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 strips")
+        });
+        self.entries[at as usize] = Some(Entry {
             strip: Arc::clone(strip),
             common: strip.common.hash(),
+            common_id: self.commons.acquire(&strip.common, at),
             sets: Vec::new(),
-        };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.entries[at as usize] = Some(entry);
-                at
-            }
-            None => {
-                self.entries.push(Some(entry));
-                u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 strips")
-            }
-        };
+        });
         self.by_strip.insert(strip.id, at);
         self.forget_order();
+        self.selections.get_mut().whole().clear();
         self.by_common
             .entry(strip.common.clone())
             .or_default()
@@ -132,7 +143,8 @@ impl Index {
         if !create {
             return None;
         }
-        let id = self.sets.acquire(set);
+        self.selections.get_mut().whole().clear();
+        let id = self.sets.acquire(set, at);
         let columns = &mut self.entries[at as usize].as_mut()?.sets;
         let column = u32::try_from(columns.len()).expect("fewer than 2^32 columns");
         columns.push(id);
@@ -200,6 +212,7 @@ impl Index {
         let Some(at) = self.by_strip.remove(&strip) else {
             return 0;
         };
+        self.selections.get_mut().whole().clear();
         let Some(entry) = &self.entries[at as usize] else {
             return 0;
         };
@@ -216,7 +229,9 @@ impl Index {
         let Some(entry) = self.entries[at as usize].take() else {
             return 0;
         };
-        entry.sets.iter().for_each(|set| self.sets.release(*set));
+        let sets = entry.sets.iter();
+        sets.for_each(|set| self.sets.release(*set, at));
+        self.commons.release(entry.common_id, at);
         if let Some(same) = self.by_common.get_mut(&entry.strip.common) {
             same.retain(|other| *other != at);
             if same.is_empty() {
@@ -238,6 +253,7 @@ impl Index {
                 });
         }
         self.sets.fit();
+        self.commons.fit();
     }
 
     /// Returns all strips, oldest first.
@@ -298,14 +314,30 @@ impl Index {
         column_bytes: usize,
         lease: &mut Lease,
     ) -> Result<Vec<Chosen>, StorageError> {
+        let is_recent = |chosen: &Chosen| chosen.strip.max_ms() >= min_ms;
+        if let Some(known) = self.selections.lock().whole().get(matchers) {
+            let recent = known.iter().filter(|chosen| is_recent(chosen));
+            let recent: Vec<Chosen> = recent.cloned().collect();
+            let columns: usize = recent.iter().map(|chosen| chosen.columns.len()).sum();
+            lease.grow((columns * column_bytes) as u64)?;
+            return Ok(recent);
+        }
         let mut pace = stop.pace();
         let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
         let mut of_rest: HashMap<Vec<usize>, ChosenSets> = HashMap::new();
         let mut chosen = Vec::new();
-        for (at, entry) in self.entries.iter().enumerate() {
-            let Some(entry) = entry else { continue };
+        let candidates = self.candidates(matchers, &mut of_matcher, stop)?;
+        let places: Box<dyn Iterator<Item = usize>> = match &candidates {
+            Some(some) => Box::new(some.iter().map(|at| at as usize)),
+            None => Box::new(0..self.entries.len()),
+        };
+        for at in places {
+            let Some(entry) = &self.entries[at] else {
+                continue;
+            };
             pace.spend(1)?;
-            if entry.strip.max_ms() < min_ms {
+            // What is kept is kept for all times.
+            if candidates.is_none() && entry.strip.max_ms() < min_ms {
                 continue;
             }
             pace.spend(matchers.len() * MATCHER_WORK)?;
@@ -334,7 +366,43 @@ impl Index {
             }
         }
         chosen.sort_by_key(|chosen| chosen.strip.id);
+        if candidates.is_some() {
+            self.selections.lock().whole().keep(matchers, &chosen);
+            chosen.retain(is_recent);
+        }
         Ok(chosen)
+    }
+
+    /// Returns the entries that can have a series with the labels that `matchers` want, found by those that accept few
+    /// values; `None` if there are none such. Keeps the sets it looked up in `of_matcher`.
+    fn candidates(
+        &self,
+        matchers: &[Matcher],
+        of_matcher: &mut [Option<SetIds>],
+        stop: &Stop,
+    ) -> Result<Option<EntryIds>, StopReason> {
+        let mut found: Option<EntryIds> = None;
+        for (matcher, known) in matchers.iter().zip(of_matcher) {
+            // One that accepts the empty value is satisfied by what lacks the label, too.
+            if matcher.matches_empty() || matcher.accepted_values().is_none() {
+                continue;
+            }
+            let local = known.insert(self.sets.matching(matcher, stop)?);
+            let common = self.commons.matching(matcher, stop)?;
+            if local.len() + common.len() > FEW_SETS {
+                continue;
+            }
+            let users = self.sets.users(local) | self.commons.users(&common);
+            let both = match found {
+                None => users,
+                Some(before) => before & users,
+            };
+            if both.len() <= FEW_ENTRIES {
+                return Ok(Some(both));
+            }
+            found = Some(both);
+        }
+        Ok(found)
     }
 
     /// Returns the sets that satisfy the matchers numbered `local`; `None`, for all, when there are no such matchers.

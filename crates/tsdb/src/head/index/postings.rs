@@ -2,8 +2,8 @@
 //!
 //! A set shared by all origins of a kind is indexed once, however many series use it.
 //!
-//! **Invariant:** a set's number is in the posting of each of its labels, and in `all`, exactly while it is counted
-//! by at least one strip.
+//! **Invariant:** a set's number is in the posting of each of its labels, and in `all`, exactly while at least one
+//! entry uses it; its users are known.
 
 use narthex_model::{
     Label, LabelHash, LabelSet, MatchOp, Matcher,
@@ -18,10 +18,15 @@ use std::{
 /// Numbers of sets.
 pub(crate) type SetIds = RoaringBitmap;
 
-/// All local sets in use, with their postings.
+/// Numbers of entries, the users of sets.
+pub(crate) type EntryIds = RoaringBitmap;
+
+/// All sets in use, with their postings and users.
 #[derive(Debug, Default)]
 pub(crate) struct SetTable {
     sets: Vec<Slot>,
+    /// The users of sets that have more than one: those that origins of a kind share.
+    shared: HashMap<u32, EntryIds, foldhash::fast::RandomState>,
     free: Vec<u32>,
     ids: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
     names: HashMap<Box<str>, ByName>,
@@ -34,6 +39,8 @@ struct Slot {
     /// Hash of the set, so that looking for a series need not touch the set.
     hash: LabelHash,
     users: u32,
+    /// The user, if there is only one.
+    user: u32,
 }
 
 #[derive(Debug, Default)]
@@ -49,16 +56,20 @@ enum Posting {
 }
 
 impl SetTable {
-    /// Counts one more use of `set`; returns its number.
-    pub(crate) fn acquire(&mut self, set: &LabelSet) -> u32 {
+    /// Adds `user` to those of `set`, which it is not yet; returns the set's number.
+    pub(crate) fn acquire(&mut self, set: &LabelSet, user: u32) -> u32 {
         if let Some(id) = self.ids.get(set) {
-            self.sets[*id as usize].users += 1;
+            let slot = &mut self.sets[*id as usize];
+            slot.users += 1;
+            let all = self.shared.entry(*id).or_default();
+            all.extend([slot.user, user]);
             return *id;
         }
         let slot = Slot {
             set: set.clone(),
             hash: set.hash(),
             users: 1,
+            user,
         };
         let id = match self.free.pop() {
             Some(id) => {
@@ -86,11 +97,18 @@ impl SetTable {
         id
     }
 
-    /// Counts one use less; removes the set after the last.
-    pub(crate) fn release(&mut self, id: u32) {
+    /// Removes `user` from those of a set, and the set with the last.
+    pub(crate) fn release(&mut self, id: u32, user: u32) {
         let slot = &mut self.sets[id as usize];
         slot.users -= 1;
         if slot.users > 0 {
+            if let Some(all) = self.shared.get_mut(&id) {
+                all.remove(user);
+                if slot.users == 1 {
+                    slot.user = all.min().unwrap_or(slot.user);
+                    self.shared.remove(&id);
+                }
+            }
             return;
         }
         let set = std::mem::take(&mut slot.set);
@@ -130,6 +148,7 @@ impl SetTable {
             self.free.shrink_to(self.free.len() * 2);
         }
         fit(&mut self.ids);
+        fit(&mut self.shared);
         fit(&mut self.names);
         self.names
             .values_mut()
@@ -140,6 +159,20 @@ impl SetTable {
     pub(crate) fn values_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let by_name = self.names.get(name).into_iter();
         by_name.flat_map(|by_name| by_name.values.keys().map(Label::value))
+    }
+
+    /// Returns the entries that use any of the sets.
+    pub(crate) fn users(&self, ids: &SetIds) -> EntryIds {
+        let mut users = EntryIds::new();
+        for id in ids {
+            match self.shared.get(&id) {
+                Some(all) => users |= all,
+                None => {
+                    users.insert(self.sets[id as usize].user);
+                }
+            }
+        }
+        users
     }
 
     /// Returns the number of set numbers, including those of freed sets.
@@ -292,11 +325,23 @@ mod tests {
                 ))
             })
             .collect();
-        let ids: Vec<u32> = sets.iter().map(|set| table.acquire(set)).collect();
-        assert_eq!(table.acquire(&sets[5]), ids[5]);
-        table.release(ids[5]);
+        let ids: Vec<u32> = sets.iter().map(|set| table.acquire(set, 1)).collect();
+        let users_of = |table: &SetTable, id: u32| -> Vec<u32> {
+            table
+                .users(&[id].into_iter().collect())
+                .into_iter()
+                .collect()
+        };
+        assert_eq!(users_of(&table, ids[5]), [1]);
+        assert_eq!(table.acquire(&sets[5], 7), ids[5]);
+        assert_eq!(table.acquire(&sets[5], 4), ids[5]);
+        assert_eq!(users_of(&table, ids[5]), [1, 4, 7]);
+        table.release(ids[5], 1);
+        assert_eq!(users_of(&table, ids[5]), [4, 7]);
+        table.release(ids[5], 4);
+        assert_eq!(users_of(&table, ids[5]), [7]);
         for at in (0..200).step_by(9) {
-            table.release(ids[at]);
+            table.release(ids[at], 1);
         }
         let matchers = [
             (MatchOp::Equal, "__name__", "m3"),
@@ -319,8 +364,9 @@ mod tests {
             }
         }
         for at in (0..200).filter(|at| at % 9 != 0) {
-            table.release(ids[at]);
+            table.release(ids[at], if at == 5 { 7 } else { 1 });
         }
+        assert!(table.shared.is_empty());
         assert!(table.all.is_empty() && table.names.is_empty() && table.ids.is_empty());
     }
 }

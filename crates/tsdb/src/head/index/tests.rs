@@ -31,6 +31,25 @@ fn index(rng: &mut SplitMix64) -> (Index, Columns) {
         }
         strips.push((strip, sets));
     }
+    // Rules: a strip of its own for few series, with labels that others have in common.
+    for id in 30..60 {
+        let set = |code: &str| {
+            let name = format!("rule{}", id % 20);
+            LabelSet::new([(METRIC_NAME, &*name), ("instance", "3"), ("code", code)])
+        };
+        let sets = vec![set("5"), set("x")];
+        let strip = Arc::new(Strip::new(id, LabelSet::empty(), StripMark::default()));
+        index.add_strip(&strip);
+        for set in &sets {
+            index.resolve(id, set, true, &mut Vec::new());
+        }
+        strips.push((strip, sets));
+    }
+    for _ in 0..15 {
+        let (strip, _) = strips.swap_remove(rng.index(strips.len()));
+        index.remove_strip(strip.id);
+    }
+    strips.sort_by_key(|(strip, _)| strip.id);
     (index, strips)
 }
 
@@ -54,11 +73,36 @@ fn matchers_select_the_columns_whose_labels_match() {
             matcher(MatchOp::Equal, METRIC_NAME, "m1"),
             matcher(MatchOp::Equal, "code", "20"),
         ],
+        vec![matcher(MatchOp::Equal, "instance", "3")],
+        vec![
+            matcher(MatchOp::Regex, METRIC_NAME, "rule3|rule17|m2"),
+            matcher(MatchOp::Equal, "instance", "3"),
+            matcher(MatchOp::NotEqual, "code", "x"),
+        ],
+        vec![
+            matcher(MatchOp::Equal, METRIC_NAME, "rule3"),
+            matcher(MatchOp::Equal, "job", ""),
+        ],
+        vec![matcher(MatchOp::Equal, METRIC_NAME, "nobody")],
     ];
     let mut selected = 0;
     for seed in 1..=20 {
-        let (index, strips) = index(&mut SplitMix64::new(seed));
-        for matchers in &lists {
+        let mut rng = SplitMix64::new(seed);
+        let (mut index, mut strips) = index(&mut rng);
+        // Every other time the index is another one; otherwise it may know the answer.
+        for (round, matchers) in lists.iter().chain(&lists).chain(&lists).enumerate() {
+            if round > lists.len() && round % 2 == 0 {
+                let at = rng.index(strips.len());
+                let (strip, sets) = &mut strips[at];
+                let set = LabelSet::new([(METRIC_NAME, "m3"), ("code", &format!("r{round}"))]);
+                index.resolve(strip.id, &set, true, &mut Vec::new());
+                sets.push(set);
+            }
+            if round == 2 * lists.len() + 1 {
+                let (strip, _) = strips.remove(rng.index(strips.len()));
+                index.remove_strip(strip.id);
+            }
+
             let mut lease = Budget::unlimited().lease(0).expect("unlimited");
             let found = index.select(matchers, i64::MIN, &Stop::never(), 1, &mut lease);
             let found = found.expect("selected").into_iter();

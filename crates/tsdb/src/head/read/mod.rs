@@ -43,6 +43,13 @@ pub(crate) struct HeadBatches {
     pub(crate) lease: Option<Lease>,
 }
 
+/// The columns of one selector.
+pub(crate) struct Selected {
+    chosen: Vec<Chosen>,
+    /// Memory of the columns, and of the batches made from them.
+    lease: Lease,
+}
+
 /// Bytes of one selected column: its number in the index's selection, in a list that doubles, and in a batch.
 const COLUMN_BYTES: usize = 4 * size_of::<u32>();
 /// Bytes of a series with out-of-order samples: a batch of its own, in a list that doubles.
@@ -71,6 +78,15 @@ impl HeadSnapshot {
         Self {
             strips: visible.collect(),
         }
+    }
+
+    /// Takes a snapshot of selected strips alone.
+    pub(crate) fn of_selected(selected: &[Selected]) -> Self {
+        let chosen = selected.iter().flat_map(|selected| &selected.chosen);
+        let mut strips: Vec<Arc<Strip>> = chosen.map(|chosen| Arc::clone(&chosen.strip)).collect();
+        strips.sort_by_key(|strip| strip.id);
+        strips.dedup_by_key(|strip| strip.id);
+        Self::new(&strips)
     }
 
     fn get(&self, strip: u32) -> Option<StripSnapshot> {
@@ -224,44 +240,38 @@ fn overlaps(state: &StripState, snapshot: StripSnapshot, range: TimeRange) -> bo
         || row_chunks_within(state, snapshot, range).next().is_some()
 }
 
-impl Head {
-    fn visible(
-        &self,
-        snapshot: &HeadSnapshot,
-        matchers: &[Matcher],
-        range: TimeRange,
-        ctx: &Context,
-        lease: &mut Lease,
-    ) -> Result<Vec<Visible>, StorageError> {
+/// Returns what a snapshot shows of the columns within `range`.
+fn visible(
+    chosen: Vec<Chosen>,
+    snapshot: &HeadSnapshot,
+    range: TimeRange,
+    ctx: &Context,
+) -> Result<Vec<Visible>, StorageError> {
+    let mut visible = Vec::new();
+    for chosen in chosen {
         ctx.stop.check()?;
-        let index = self.index();
-        let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
-        drop(index);
-        let mut visible = Vec::new();
-        for chosen in chosen {
-            ctx.stop.check()?;
-            if let Some(own) = snapshot.get(chosen.strip.id) {
-                visible.extend(Visible::new(chosen, own, range));
-            }
+        if let Some(own) = snapshot.get(chosen.strip.id) {
+            visible.extend(Visible::new(chosen, own, range));
         }
-        Ok(visible)
     }
+    Ok(visible)
+}
 
-    /// Resolves a selector.
+impl Selected {
+    /// Returns the batches that a snapshot shows within `range`.
     ///
     /// # Errors
     /// Fails over budget and when stopped.
     pub(crate) fn batches(
-        &self,
+        self,
         snapshot: &HeadSnapshot,
-        matchers: &[Matcher],
         range: TimeRange,
         hints: &Hints,
         ctx: &Context,
     ) -> Result<HeadBatches, StorageError> {
         let mut batches = HeadBatches::default();
-        let mut lease = ctx.budget.lease(0)?;
-        for visible in self.visible(snapshot, matchers, range, ctx, &mut lease)? {
+        let Self { chosen, mut lease } = self;
+        for visible in visible(chosen, snapshot, range, ctx)? {
             let mixed = Arc::from(&*visible.rows_mixed);
             let rows = [(Arc::clone(&visible.rows_alone), false), (mixed, true)];
             for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
@@ -297,6 +307,40 @@ impl Head {
         }
         batches.lease = Some(lease);
         Ok(batches)
+    }
+}
+
+impl Head {
+    /// Finds the columns whose series satisfy all matchers, in strips with anything at or after `min_ms`.
+    ///
+    /// # Errors
+    /// Fails over budget and when stopped.
+    pub(crate) fn select(
+        &self,
+        matchers: &[Matcher],
+        min_ms: i64,
+        ctx: &Context,
+    ) -> Result<Selected, StorageError> {
+        ctx.stop.check()?;
+        let mut lease = ctx.budget.lease(0)?;
+        let index = self.index();
+        let chosen = index.select(matchers, min_ms, &ctx.stop, COLUMN_BYTES, &mut lease)?;
+        Ok(Selected { chosen, lease })
+    }
+
+    fn visible(
+        &self,
+        snapshot: &HeadSnapshot,
+        matchers: &[Matcher],
+        range: TimeRange,
+        ctx: &Context,
+        lease: &mut Lease,
+    ) -> Result<Vec<Visible>, StorageError> {
+        ctx.stop.check()?;
+        let index = self.index();
+        let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
+        drop(index);
+        visible(chosen, snapshot, range, ctx)
     }
 
     /// Visits the series that match any of the alternatives and may have a sample within `range`, possibly repeatedly.
