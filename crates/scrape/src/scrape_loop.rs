@@ -116,7 +116,8 @@ pub(crate) struct ScrapeLoop {
     offset_seed: u64,
     /// Metrics of interval lengths, once created.
     lengths: Option<(SummaryHandle<1>, HistogramHandle<1>)>,
-    scraped: bool,
+    /// Time of the last round.
+    last_ms: Option<i64>,
     /// Time of the round in progress.
     round_ms: Option<i64>,
 }
@@ -176,7 +177,7 @@ impl ScrapeLoop {
             interval: plan.interval,
             offset_seed,
             lengths: None,
-            scraped: false,
+            last_ms: None,
             round_ms: None,
         }
     }
@@ -197,7 +198,7 @@ impl ScrapeLoop {
             interval,
             offset_seed,
             lengths: None,
-            scraped: false,
+            last_ms: None,
             round_ms: None,
         }
     }
@@ -359,12 +360,13 @@ impl ScrapeLoop {
     /// Ends the series of a source inside the process at once: its job decides whether there is another. Reports whether
     /// it is one.
     fn end_source(&mut self) -> bool {
-        let now_ms = self.now_ms();
+        let (now_ms, last_ms) = (self.now_ms(), self.last_ms);
         let Origin::Local(local) = &mut self.origin else {
             return false;
         };
-        if self.scraped
-            && let Err(error) = local.end(now_ms, &self.active, &*self.shared.sink)
+        // After its last round: of two samples at one time the first stays.
+        if let Some(last_ms) = last_ms
+            && let Err(error) = local.end(now_ms.max(last_ms + 1), &self.active, &*self.shared.sink)
         {
             self.shared.storage_failed(&error);
         }
@@ -409,7 +411,7 @@ impl ScrapeLoop {
             return true;
         }
         // Another target with the same labels continues these series.
-        if self.scraped
+        if self.last_ms.is_some()
             && !self.shared.uses_labels(&self.active.target.labels)
             && let Origin::Http(http) = &mut self.origin
             // If the clock was set back meanwhile, the missed time is in the future.
@@ -458,7 +460,7 @@ impl ScrapeLoop {
         body: &[u8],
     ) -> TargetStatus {
         let sink = &*self.shared.sink;
-        self.scraped = true;
+        self.last_ms = Some(time_ms);
         let result = match &mut self.origin {
             Origin::Http(http) => {
                 let result = http.round(time_ms, start, fetched, body, sink);

@@ -3,7 +3,7 @@
 use crate::support::Scraping;
 use narthex_model::{ColumnId, Family, Frame, LabelSet, METRIC_NAME, Schema, cell::is_stale};
 use narthex_scrape::{LocalHandle, LocalSource, Target};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// One series that is always 1.
 struct One(Frame);
@@ -87,5 +87,24 @@ async fn a_source_ends_alone_although_another_has_its_job() {
         scraping.manager.end_local(source);
     }
     assert!(scraping.manager.pool_names().is_empty());
+    scraping.end().await;
+}
+
+/// A source that ended in the millisecond of its last round kept its series: of two samples at one time the first stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_ends_after_its_last_round() {
+    let scraping = Scraping::with(|store| Arc::new(store), || 1_767_225_600_000);
+    let source = start(&scraping, "m");
+    scraping
+        .until("it is up", |s| s.value("m") == Some(1.0))
+        .await;
+    scraping.manager.end_local(&source);
+    scraping
+        .until("its series end", |s| {
+            ["m", "up"]
+                .iter()
+                .all(|name| s.value(name).is_some_and(is_stale))
+        })
+        .await;
     scraping.end().await;
 }
