@@ -239,24 +239,22 @@ impl View for MemView {
                 range: selector.range,
                 limit: None,
             };
-            let mut by_axis: HashMap<Vec<i64>, usize> = HashMap::new();
             let mut batches: Vec<MemBatch> = Vec::new();
             for (labels, series) in self.selected(&query) {
                 let range = selector.range.min_ms..=selector.range.max_ms;
                 let samples = series.samples.range(range);
                 let times_ms: Vec<i64> = samples.map(|(time_ms, _)| *time_ms).collect();
-                let at = *by_axis.entry(times_ms).or_insert_with_key(|times_ms| {
-                    let start_times = selector.hints.start_times;
-                    batches.push(MemBatch {
-                        times_ms: times_ms.clone(),
-                        series: Vec::new(),
-                        start_times,
-                    });
-                    batches.len() - 1
-                });
-                batches[at]
-                    .series
-                    .push((labels.clone(), Arc::clone(series)));
+                // Only neighbours share a batch: sums are in the order of labels, whatever the range is.
+                let last = batches.last_mut().filter(|last| last.times_ms == times_ms);
+                let series = (labels.clone(), Arc::clone(series));
+                match last {
+                    Some(batch) => batch.series.push(series),
+                    None => batches.push(MemBatch {
+                        times_ms,
+                        series: vec![series],
+                        start_times: selector.hints.start_times,
+                    }),
+                }
             }
             of_selector.push(batches.into_iter().map(Arc::new).collect());
         }
