@@ -115,6 +115,9 @@ impl Remote {
     }
 }
 
+/// The content type of frames.
+const FRAMES: &str = "application/vnd.narthex.frames;version=1";
+
 async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers: BTreeMap<String, String> = parts
@@ -128,7 +131,7 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
         _ => snap::raw::Decoder::new().decompress_vec(&wire).unwrap(),
     };
     let is_v2 = headers["content-type"].contains("v2.Request");
-    let is_frames = headers["content-type"] == "application/vnd.narthex.frames;version=1";
+    let is_frames = headers["content-type"] == FRAMES;
     let message = match (is_v2, is_frames) {
         (true, _) => Message::V2,
         (_, true) => Message::Frames,
@@ -150,13 +153,12 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
     let mut state = state.lock().unwrap();
     let mut response = Response::new(Body::from("because"));
     *response.status_mut() = planned.status.try_into().unwrap();
-    if state.frames.is_some() {
-        let offer = "application/vnd.narthex.frames;version=1";
-        let headers = response.headers_mut();
-        headers.insert("accept-post", offer.parse().unwrap());
-    }
     if planned.stores {
         store(&mut state, message, &body, &mut response);
+    }
+    if state.frames.is_some() {
+        let headers = response.headers_mut();
+        headers.insert("accept-post", FRAMES.parse().unwrap());
     }
     for (name, value) in &planned.headers {
         response.headers_mut().insert(*name, value.parse().unwrap());
@@ -170,43 +172,37 @@ async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
     response
 }
 
-/// Stores a request's samples, and says in the response what was taken.
+/// Stores a request, and says in the response what was written or why nothing was.
 fn store(state: &mut State, message: Message, body: &[u8], response: &mut Response) {
-    if message == Message::Frames {
-        if state.forgets_sessions {
-            state.frames = Some(state.receiver());
+    let receiver = match &state.frames {
+        Some(receiver) if message == Message::Frames && !state.forgets_sessions => {
+            Arc::clone(receiver)
         }
-        let receiver = state.frames.clone().unwrap();
-        match receiver.store(message, body) {
-            Ok((written, refused)) => {
-                assert!(refused.is_none(), "{refused:?}");
-                let name = "x-prometheus-remote-write-samples-written";
-                response.headers_mut().insert(name, written.samples.into());
-            }
-            Err(error) => *response.status_mut() = error.status(),
+        _ => state.receiver(),
+    };
+    let (written, refused) = match receiver.store(message, body) {
+        Ok(stored) => stored,
+        Err(error) if message == Message::Frames => {
+            *response.status_mut() = error.status();
+            return;
         }
-    } else {
-        let receiver = state.receiver();
-        let (written, refused) = receiver.store(message, body).unwrap();
-        assert!(refused.is_none(), "{refused:?}");
-        if message == Message::V1 {
-            for (series, time_ms, value) in super::samples_of(body) {
-                state
-                    .taken
-                    .entry(series)
-                    .or_default()
-                    .push((time_ms, value));
-            }
-        } else {
-            for (kind, count) in [
-                ("samples", written.samples),
-                ("histograms", written.histograms),
-                ("exemplars", written.exemplars),
-            ] {
-                let name = format!("x-prometheus-remote-write-{kind}-written");
-                let name = http::HeaderName::try_from(name).unwrap();
-                response.headers_mut().insert(name, count.into());
-            }
+        Err(error) => panic!("{error}"),
+    };
+    assert!(refused.is_none(), "{refused:?}");
+    if message == Message::V1 {
+        for (series, time_ms, value) in super::samples_of(body) {
+            let taken = state.taken.entry(series).or_default();
+            taken.push((time_ms, value));
         }
+        return;
+    }
+    for (kind, count) in [
+        ("samples", written.samples),
+        ("histograms", written.histograms),
+        ("exemplars", written.exemplars),
+    ] {
+        let name = format!("x-prometheus-remote-write-{kind}-written");
+        let name = http::HeaderName::try_from(name).unwrap();
+        response.headers_mut().insert(name, count.into());
     }
 }
