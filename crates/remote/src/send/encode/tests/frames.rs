@@ -189,9 +189,9 @@ fn dump(store: &MemStore) -> String {
     let ctx = Context::unlimited();
     let view = store.view(TimeRange::ALL).unwrap();
     let all = Matcher::new(MatchOp::NotEqual, METRIC_NAME, "").unwrap();
-    let prepared = view
-        .prepare(&[Selector::new(vec![all], TimeRange::ALL)], &ctx)
-        .unwrap();
+    let mut selector = Selector::new(vec![all], TimeRange::ALL);
+    selector.hints.start_times = true;
+    let prepared = view.prepare(&[selector], &ctx).unwrap();
     let mut lines = Vec::new();
     for batch in prepared.batches(0, &ctx).unwrap() {
         let mut tile = Tile::default();
