@@ -16,7 +16,7 @@ SCALE ?= 50
 # third, 12 at least.
 MINUTES ?= 60
 # What to run of a test (a crate as `tsdb`, a step as `clippy`, `go` or `ui`) or of a soak (tests, fuzz, crash,
-# segments, disk, cluster, churn); none for all.
+# segments, bodies, disk, cluster, churn); none for all.
 ONLY ?=
 
 help: ## list these commands

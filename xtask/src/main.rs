@@ -39,7 +39,7 @@ usage: cargo xtask <command>
   ci [step|crate...]      everything CI runs, or some of it, ending in one line 'N passed, N failed'
   check                   what takes seconds, for before a commit: formatting, tidy, the page's types
   dev [flag...]           build, serve and restart the server on every change of a source, the page too
-  soak [part...]          what takes hours: tests, fuzz, crash, segments, disk, cluster, churn
+  soak [part...]          what takes hours: tests, fuzz, crash, segments, bodies, disk, cluster, churn
 ";
 
 fn main() -> ExitCode {

@@ -41,6 +41,12 @@ const PARTS: &[Part] = &[
             segment_kills segments::killed gateway::reloads | tee /dev/stderr | grep -q 'test result: ok. [1-9]'",
     },
     Part {
+        name: "bodies",
+        what: "200 hostile bodies for each of SCALE, for the receivers of pushes and remote write: 10 min for 50, and 5 to build",
+        command: "scale=$((${SCALE:-50} * 4 / 5)); NARTHEX_TEST_SCALE=$((scale < 1 ? 1 : scale)) cargo test -p narthex --locked --profile iterate --test it hostile_bodies -- --nocapture \
+            | tee /dev/stderr | grep -q 'test result: ok. [1-9]'",
+    },
+    Part {
         name: "disk",
         what: "a third of MINUTES, 12 at least, of 20,000 series, 60 % replaced, on an ext4 of 320 MiB that fills and empties: 20 min",
         command: "minutes=$((${MINUTES:-60} / 3)); NARTHEX_SOAK_MINUTES=$((minutes < 12 ? 12 : minutes)) cargo test -p narthex --locked --profile iterate --test it full_disk -- --ignored --nocapture \

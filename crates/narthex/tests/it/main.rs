@@ -32,6 +32,7 @@ mod gateway;
 mod generated;
 mod host;
 mod hostile;
+mod hostile_bodies;
 mod kill9;
 mod known;
 mod limits;
