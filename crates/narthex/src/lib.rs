@@ -17,6 +17,7 @@ mod host;
 mod lifecycle;
 mod logging;
 mod memory;
+mod notifications;
 mod program_pages;
 mod reload;
 mod remote;

@@ -291,7 +291,7 @@ impl Reloader {
             }
             Err(reason) => {
                 SUCCESSFUL.set(0.0);
-                self.status.set_reload_failed();
+                self.status.set_reload_failed((self.now_ms)());
                 let path = self.path.display().to_string();
                 let error =
                     format!("couldn't load configuration (--config.file={path:?}): {reason}");

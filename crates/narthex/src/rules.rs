@@ -7,8 +7,11 @@ use narthex_model::storage::{Sink, Store};
 use narthex_net::{Router, Url};
 use narthex_promql::Engine;
 use narthex_rules::{AlertSink, EvalOptions, Manager, ParseOptions, RouteLimits, RuleSet};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
+
+/// Work that another thread for rules of one group saves at least.
+const WORTH_A_THREAD: Duration = Duration::from_millis(1);
 
 /// What evaluates rules, and what it needs beside a configuration.
 #[derive(Clone)]
@@ -44,8 +47,10 @@ impl Rules {
             grace_period: options.alert_grace_period,
             resend_delay: options.alert_resend_delay,
         };
+        let manager = Manager::new(evaluation, runtime);
+        manager.evaluate_at_once(options.rules_at_once(), WORTH_A_THREAD);
         Ok(Self {
-            manager: Manager::new(evaluation, runtime),
+            manager,
             external_url,
         })
     }

@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** flags and configuration are those in effect, with secrets hidden; the rest is read on request.
 
-use crate::cgroup::Resources;
+use crate::{
+    cgroup::Resources,
+    notifications::{CONFIGURATION_UNSUCCESSFUL, Notifications},
+};
 use narthex_api::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, storage::Budget};
@@ -26,6 +29,7 @@ pub(crate) struct ProcessStatus {
     db: OnceLock<Db>,
     replay: OnceLock<Arc<ReplayProgress>>,
     memory: Budget,
+    pub(crate) notifications: Arc<Notifications>,
 }
 
 /// The configuration in effect.
@@ -46,6 +50,7 @@ impl ProcessStatus {
         resources: &Resources,
         memory: Budget,
         retention: String,
+        most_subscribers: usize,
     ) -> Self {
         Self {
             flags,
@@ -57,16 +62,19 @@ impl ProcessStatus {
             db: OnceLock::new(),
             replay: OnceLock::new(),
             memory,
+            notifications: Arc::new(Notifications::new(most_subscribers)),
         }
     }
 
     /// Sets the configuration in effect.
     pub(crate) fn set_config(&self, loaded: Loaded) {
+        self.notifications.remove(CONFIGURATION_UNSUCCESSFUL);
         *self.config.lock().whole() = loaded;
     }
 
     /// Records that a configuration could not be loaded; the previous one stays in effect.
-    pub(crate) fn set_reload_failed(&self) {
+    pub(crate) fn set_reload_failed(&self, now_ms: i64) {
+        self.notifications.add(CONFIGURATION_UNSUCCESSFUL, now_ms);
         let mut config = self.config.lock().whole();
         config.succeeded = false;
     }

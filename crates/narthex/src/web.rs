@@ -129,9 +129,10 @@ fn unavailable(headers: &HeaderMap, stopping: bool) -> Response {
 }
 
 /// Returns the router of a server whose storage is not open yet.
-pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>) -> Router {
+pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>, notified: Router) -> Router {
     let routes = Router::new()
         .merge(narthex_api::early_routes(status))
+        .merge(notified)
         .merge(own_metrics(own))
         .merge(pages())
         .fallback(async |request: Request| {

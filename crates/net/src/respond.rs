@@ -160,6 +160,11 @@ impl BodySender {
             .map_err(|_gone| ClientGone)
     }
 
+    /// Waits until the client has disconnected.
+    pub async fn gone(&self) {
+        self.sender.closed().await;
+    }
+
     /// Ends the body cleanly.
     ///
     /// # Errors

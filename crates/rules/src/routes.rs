@@ -64,7 +64,8 @@ fn rules(routes: &Routes, params: &Params) -> Result<ListingResponse, Refusal> {
     let filter = Filter::read(params).map_err(Refusal::BadData)?;
     let groups = routes.manager.groups();
     let lease = routes.lease(&groups)?;
-    let list = RuleList::new(&groups, &filter).map_err(Refusal::BadData)?;
+    let was_read = |metric: &str| routes.manager.was_read(metric);
+    let list = RuleList::new(&groups, &filter, &was_read).map_err(Refusal::BadData)?;
     Ok(ListingResponse::new(list, lease))
 }
 

@@ -117,6 +117,8 @@ flags! {
         max_pattern_bytes: Bytes = "query.max-pattern-memory", default("128MB");
         /// Maximum length of a label that a query creates.
         max_label_bytes: Bytes = "query.max-label-size", default("1MB");
+        /// Maximum number of subscribers of live notifications; further ones get an empty answer.
+        max_notifications_subscribers: usize = "web.max-notifications-subscribers", default("16");
         /// URL under which this server is reached, for links in alerts; by default its machine's name and port.
         external_url: String = "web.external-url";
         /// Prefix of all paths; by default the path of --web.external-url.
@@ -128,7 +130,10 @@ flags! {
         alert_grace_period: Duration = "rules.alert.for-grace-period", default("10m");
         /// Time after which an alert that goes on firing is sent again.
         alert_resend_delay: Duration = "rules.alert.resend-delay", default("1m");
-        /// Comma-separated feature names; unknown ones cause a warning.
+        /// Maximum number of rules that are evaluated beside others of their groups, where these do not depend on each
+        /// other, with --enable-feature=concurrent-rule-eval.
+        max_concurrent_evals: usize = "rules.max-concurrent-evals", default("4");
+        /// Comma-separated feature names: concurrent-rule-eval; unknown ones cause a warning.
         features: List = "enable-feature";
         /// Minimum level of log lines: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
@@ -159,12 +164,8 @@ flags! {
             "web.console.templates": String, "web.console.libraries": String;
         "the page has its own title" =>
             "web.page-title": String;
-        "there are no notifications" =>
-            "web.max-notifications-subscribers": u64;
         "there is no search API" =>
             "web.search.max-limit": u64;
-        "groups are evaluated side by side, the rules of a group one after the other" =>
-            "rules.max-concurrent-evals": u64;
         "there is no remote read" =>
             "storage.remote.read-sample-limit": u64, "storage.remote.read-concurrent-limit": u64,
             "storage.remote.read-max-bytes-in-frame": u64;
@@ -186,7 +187,23 @@ flags! {
     }
 }
 
+/// Feature that has rules of a group evaluated at once.
+const CONCURRENT_RULES: &str = "concurrent-rule-eval";
+
 impl ServerOptions {
+    /// Returns how many rules may be evaluated beside others of their groups.
+    pub(crate) fn rules_at_once(&self) -> usize {
+        let features = &self.features.0;
+        let is_on = features.iter().any(|name| name == CONCURRENT_RULES);
+        if is_on { self.max_concurrent_evals } else { 0 }
+    }
+
+    /// Lists the named features that there are not.
+    pub(crate) fn unknown_features(&self) -> impl Iterator<Item = &str> {
+        let names = self.features.0.iter().map(String::as_str);
+        names.filter(|name| *name != CONCURRENT_RULES)
+    }
+
     /// Reads the values of `agent`.
     ///
     /// # Errors

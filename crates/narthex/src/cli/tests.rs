@@ -60,6 +60,11 @@ fn every_way_of_writing_a_flag_is_taken() {
     assert_eq!(options.retention_bytes, Some(Bytes(2 << 30)));
     assert_eq!(options.features.0, ["x", "y"]);
     assert_eq!(options.values.without_effect.len(), 1);
+    assert_eq!(options.rules_at_once(), 0);
+    let features = "--enable-feature=x, concurrent-rule-eval";
+    let options = server(&[features, "--rules.max-concurrent-evals=7"]).unwrap();
+    assert_eq!(options.rules_at_once(), 7);
+    assert_eq!(options.unknown_features().collect::<Vec<_>>(), ["x"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::{
     config::Config,
     lifecycle,
     memory::{self, Memory},
+    notifications,
     reload::{self, Reloader},
     remote::{self, NowMs},
     sources::OwnPage,
@@ -38,6 +39,8 @@ pub(super) struct Base {
     pub(super) stop: StopToken,
     pub(super) now_ms: NowMs,
     pub(super) gate: Arc<Gate>,
+    /// Routes of notifications.
+    notified: Router,
     pub(super) web: Web,
     pub(super) watch: memory::Watch,
     started: Instant,
@@ -69,7 +72,15 @@ impl Base {
         let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
         let gate = Arc::new(Gate::new(stop.clone()));
         let own = Arc::new(OwnPage::new(registry));
-        let early = web::early(Arc::clone(&own), Arc::<ProcessStatus>::clone(&status));
+        let now_ms: NowMs = Arc::new(|| SystemClock.now_ms());
+        let notifications = Arc::clone(&status.notifications);
+        notifications.add(notifications::STARTING_UP, now_ms());
+        let notified = notifications::routes(notifications, Arc::clone(&now_ms), stop.clone());
+        let early = web::early(
+            Arc::clone(&own),
+            Arc::<ProcessStatus>::clone(&status),
+            notified.clone(),
+        );
         let hosts = web::hosts::Hosts::new(&options.allowed_hosts.0);
         let router = web::outer(Arc::clone(&gate), early, hosts);
         let router = web::prefix::below(&options.route_prefix, router);
@@ -78,8 +89,9 @@ impl Base {
             memory,
             status,
             stop,
-            now_ms: Arc::new(|| SystemClock.now_ms()),
+            now_ms,
             gate,
+            notified,
             web,
             watch,
             started,
@@ -104,7 +116,7 @@ impl Base {
             wait: options.query_timeout,
         };
         self.gate.open(web::inner(web::Parts {
-            api,
+            api: api.merge(self.notified.clone()),
             targets: narthex_scrape::routes(Arc::clone(manager), listings),
             own: Arc::clone(&self.own),
             stopper: self.stopper.clone(),
@@ -112,6 +124,8 @@ impl Base {
             reloader,
             origins: self.origins.clone(),
         }));
+        let notifications = &self.status.notifications;
+        notifications.remove(notifications::STARTING_UP);
         tracing::info!(
             url = format!("http://{}{}", self.web.address, options.route_prefix),
             cpus = resources.cpus,
@@ -358,6 +372,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_segment::register_metrics(registry)?;
     narthex_discovery::register_metrics(registry)?;
     reload::register_metrics(registry)?;
+    notifications::register_metrics(registry)?;
     narthex_client::register_info(
         registry,
         "narthex_build_info",
@@ -371,7 +386,7 @@ fn warn_of_flags(options: &ServerOptions) {
     for (flag, reason) in &options.values.without_effect {
         tracing::warn!(flag, reason, "Flag is accepted without effect.");
     }
-    for feature in &options.features.0 {
+    for feature in options.unknown_features() {
         tracing::warn!(option = feature, "Unknown option for --enable-feature.");
     }
 }
@@ -391,6 +406,7 @@ fn process_status(
         resources,
         memory.process.clone(),
         retention,
+        options.max_notifications_subscribers,
     );
     status.set_config(Loaded {
         yaml: config

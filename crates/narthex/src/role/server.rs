@@ -183,7 +183,7 @@ async fn serve(
     let stored: Arc<dyn Sink> = ends.sink(Some(Arc::new(db.clone())));
     let rule_routes = rules.open(Arc::new(db.clone()), Arc::clone(&stored), &options, memory);
     let (writes, push_upkeep) = base::writes(&options, &ends, stored, &base, threads).await?;
-    let store = Arc::new(db.clone());
+    let store = rules.manager.noted(Arc::new(db.clone()));
     let reads = base::api(&options, store, &base, threads, runtimes.querying);
     base.open(
         &options,

@@ -40,6 +40,7 @@ mod memory;
 #[path = "../../../expfmt/tests/it/messages.rs"]
 mod messages;
 mod node_exporter;
+mod notifications;
 mod output;
 mod pair;
 mod peers;

@@ -133,6 +133,8 @@ fn rules_are_listed_as_prometheus_lists_them() {
             "evaluationTime",
             "lastEvaluation",
             "type",
+            "samplesRead",
+            "series",
         ])
     );
     assert_eq!(
@@ -144,9 +146,13 @@ fn rules_are_listed_as_prometheus_lists_them() {
             "health",
             "evaluationTime",
             "lastEvaluation",
-            "type"
+            "type",
+            "samplesRead",
+            "series",
+            "wasRead",
         ])
     );
+    costs_and_readers_are_shown(&server);
     assert_eq!(groups[0]["rules"][0]["labels"], json!({ "a": "b" }));
     assert_eq!(groups[0]["rules"][2]["duration"], 2.0);
     assert_eq!(groups[1]["rules"][0]["keepFiringFor"], 60.0);
@@ -156,6 +162,25 @@ fn rules_are_listed_as_prometheus_lists_them() {
     pages_follow(&server);
     mistakes_are_named(&server);
     server.stop();
+}
+
+/// `rec:double` reads `rec:answer`; nobody reads it before the query here.
+fn costs_and_readers_are_shown(server: &Running) {
+    let rules = || server.data("/api/v1/rules", &[])["groups"][0]["rules"].clone();
+    let before = rules();
+    assert_eq!(before[0]["samplesRead"], 0);
+    assert_eq!(
+        (&before[1]["samplesRead"], &before[1]["series"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&before[3]["samplesRead"], &before[3]["series"]),
+        (&json!(0), &json!(0))
+    );
+    let was_read = |rules: &Value| [rules[0]["wasRead"].clone(), rules[1]["wasRead"].clone()];
+    assert_eq!(was_read(&before), [true, false]);
+    server.wait_vector("rec:double", |found| found.len() == 1);
+    assert_eq!(was_read(&rules()), [true, true]);
 }
 
 fn filters_choose(server: &Running, path: &str) {

@@ -79,6 +79,13 @@ impl AlertTexts {
         }
     }
 
+    /// Reports whether a template may query.
+    pub(crate) fn may_query(&self) -> bool {
+        let texts = self.labels.iter().chain(&self.annotations);
+        let mut texts = texts.map(|(_, text)| text);
+        texts.any(|text| matches!(text, AlertText::Template(template) if template.may_query()))
+    }
+
     fn has_fixed_annotations(&self) -> bool {
         self.fixed_annotations.len() == self.annotations.len()
     }

@@ -6,6 +6,7 @@
 use crate::{alert::Alert, file::Texts};
 use narthex_model::LabelSet;
 use std::{
+    cell::LazyCell,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -177,7 +178,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) now_ms: i64,
     pub(crate) resend_delay_ms: i64,
     pub(crate) interval_ms: i64,
-    pub(crate) generator_url: &'a Arc<str>,
+    /// Makes the address of a page that shows the rule's expression; called once if any alert is due.
+    pub(crate) generator_url: &'a dyn Fn() -> Arc<str>,
 }
 
 /// Returns the alerts that are due and notes that they are sent.
@@ -186,6 +188,7 @@ pub(crate) fn due(alerts: &mut Alerts, sending: &Sending<'_>) -> Vec<Alert> {
     let due = |alert: &&mut ActiveAlert| alert.is_due(now_ms, sending.resend_delay_ms);
     // A notification may get lost, and so may the next.
     let valid_ms = 4 * sending.interval_ms.max(sending.resend_delay_ms);
+    let generator_url = LazyCell::new(sending.generator_url);
     let all = alerts.iter_mut();
     all.filter(|(_, alert)| due(alert))
         .map(|(labels, alert)| {
@@ -196,7 +199,7 @@ pub(crate) fn due(alerts: &mut Alerts, sending: &Sending<'_>) -> Vec<Alert> {
                 starts_at_ms: alert.fired_at_ms.unwrap_or(alert.active_at_ms),
                 ends_at_ms: alert.resolved_at_ms.unwrap_or(now_ms + valid_ms),
                 is_resolved: alert.resolved_at_ms.is_some(),
-                generator_url: Arc::clone(sending.generator_url),
+                generator_url: Arc::clone(&generator_url),
             }
         })
         .collect()

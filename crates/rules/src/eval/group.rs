@@ -3,26 +3,25 @@
 //! **Invariant:** one thread at a time evaluates a group; who holds its work knows that none of its rules is running.
 
 use super::{
-    metrics,
+    batches::Batches,
+    metrics::{self, GroupMetrics},
     output::Output,
+    permits::Permits,
     query::Tools,
     restore,
-    rule::{self, Failure, Health, LiveRule, Moment, RuleStatus, RuleWork},
+    rule::{Failure, Health, LiveRule, Moment, RuleStatus, RuleWork, Work},
     schedule::Schedule,
 };
 use crate::file::{self, Texts};
-use narthex_model::{
-    LabelSet,
-    storage::{Stop, StopReason},
-    sync::Whole as _,
-};
+use narthex_model::{LabelSet, storage::StopReason, sync::Whole as _};
 use narthex_net::catch_panic;
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -43,8 +42,8 @@ pub(crate) struct Group {
     query_offset_ms: Option<i64>,
     status: Mutex<GroupStatus>,
     work: Mutex<GroupWork>,
-    /// What cancels the rule that is being evaluated.
-    running: Mutex<Option<Stop>>,
+    batches: OnceLock<Batches>,
+    metrics: OnceLock<GroupMetrics>,
     is_stopping: AtomicBool,
 }
 
@@ -92,7 +91,8 @@ impl Group {
             query_offset_ms: group.query_offset_ms,
             status: Mutex::default(),
             work: Mutex::new(work),
-            running: Mutex::default(),
+            batches: OnceLock::new(),
+            metrics: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
         }
     }
@@ -120,12 +120,14 @@ impl Group {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    /// Lets no further rule begin, and cancels the running one.
+    /// Lets no further rule begin, and cancels the running ones.
     pub(crate) fn cancel(&self) {
         self.stop();
-        if let Some(stop) = &*self.running.lock().whole() {
-            stop.stop(StopReason::ShuttingDown);
-        }
+        self.rules.iter().for_each(LiveRule::cancel);
+    }
+
+    fn metrics(&self) -> &GroupMetrics {
+        self.metrics.get_or_init(|| GroupMetrics::new(&self.key))
     }
 
     fn lock_work(&self) -> MutexGuard<'_, GroupWork> {
@@ -139,24 +141,18 @@ impl Group {
         if self.is_stopping.load(Ordering::Acquire) {
             return false;
         }
-        let key = [&*self.key];
-        metrics::ITERATIONS.with(&key).inc();
+        let of_group = self.metrics();
+        of_group.iterations.inc();
         let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
         let was_whole = self.evaluate(&mut work, tools, time_ms);
         let duration = begin.elapsed();
         metrics::GROUP_DURATION.observe_duration(duration);
         metrics::GROUP_DURATION_HISTOGRAM.observe_duration(duration);
-        metrics::LAST_DURATION
-            .with(&key)
-            .set(duration.as_secs_f64());
+        of_group.last_duration.set(duration.as_secs_f64());
         let of_rules: Duration = self.rules.iter().map(|rule| rule.status().duration).sum();
-        metrics::LAST_RULE_DURATION_SUM
-            .with(&key)
-            .set(of_rules.as_secs_f64());
+        of_group.last_rule_duration_sum.set(of_rules.as_secs_f64());
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of our times fit")]
-        metrics::LAST_EVALUATION
-            .with(&key)
-            .set(begin_ms as f64 / 1000.0);
+        of_group.last_evaluation.set(begin_ms as f64 / 1000.0);
         *self.status.lock().whole() = GroupStatus {
             duration,
             last_ms: Some(begin_ms),
@@ -173,15 +169,29 @@ impl Group {
     /// Evaluates the rules; returns `false` if the group was stopped in between.
     fn evaluate(&self, work: &mut GroupWork, tools: &Tools, time_ms: i64) -> bool {
         let offset_ms = self.offset_ms(tools);
-        let mut samples = 0;
-        for (rule, work) in self.rules.iter().zip(&mut work.rules) {
-            if self.is_stopping.load(Ordering::Acquire) {
-                return false;
+        let samples = AtomicUsize::new(0);
+        let evaluate = |(rule, work): Task<'_>| {
+            let is_running = !self.is_stopping.load(Ordering::Acquire);
+            if is_running {
+                let count = self.evaluate_rule(rule, work, tools, (time_ms, offset_ms));
+                samples.fetch_add(count, Ordering::Relaxed);
             }
-            samples += self.evaluate_rule(rule, work, tools, (time_ms, offset_ms));
+            is_running
+        };
+        let permits = &tools.settings.permits;
+        let was_whole = if permits.exist() && self.rules.len() > 1 {
+            let mut tasks = self.rules.iter().zip(&mut work.rules).map(Some).collect();
+            let batches = self.batches.get_or_init(|| Batches::new(&self.rules));
+            let mut batches = batches.0.iter();
+            batches.all(|batch| evaluate_batch(batch, &mut tasks, permits, &evaluate))
+        } else {
+            self.rules.iter().zip(&mut work.rules).all(evaluate)
+        };
+        if !was_whole {
+            return false;
         }
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-        metrics::LAST_SAMPLES.with(&[&self.key]).set(samples as f64);
+        self.metrics().last_samples.set(samples.into_inner() as f64);
         let gone = std::mem::take(&mut work.gone);
         if !gone.is_empty() {
             let live: HashSet<LabelSet> = work.live().collect();
@@ -200,8 +210,8 @@ impl Group {
     ) -> usize {
         let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
         let (ctx, stop) = tools.settings.context();
-        *self.running.lock().whole() = Some(stop.clone());
-        metrics::EVALUATIONS.with(&[&self.key]).inc();
+        rule.set_running(Some(stop.clone()));
+        self.metrics().evaluations.inc();
         let moment = Moment {
             tools,
             ctx: &ctx,
@@ -215,7 +225,7 @@ impl Group {
             rule.renew(work);
             Err(Failure::Evaluation(panicked.to_string()))
         });
-        *self.running.lock().whole() = None;
+        rule.set_running(None);
         let duration = begin.elapsed();
         metrics::RULE_DURATION.observe_duration(duration);
         metrics::RULE_DURATION_HISTOGRAM.observe_duration(duration);
@@ -224,9 +234,12 @@ impl Group {
             last_error: None,
             duration,
             last_ms: Some(begin_ms),
+            work: Work::default(),
         };
-        let samples = evaluated.unwrap_or_else(|failure| {
-            rule::count_failure(&self.key, &failure);
+        status.work = evaluated.unwrap_or_else(|failure| {
+            if failure.counts() {
+                self.metrics().failures.inc();
+            }
             let error = failure.to_string();
             if stop.check() != Err(StopReason::ShuttingDown) {
                 let (file, group, name) = (&self.file, &self.name, &rule.name);
@@ -234,8 +247,9 @@ impl Group {
             }
             status.health = Health::Err;
             status.last_error = Some(error);
-            0
+            Work::default()
         });
+        let samples = status.work.series;
         rule.set_status(status);
         samples
     }
@@ -325,6 +339,53 @@ impl GroupWork {
     fn live(&self) -> impl Iterator<Item = LabelSet> + '_ {
         self.rules.iter().flat_map(|work| work.output.live())
     }
+}
+
+/// A rule to be evaluated.
+type Task<'a> = (&'a LiveRule, &'a mut RuleWork);
+
+/// Evaluates a batch of a group's rules, at once if that is worth a thread and there are permits; returns `false` if any
+/// was not evaluated.
+fn evaluate_batch<'a>(
+    batch: &[usize],
+    tasks: &mut Vec<Option<Task<'a>>>,
+    permits: &Permits,
+    evaluate: &(impl Fn(Task<'a>) -> bool + Sync),
+) -> bool {
+    let tasks = batch.iter().filter_map(|at| tasks.get_mut(*at)?.take());
+    let mut tasks: Vec<Task<'a>> = tasks.collect();
+    let expected: Duration = tasks.iter().map(|(rule, _)| rule.status().duration).sum();
+    let most = permits.wanted(tasks.len(), expected);
+    if most == 0 {
+        return tasks.into_iter().all(evaluate);
+    }
+    // The longest first: the last to end decides how long the batch takes.
+    tasks.sort_by_key(|(rule, _)| rule.status().duration);
+    let tasks = Mutex::new(tasks);
+    let work = || {
+        while let Some(task) = { tasks.lock().whole().pop() } {
+            if !evaluate(task) {
+                return false;
+            }
+        }
+        true
+    };
+    thread::scope(|scope| {
+        let helpers = std::iter::from_fn(|| permits.try_take()).take(most);
+        for permit in helpers {
+            let help = || {
+                let _permit = permit;
+                work()
+            };
+            let named = thread::Builder::new().name("narthex-rule".to_owned());
+            if named.spawn_scoped(scope, help).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    // Whoever found the group stopped left something.
+    tasks.into_inner().whole().is_empty()
 }
 
 /// Ends series that no rule reports any more.

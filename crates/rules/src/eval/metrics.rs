@@ -1,6 +1,8 @@
 //! Metrics of rule evaluation, with Prometheus' names.
 
-use narthex_client::{Counter, CounterVec, Error, GaugeVec, Histogram, Registry, Summary};
+use narthex_client::{
+    Counter, CounterHandle, CounterVec, Error, GaugeHandle, GaugeVec, Histogram, Registry, Summary,
+};
 
 const SECONDS: &[f64] = &[0.01, 0.1, 1.0, 10.0];
 const GROUP: &[&str; 1] = &["rule_group"];
@@ -131,6 +133,31 @@ pub(crate) fn begin_group(key: &str, rules: usize, interval_ms: i64) {
     {
         RULES.with(&[key]).set(rules as f64);
         INTERVAL.with(&[key]).set(interval_ms as f64 / 1000.0);
+    }
+}
+
+/// The series of a group that evaluations change.
+pub(crate) struct GroupMetrics {
+    pub(crate) iterations: CounterHandle<1>,
+    pub(crate) evaluations: CounterHandle<1>,
+    pub(crate) failures: CounterHandle<1>,
+    pub(crate) last_evaluation: GaugeHandle<1>,
+    pub(crate) last_duration: GaugeHandle<1>,
+    pub(crate) last_rule_duration_sum: GaugeHandle<1>,
+    pub(crate) last_samples: GaugeHandle<1>,
+}
+
+impl GroupMetrics {
+    pub(crate) fn new(key: &str) -> Self {
+        Self {
+            iterations: ITERATIONS.with(&[key]),
+            evaluations: EVALUATIONS.with(&[key]),
+            failures: FAILURES.with(&[key]),
+            last_evaluation: LAST_EVALUATION.with(&[key]),
+            last_duration: LAST_DURATION.with(&[key]),
+            last_rule_duration_sum: LAST_RULE_DURATION_SUM.with(&[key]),
+            last_samples: LAST_SAMPLES.with(&[key]),
+        }
     }
 }
 

@@ -8,17 +8,21 @@
 //! A rule is an origin: its result is a schema, an evaluation a frame. Labels are worked out when an element is first
 //! seen; later evaluations look its column up.
 //!
-//! **Invariant:** a rule sees what the rules before it in its group wrote at the same time.
+//! **Invariant:** a rule sees what the rules before it in its group wrote at the same time, in whatever order those that
+//! do not see each other are evaluated.
 //! **Invariant:** what is shown never waits for an evaluation.
 
 mod alerting;
 mod alerts;
+mod batches;
 mod group;
 mod manager;
 mod metrics;
 mod offline;
 mod output;
+mod permits;
 mod query;
+mod reads;
 mod recording;
 mod restore;
 mod rule;

@@ -1,6 +1,6 @@
 //! Groups whose evaluations the caller times: for tests of rules and for the past.
 //!
-//! **Invariant:** an evaluation is the same as in a server; only nothing waits and nothing runs at once.
+//! **Invariant:** an evaluation is the same as in a server; only nothing waits, and no two groups run at once.
 
 use super::{
     EvalOptions, RuleSet,
@@ -15,7 +15,7 @@ use narthex_model::{
     LabelSet,
     storage::{Sink, Store},
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Groups that are evaluated when asked.
 pub struct OfflineGroups {
@@ -75,6 +75,11 @@ impl OfflineGroups {
         for group in removed {
             group.end(group.take_outputs(), &self.tools, time_ms, &live);
         }
+    }
+
+    /// As [`Manager::evaluate_at_once`](super::Manager::evaluate_at_once).
+    pub fn evaluate_at_once(&self, most: usize, worth: Duration) {
+        self.tools.settings.permits.set(most, worth);
     }
 
     /// Lists the groups by file and name.

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** every query has a deadline and leases its memory from the budget of queries.
 
-use super::RuleSet;
+use super::{RuleSet, permits::Permits};
 use crate::{AlertSink, Element, file::Texts};
 use narthex_model::{
     LabelSet,
@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) resend_delay_ms: i64,
     /// Query offset of groups that name none.
     pub(crate) query_offset_ms: AtomicI64,
+    /// For rules of one group that are evaluated at once.
+    pub(super) permits: Permits,
     pub(crate) server: RwLock<Arc<ServerTexts>>,
 }
 
@@ -88,6 +90,7 @@ impl Settings {
             grace_period_ms: ms(options.grace_period),
             resend_delay_ms: ms(options.resend_delay),
             query_offset_ms: AtomicI64::new(0),
+            permits: Permits::default(),
             server: RwLock::default(),
         }
     }
@@ -163,12 +166,17 @@ impl Tools {
 /// A result, with its memory.
 pub(crate) struct Elements {
     pub(crate) samples: Vec<VectorSample>,
+    /// Samples read from the store.
+    pub(crate) samples_read: u64,
     _held: narthex_promql::ResultMemory,
 }
 
 impl Elements {
     fn new(result: Result<QueryResult, QueryError>) -> Result<Self, String> {
-        let QueryResult { value, held, .. } = result.map_err(|error| error.to_string())?;
+        let result = result.map_err(|error| error.to_string())?;
+        let QueryResult {
+            value, held, stats, ..
+        } = result;
         let samples = match value {
             Value::Vector(samples) => samples,
             Value::Scalar { time_ms, value } => vec![VectorSample {
@@ -180,6 +188,7 @@ impl Elements {
         };
         Ok(Self {
             samples,
+            samples_read: stats.samples_read,
             _held: held,
         })
     }

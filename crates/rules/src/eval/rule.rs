@@ -6,7 +6,6 @@
 use super::{
     alerting::{self, ALERT_NAME, AlertTexts, Expansion, Known},
     alerts::{self, Alerts, Holds, Sending},
-    metrics,
     output::Output,
     query::Tools,
     recording::{self, Inputs},
@@ -17,7 +16,7 @@ use crate::{
 };
 use narthex_model::{
     LabelSet,
-    storage::{Context, Outcome},
+    storage::{Context, Outcome, Stop, StopReason},
     sync::Whole as _,
 };
 use narthex_promql::ast::Expr;
@@ -53,6 +52,16 @@ pub(crate) struct RuleStatus {
     pub(crate) duration: Duration,
     /// When it began; `None` before the first.
     pub(crate) last_ms: Option<i64>,
+    pub(crate) work: Work,
+}
+
+/// What an evaluation read and made; nothing if it failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    /// Samples read from the store.
+    pub(crate) samples_read: u64,
+    /// Samples stored, which is one for each series.
+    pub(crate) series: usize,
 }
 
 /// A rule that is evaluated.
@@ -67,6 +76,8 @@ pub(crate) struct LiveRule {
     text: String,
     expr: Expr,
     alert_texts: Option<AlertTexts>,
+    /// What cancels its evaluation.
+    running: Mutex<Option<Stop>>,
     status: Mutex<RuleStatus>,
     alerts: Mutex<Arc<Alerts>>,
 }
@@ -118,6 +129,7 @@ impl LiveRule {
             text: rule.text.clone(),
             expr: rule.expr.clone(),
             alert_texts,
+            running: Mutex::default(),
             status: Mutex::default(),
             alerts: Mutex::default(),
         }
@@ -152,6 +164,28 @@ impl LiveRule {
 
     pub(crate) fn is_alerting(&self) -> bool {
         self.alert_texts.is_some()
+    }
+
+    pub(super) fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// Reports whether a template may query.
+    pub(super) fn asks_in_templates(&self) -> bool {
+        let texts = self.alert_texts.as_ref();
+        texts.is_some_and(AlertTexts::may_query)
+    }
+
+    /// Sets what cancels the evaluation, `None` at its end.
+    pub(super) fn set_running(&self, stop: Option<Stop>) {
+        *self.running.lock().whole() = stop;
+    }
+
+    /// Cancels the evaluation, if there is one.
+    pub(super) fn cancel(&self) {
+        if let Some(stop) = &*self.running.lock().whole() {
+            stop.stop(StopReason::ShuttingDown);
+        }
     }
 
     pub(crate) fn holds(&self) -> Holds {
@@ -191,7 +225,7 @@ impl LiveRule {
 
     /// Evaluates the rule, sends alerts that are due, and stores the result.
     ///
-    /// Returns the number of samples.
+    /// Returns what it took.
     ///
     /// # Errors
     /// Fails with what is to be shown.
@@ -199,12 +233,13 @@ impl LiveRule {
         &self,
         work: &mut RuleWork,
         moment: &Moment<'_>,
-    ) -> Result<usize, Failure> {
+    ) -> Result<Work, Failure> {
         let Moment { tools, ctx, .. } = moment;
         let settings = &*tools.settings;
         let stored_ms = moment.time_ms - moment.offset_ms;
         let elements = tools.evaluate(&self.expr, &self.text, stored_ms, ctx);
         let elements = elements.map_err(Failure::Evaluation)?;
+        let samples_read = elements.samples_read;
         work.output.begin();
         match &self.alert_texts {
             None => recording::fill(
@@ -236,12 +271,15 @@ impl LiveRule {
             }
         }
         .map_err(Failure::Evaluation)?;
-        let samples = work.output.len();
+        let series = work.output.len();
         let outcome = work.output.store(&*tools.sink, stored_ms);
         let outcome = outcome.map_err(|error| Failure::Storage(error.to_string()))?;
         match refused(outcome, work.output.ended()) {
             Some(reason) => Err(Failure::Refused(reason)),
-            None => Ok(samples),
+            None => Ok(Work {
+                samples_read,
+                series,
+            }),
         }
     }
 
@@ -252,7 +290,11 @@ impl LiveRule {
         moment: &Moment<'_>,
         external_url: &str,
     ) -> Result<Arc<Alerts>, String> {
-        let mut next = Alerts::clone(&self.alerts());
+        let before = self.alerts();
+        if found.is_empty() && before.is_empty() {
+            return Ok(before);
+        }
+        let mut next = Alerts::clone(&before);
         let count = alerts::step(&mut next, found, moment.time_ms, self.holds());
         if let Some(limit) = moment.limit
             && count as u64 > limit
@@ -261,14 +303,13 @@ impl LiveRule {
             return Err(format!("exceeded limit of {limit} with {count} alerts"));
         }
         let settings = &moment.tools.settings;
-        let generator_url = self.generator_url(external_url);
         let due = alerts::due(
             &mut next,
             &Sending {
                 now_ms: moment.time_ms,
                 resend_delay_ms: settings.resend_delay_ms,
                 interval_ms: moment.interval_ms,
-                generator_url: &generator_url,
+                generator_url: &|| self.generator_url(external_url),
             },
         );
         let next = Arc::new(next);
@@ -307,10 +348,10 @@ fn refused(outcome: Outcome, ended: u64) -> Option<&'static str> {
     }
 }
 
-/// Counts an evaluation that failed in the metrics of its group.
-pub(crate) fn count_failure(key: &str, failure: &Failure) {
-    if !matches!(failure, Failure::Refused(_)) {
-        metrics::FAILURES.with(&[key]).inc();
+impl Failure {
+    /// Reports whether it counts as a failed evaluation.
+    pub(crate) fn counts(&self) -> bool {
+        !matches!(self, Self::Refused(_))
     }
 }
 

@@ -52,10 +52,13 @@ struct AlertingHead<'a> {
 
 /// The beginning of a recording rule.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct RecordingHead<'a> {
     name: &'a str,
     query: &'a str,
     labels: &'a Texts,
+    /// Whether anybody read the metric since it is recorded; Prometheus does not say so.
+    was_read: bool,
 }
 
 /// The last evaluation of a rule.
@@ -68,6 +71,9 @@ struct LastJson {
     evaluation_time: f64,
     last_evaluation: String,
     r#type: &'static str,
+    /// Samples that it read, and series that it stored; Prometheus has neither.
+    samples_read: u64,
+    series: usize,
 }
 
 /// An alert that is pending or firing.
@@ -98,13 +104,19 @@ pub(super) struct RuleList {
 /// A group, and which of its rules are listed.
 struct Selected {
     group: Arc<Group>,
-    rules: Vec<usize>,
+    rules: Vec<SelectedRule>,
+}
+
+/// A listed rule by its place in the group.
+struct SelectedRule {
+    at: usize,
+    was_read: bool,
 }
 
 /// A group that is being written.
 struct OpenGroup {
     group: Arc<Group>,
-    rules: std::vec::IntoIter<usize>,
+    rules: std::vec::IntoIter<SelectedRule>,
     comma: Comma,
     rule: Option<OpenRule>,
 }
@@ -117,11 +129,15 @@ struct OpenRule {
 }
 
 impl RuleList {
-    /// Lists the groups that `filter` asks for.
+    /// Lists the groups that `filter` asks for; `was_read` tells of a recorded metric.
     ///
     /// # Errors
     /// Fails when the page's first group does not exist.
-    pub(super) fn new(groups: &Groups, filter: &Filter) -> Result<Self, String> {
+    pub(super) fn new(
+        groups: &Groups,
+        filter: &Filter,
+        was_read: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, String> {
         let mut awaited = filter.first_group.as_deref();
         let (mut listed, mut next_token) = (Vec::new(), None);
         for group in groups.values() {
@@ -136,7 +152,11 @@ impl RuleList {
             }
             let rules = group.rules.iter().enumerate();
             let rules = rules.filter(|(_, rule)| is_listed(rule, filter));
-            let rules: Vec<usize> = rules.map(|(at, _)| at).collect();
+            let rules = rules.map(|(at, rule)| SelectedRule {
+                at,
+                was_read: !rule.is_alerting() && was_read(&rule.name),
+            });
+            let rules: Vec<SelectedRule> = rules.collect();
             if rules.is_empty() {
                 continue;
             }
@@ -211,19 +231,26 @@ impl OpenGroup {
             }
             return true;
         }
-        let Some(rule) = self.rules.next().and_then(|at| self.group.rules.get(at)) else {
+        let next = self.rules.next();
+        let next = next.and_then(|next| Some((self.group.rules.get(next.at)?, next.was_read)));
+        let Some((rule, was_read)) = next else {
             out.extend_from_slice(b"],");
             write_tail(out, &group_tail(&self.group));
             return false;
         };
         self.comma.write(out);
-        self.rule = write_rule(out, rule, exclude_alerts);
+        self.rule = write_rule(out, rule, was_read, exclude_alerts);
         true
     }
 }
 
 /// Writes a rule up to its alerts, or all of it if it has none to list.
-fn write_rule(out: &mut Vec<u8>, rule: &LiveRule, exclude_alerts: bool) -> Option<OpenRule> {
+fn write_rule(
+    out: &mut Vec<u8>,
+    rule: &LiveRule,
+    was_read: bool,
+    exclude_alerts: bool,
+) -> Option<OpenRule> {
     let (name, query, labels) = (&*rule.name, &*rule.query, &rule.labels);
     let RuleKind::Alerting {
         for_ms,
@@ -237,6 +264,7 @@ fn write_rule(out: &mut Vec<u8>, rule: &LiveRule, exclude_alerts: bool) -> Optio
                 name,
                 query,
                 labels,
+                was_read,
             },
         );
         write_tail(out, &last(rule, "recording"));
@@ -433,6 +461,8 @@ fn last(rule: &LiveRule, r#type: &'static str) -> LastJson {
         evaluation_time: status.duration.as_secs_f64(),
         last_evaluation: time(status.last_ms),
         r#type,
+        samples_read: status.work.samples_read,
+        series: status.work.series,
     }
 }
 

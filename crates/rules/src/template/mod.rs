@@ -94,6 +94,11 @@ impl Template {
         Ok(Self { name, text, trees })
     }
 
+    /// Reports whether the template may query; it may not if it says so nowhere, not even in a text.
+    pub(crate) fn may_query(&self) -> bool {
+        self.text[DECLARATIONS.len()..].contains("query")
+    }
+
     /// Expands the template.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Groups evaluated beside Prometheus' own rule manager: the same series, alerts and notifications.
 
 use crate::{oracle::Oracle, rehearsal::Rehearsal};
-use narthex_testkit::rng::SplitMix64 as Rng;
+use narthex_testkit::{rng::SplitMix64 as Rng, scaled};
 use serde_json::{Value, json};
 
 /// Steps of the loaded series, in milliseconds.
@@ -50,11 +50,16 @@ fn compare(oracle: &mut Oracle, series: &str, phases: &[Phase], grace_ms: i64) -
         "external_url": "http://me:9090",
         "names": NAMES,
     }));
-    let mut rehearsal = Rehearsal::new(series, STEP_MS, grace_ms);
-    for phase in phases {
-        rehearsal.run(phase.begin, &phase.rules, &phase.times_ms);
-    }
-    let ours = rehearsal.result(NAMES);
+    let rehearse = |at_once| {
+        let mut rehearsal = Rehearsal::new(series, STEP_MS, grace_ms);
+        rehearsal.at_once = at_once;
+        for phase in phases {
+            rehearsal.run(phase.begin, &phase.rules, &phase.times_ms);
+        }
+        rehearsal.result(NAMES)
+    };
+    let ours = rehearse(0);
+    assert_eq!(ours, rehearse(4), "rules evaluated at once");
     for part in ["errors", "alerts", "sent", "series"] {
         let shown = || {
             let rules: Vec<&str> = phases.iter().map(|phase| &*phase.rules).collect();
@@ -268,8 +273,14 @@ fn random_series(rng: &mut Rng) -> String {
 }
 
 fn random_rules(rng: &mut Rng, keeps: bool) -> String {
+    let count = 2 + rng.below(5);
+    format!("groups: [{}]", random_group(rng, "g", 0, count, keeps))
+}
+
+/// Returns a group of `count` rules numbered from `first` on.
+fn random_group(rng: &mut Rng, name: &str, first: u64, count: u64, keeps: bool) -> String {
     let mut rules = Vec::new();
-    for at in 0..2 + rng.below(5) {
+    for at in first..first + count {
         let expr = serde_json::to_string(rng.pick(&EXPRESSIONS)).unwrap();
         let label = *rng.pick(&["{}", "{x: y}", "{a: ''}", "{a: b}"]);
         rules.push(if rng.one_in(2) {
@@ -285,9 +296,68 @@ fn random_rules(rng: &mut Rng, keeps: bool) -> String {
     let limit = if rng.one_in(4) { 2 } else { 0 };
     let offset = 15 * if rng.one_in(4) { rng.below(4) } else { 0 };
     format!(
-        "groups: [{{name: g, limit: {limit}, query_offset: {offset}s, rules: [{}]}}]",
+        "{{name: {name}, limit: {limit}, query_offset: {offset}s, rules: [{}]}}",
         rules.join(", ")
     )
+}
+
+/// Returns series for so many steps, whose values stay and change for up to ten minutes.
+fn long_series(rng: &mut Rng, steps: u64) -> String {
+    let mut lines = Vec::new();
+    for (name, count) in [("m", 5), ("n", 3)] {
+        for at in 0..count {
+            let (mut values, mut left) = (String::new(), steps);
+            while left > 0 {
+                let run = 1 + rng.below(40).min(left - 1);
+                left -= run;
+                // `x` repeats what stands before it.
+                let more = run - 1;
+                let value = match (name, rng.below(8)) {
+                    (_, 0) => format!(" _x{run}"),
+                    (_, 1) if more == 0 => " stale".to_owned(),
+                    ("m", _) => format!(" {}x{more}", rng.below(3)),
+                    (_, from) => format!(" {from}+{}x{more}", rng.below(9)),
+                };
+                values.push_str(&value);
+            }
+            lines.push(format!("{name}{{a=\"{at}\"}}{values}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// A soak compares 80 rules in each of its cases, over up to six hours.
+#[test]
+fn long_random_groups_agree() {
+    let cases = scaled(1);
+    let steps = 120 * cases.min(12);
+    let mut oracle = Oracle::start();
+    let mut samples = 0;
+    for seed in 1_000..1_000 + cases {
+        let mut rng = Rng::new(seed);
+        let series = long_series(&mut rng, steps);
+        let mut files = || -> String {
+            let groups = (0..4).map(|at| {
+                let name = format!("g{at}");
+                random_group(&mut rng, &name, at * 10, 10, false)
+            });
+            format!("groups: [{}]", groups.collect::<Vec<_>>().join(", "))
+        };
+        let (first, second) = (files(), files());
+        let quarter = steps as i64 / 4;
+        let of = |begin, file: &str, at: i64| phase(begin, file, times(at * quarter, quarter));
+        let phases = [
+            of("start", &first, 0),
+            of("reload", &second, 1),
+            of("restart", &second, 2),
+            of("reload", &first, 3),
+        ];
+        let ours = compare(&mut oracle, &series, &phases, 15_000 * rng.below(3) as i64);
+        let all = ours["series"].as_object().unwrap().values();
+        samples += all.map(|one| one.as_array().unwrap().len()).sum::<usize>();
+    }
+    let least = 1_000 * cases * steps / 120;
+    assert!(samples as u64 > least, "only {samples} samples compared");
 }
 
 #[test]

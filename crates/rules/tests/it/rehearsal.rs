@@ -37,6 +37,8 @@ pub(crate) struct Rehearsal {
     errors: BTreeMap<String, Vec<String>>,
     alerts: Vec<Vec<String>>,
     pub(crate) groups: Option<OfflineGroups>,
+    /// How many rules of a group are evaluated beside others.
+    pub(crate) at_once: usize,
 }
 
 /// A sink that notes how wide frames are.
@@ -102,6 +104,7 @@ impl Rehearsal {
             errors: BTreeMap::new(),
             alerts: Vec::new(),
             groups: None,
+            at_once: 0,
         };
         for line in series.lines() {
             let (labels, values) = parse_series(line.trim()).unwrap();
@@ -158,6 +161,7 @@ impl Rehearsal {
         });
         let restores = begin == "restart";
         let groups = OfflineGroups::new(self.options(), store, sink, &rules, restores);
+        groups.evaluate_at_once(self.at_once, Duration::ZERO);
         self.groups = Some(groups);
     }
 
