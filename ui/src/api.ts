@@ -201,6 +201,9 @@ interface RuleStatus {
   /** Seconds that the last evaluation took. */
   evaluationTime: number;
   lastEvaluation: string;
+  /** What the last evaluation read and stored; Prometheus does not say. */
+  samplesRead?: number;
+  series?: number;
 }
 
 export type AlertState = "firing" | "pending" | "inactive" | "unknown";
@@ -217,7 +220,13 @@ export interface AlertingRule extends RuleStatus {
   alerts?: readonly Alert[] | null;
 }
 
-export type Rule = AlertingRule | (RuleStatus & { type: "recording" });
+export interface RecordingRule extends RuleStatus {
+  type: "recording";
+  /** Whether a rule or a query read the metric since it is recorded; Prometheus does not say. */
+  wasRead?: boolean;
+}
+
+export type Rule = AlertingRule | RecordingRule;
 
 export interface Alert {
   labels: Labels;

@@ -49,6 +49,13 @@ test("rules are filtered by health and words, group by group", () => {
   expect(found(null, "nothing of the kind")).toEqual([]);
 });
 
+test("rules that nobody reads are those that record and are known not to be read", () => {
+  const recording = groups.flatMap(({ rules }) => rules).find(({ type, health }) => type === "recording" && health === "ok")!;
+  const rules = [true, false, undefined].map((wasRead) => ({ ...recording, ...(wasRead === undefined ? {} : { wasRead }) }) as typeof recording);
+  const found = filterRules([{ ...groups[0]!, rules: [...rules, all[0]!.rule] }], "unread", "");
+  expect(found.map((group) => group.rules)).toEqual([[rules[1]]]);
+});
+
 test("a rule that was never evaluated has Go's zero time", () => {
   expect(evaluatedAt("0001-01-01T00:00:00Z")).toBeNull();
   expect(evaluatedAt("2026-11-23T14:19:31.5Z")).toBe(Date.parse("2026-11-23T14:19:31.5Z") / 1000);

@@ -71,10 +71,13 @@ export function filterAlerts(rules: readonly RuleOfAlerts[], state: ShownState |
 
 export type RuleHealth = Rule["health"];
 
+/** Whether a recorded metric is read by nobody, as far as the server knows since its start. */
+export const isUnread = (rule: Rule): boolean => rule.type === "recording" && rule.wasRead === false && rule.health === "ok";
+
 /** Groups with the rules that a filter leaves; those without any are left out. */
-export function filterRules(groups: readonly RuleGroup[], health: RuleHealth | null, text: string): RuleGroup[] {
+export function filterRules(groups: readonly RuleGroup[], health: RuleHealth | "unread" | null, text: string): RuleGroup[] {
   const wanted = (group: RuleGroup, rule: Rule): boolean =>
-    (health === null || rule.health === health) &&
+    (health === null || (health === "unread" ? isUnread(rule) : rule.health === health)) &&
     hasWords([rule.name, rule.query, rule.lastError ?? "", group.name, group.file, ...words(rule.labels)], text);
   return groups.map((group) => ({ ...group, rules: group.rules.filter((rule) => wanted(group, rule)) })).filter(({ rules }) => rules.length > 0);
 }

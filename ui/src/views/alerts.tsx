@@ -1,6 +1,6 @@
 // All alerts, rule by rule: what fires, since when, and where it is sent.
 import type { ComponentChildren } from "preact";
-import { alertmanagers, parseNumber, rules, serverNow, type Labels } from "../api";
+import { alertmanagers, parseNumber, queryRange, rules, serverNow, type Labels } from "../api";
 import { Choice, Notice } from "../components/controls";
 import { LabelChips } from "../components/labels";
 import { Loaded } from "../components/loaded";
@@ -11,11 +11,15 @@ import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
 import { STATES, countStates, filterAlerts, linked, rulesOfAlerts, type AlertRow, type RuleOfAlerts, type ShownState } from "../lib/rules";
 import { useStore } from "../lib/store";
+import { SPAN_S, STEP_S, alertKey, histories, historyQuery, type Past, type Stretch } from "../lib/timeline";
 import { formatAgo, formatDateTime, formatDuration } from "../lib/time";
 import { formatCount, formatValue } from "../lib/units";
 
 const PAGE = 50;
 const MANAGERS_MS = 15_000;
+const HISTORY_MS = 60_000;
+/** Most alerts shown that are over. */
+const PAST = 10;
 const STATE_NAMES: Readonly<Record<ShownState, string>> = { firing: "Firing", pending: "Pending", inactive: "Inactive" };
 
 export default function AlertsView() {
@@ -135,27 +139,88 @@ function RuleSection({ of: { key, rule, group, rows }, limit }: { of: RuleOfAler
           </p>
         )}
       </div>
-      <table class="table alerts">
-        <thead>
-          <tr>
-            <th>Alert</th>
-            <th>State</th>
-            <th class="num">Since</th>
-            <th class="num">Value</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.slice(0, limit).map((row) => (
-            <AlertLine key={row.key} row={row} labels={without(row.alert.labels, told)} />
-          ))}
-        </tbody>
-      </table>
+      {!closed.has(name) && <AlertTable rule={rule.name} rows={rows} limit={limit} told={told} />}
       <More shown={limit} all={rows.length} />
     </details>
   );
 }
 
-function AlertLine({ row, labels }: { row: AlertRow; labels: Labels }) {
+interface History {
+  /** Unix seconds. */
+  end: number;
+  of: Map<string, Past>;
+}
+
+function AlertTable({ rule, rows, limit, told }: { rule: string; rows: readonly AlertRow[]; limit: number; told: Labels }) {
+  const history = usePoll(
+    `history ${rule}`,
+    async (signal): Promise<History> => {
+      // Whole steps: the same question again has the same answer.
+      const end = Math.floor(serverNow() / STEP_S) * STEP_S;
+      const { data } = await queryRange(historyQuery(rule), end - SPAN_S, end, STEP_S, signal);
+      return { end, of: histories(data.resultType === "matrix" ? data.result : []) };
+    },
+    HISTORY_MS,
+  ).data;
+  const active = new Set(rows.map(({ alert }) => alertKey(alert.labels)));
+  const over = [...(history?.of ?? [])].filter(([key]) => !active.has(key)).slice(0, PAST);
+  return (
+    <table class="table alerts">
+      <thead>
+        <tr>
+          <th>Alert</th>
+          <th>State</th>
+          <th>Last day</th>
+          <th class="num">Since</th>
+          <th class="num">Value</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.slice(0, limit).map((row) => (
+          <AlertLine key={row.key} row={row} labels={without(row.alert.labels, told)} history={history} />
+        ))}
+        {history !== null &&
+          over.map(([key, past]) => (
+            <tr key={key}>
+              <td class="alert-texts">
+                <LabelChips labels={without(past.labels, told)} />
+              </td>
+              <td data-title="State">
+                <span class="muted">over</span>
+              </td>
+              <td data-title="Last day">
+                <Timeline end={history.end} stretches={past.stretches} />
+              </td>
+              <td class="num muted" data-title="Since">
+                –
+              </td>
+              <td class="num muted" data-title="Value">
+                –
+              </td>
+            </tr>
+          ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** A day as a bar: when the alert was pending, and when it fired. */
+function Timeline({ end, stretches }: { end: number; stretches: readonly Stretch[] }) {
+  const start = end - SPAN_S;
+  const place = (time: number): number => (100 * Math.min(Math.max(time - start, 0), SPAN_S)) / SPAN_S;
+  const fired = stretches.filter(({ state }) => state === "firing").reduce((sum, { from, to }) => sum + to - from, 0);
+  const said = stretches.length === 0 ? "Nothing stored in the last day" : `Fired for ${formatDuration(fired)} of the last day`;
+  return (
+    <svg class="timeline" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label={said}>
+      <title>{said}</title>
+      {stretches.map(({ state, from, to }) => (
+        <rect key={from} class={`timeline-${state}`} x={place(from)} y={0} width={Math.max(place(to) - place(from), 0.5)} height={10} />
+      ))}
+    </svg>
+  );
+}
+
+function AlertLine({ row, labels, history }: { row: AlertRow; labels: Labels; history: History | null }) {
   const { alert, since } = row;
   const value = parseNumber(alert.value);
   const gone = alert.keepFiringSince === undefined ? null : Date.parse(alert.keepFiringSince) / 1000;
@@ -173,6 +238,9 @@ function AlertLine({ row, labels }: { row: AlertRow; labels: Labels }) {
             kept
           </span>
         )}
+      </td>
+      <td data-title="Last day">
+        {history === null ? <span class="muted">–</span> : <Timeline end={history.end} stretches={history.of.get(alertKey(alert.labels))?.stretches ?? []} />}
       </td>
       <td class="num" data-title="Since">
         <span title={formatDateTime(since)}>{formatAgo(since, serverNow())}</span>

@@ -9,7 +9,7 @@ import { Health } from "../components/targets_table";
 import { collapsed, setCollapsed } from "../lib/collapsed";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
-import { evaluatedAt, filterRules, groupKey, type RuleHealth } from "../lib/rules";
+import { evaluatedAt, filterRules, groupKey, isUnread, type RuleHealth } from "../lib/rules";
 import { useStore } from "../lib/store";
 import { formatAgo, formatDateTime, formatDuration } from "../lib/time";
 import { formatCount, formatValue } from "../lib/units";
@@ -18,8 +18,9 @@ const PAGE = 50;
 const SAMPLES_MS = 15_000;
 /** What a group stored last; there while the server scrapes itself. */
 const SAMPLES = "prometheus_rule_group_last_evaluation_samples";
-const HEALTHS = ["ok", "err", "unknown"] as const;
-const HEALTH_NAMES: Readonly<Record<RuleHealth, string>> = { ok: "Working", err: "Failing", unknown: "Not evaluated" };
+const HEALTHS = ["ok", "err", "unknown", "unread"] as const;
+type Shown = (typeof HEALTHS)[number];
+const HEALTH_NAMES: Readonly<Record<Shown, string>> = { ok: "Working", err: "Failing", unknown: "Not evaluated", unread: "Read by nobody" };
 
 export default function RulesView() {
   const polled = usePoll("rules", async (signal) => (await rules(signal)).data.groups);
@@ -70,7 +71,7 @@ function Groups({ groups }: { groups: readonly RuleGroup[] }) {
   const all = rulesIn(groups);
   const kept = filterRules(groups, health, search);
   const slowest = all.reduce((most, rule) => Math.max(most, rule.evaluationTime), 0);
-  const count = (wanted: RuleHealth): number => all.filter((rule) => rule.health === wanted).length;
+  const count = (wanted: Shown): number => all.filter((rule) => (wanted === "unread" ? isUnread(rule) : rule.health === wanted)).length;
   return (
     <>
       <div class="toolbar">
@@ -137,6 +138,7 @@ function GroupSection({ group, slowest, samples }: { group: RuleGroup; slowest: 
             <th>Rule</th>
             <th>Health</th>
             <th class="num">Last</th>
+            <th class="num" title="Samples that the last evaluation read, and series that it stored">Read, stored</th>
             <th class="num">Duration</th>
           </tr>
         </thead>
@@ -171,6 +173,11 @@ function RuleLine({ rule, slowest }: { rule: Rule; slowest: number }) {
             <AlertState state={rule.state} {...(rule.alerts == null ? {} : { count: rule.alerts.filter(({ state }) => state === rule.state).length })} />
           )}
           {Object.keys(rule.labels ?? {}).length > 0 && <LabelChips labels={rule.labels ?? {}} />}
+          {isUnread(rule) && (
+            <span class="muted" title="No rule and no query selected this metric since the server started">
+              read by nobody
+            </span>
+          )}
         </span>
         <Expression expr={rule.query} />
         {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
@@ -180,6 +187,13 @@ function RuleLine({ rule, slowest }: { rule: Rule; slowest: number }) {
       </td>
       <td class="num" data-title="Last">
         {last === null ? <span class="muted">never</span> : <span title={formatDateTime(last)}>{formatAgo(last, serverNow())}</span>}
+      </td>
+      <td class="num" data-title="Read, stored">
+        {rule.samplesRead === undefined || last === null ? (
+          <span class="muted">–</span>
+        ) : (
+          `${formatCount(rule.samplesRead)}, ${formatCount(rule.series ?? 0)}`
+        )}
       </td>
       <td class="num cost" data-title="Duration">
         {last === null ? <span class="muted">–</span> : <span>{formatValue(rule.evaluationTime, "seconds")}</span>}
