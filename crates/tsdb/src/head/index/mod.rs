@@ -314,9 +314,10 @@ impl Index {
         column_bytes: usize,
         lease: &mut Lease,
     ) -> Result<Vec<Chosen>, StorageError> {
-        let is_recent = |chosen: &Chosen| chosen.strip.max_ms() >= min_ms;
-        if let Some(known) = self.selections.lock().whole().get(matchers) {
-            let recent = known.iter().filter(|chosen| is_recent(chosen));
+        let known = self.selections.lock().whole().get(matchers);
+        if let Some(known) = known {
+            let is_recent = |chosen: &&Chosen| chosen.strip.max_ms() >= min_ms;
+            let recent = known.iter().filter(is_recent);
             let recent: Vec<Chosen> = recent.cloned().collect();
             let columns: usize = recent.iter().map(|chosen| chosen.columns.len()).sum();
             lease.grow((columns * column_bytes) as u64)?;
@@ -325,7 +326,7 @@ impl Index {
         let mut pace = stop.pace();
         let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
         let mut of_rest: HashMap<Vec<usize>, ChosenSets> = HashMap::new();
-        let mut chosen = Vec::new();
+        let (mut chosen, mut has_ended) = (Vec::new(), false);
         let candidates = self.candidates(matchers, &mut of_matcher, stop)?;
         let places: Box<dyn Iterator<Item = usize>> = match &candidates {
             Some(some) => Box::new(some.iter().map(|at| at as usize)),
@@ -336,8 +337,8 @@ impl Index {
                 continue;
             };
             pace.spend(1)?;
-            // What is kept is kept for all times.
-            if candidates.is_none() && entry.strip.max_ms() < min_ms {
+            if entry.strip.max_ms() < min_ms {
+                has_ended = true;
                 continue;
             }
             pace.spend(matchers.len() * MATCHER_WORK)?;
@@ -366,9 +367,9 @@ impl Index {
             }
         }
         chosen.sort_by_key(|chosen| chosen.strip.id);
-        if candidates.is_some() {
+        // What is kept is for all times, and strips that ended are soon gone.
+        if candidates.is_some() && !has_ended {
             self.selections.lock().whole().keep(matchers, &chosen);
-            chosen.retain(is_recent);
         }
         Ok(chosen)
     }
