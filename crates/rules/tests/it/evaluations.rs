@@ -345,7 +345,9 @@ fn long_random_groups_agree() {
         };
         let (first, second) = (files(), files());
         let quarter = steps as i64 / 4;
-        let of = |begin, file: &str, at: i64| phase(begin, file, times(at * quarter, quarter));
+        // A longer offset than before makes samples older than the newest, which only Prometheus refuses.
+        let of =
+            |begin, file: &str, at: i64| phase(begin, file, times(at * quarter + 4, quarter - 4));
         let phases = [
             of("start", &first, 0),
             of("reload", &second, 1),
