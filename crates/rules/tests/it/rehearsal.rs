@@ -176,10 +176,13 @@ impl Rehearsal {
             .map(|alert| {
                 let state = if alert.is_firing { "firing" } else { "pending" };
                 let (labels, annotations) = (alert.labels, shown(&alert.annotations));
-                format!(
-                    "{labels} {annotations} {state} {} {}",
-                    alert.active_at_ms, alert.value
-                )
+                // As Go prints it.
+                let value = match alert.value {
+                    large if large.abs() >= 1e21 => format!("{large:e}").replace('e', "e+"),
+                    value => value.to_string(),
+                };
+                let active_at_ms = alert.active_at_ms;
+                format!("{labels} {annotations} {state} {active_at_ms} {value}")
             })
             .collect();
         alerts.sort();
