@@ -163,6 +163,10 @@ impl<'a> Split<'a> {
                     if written.insert(family) {
                         for (range, number) in lines {
                             out.push(&self.body[index(range)], *number);
+                            // The body's last line may have no end, and is no longer the last one.
+                            if !out.bytes.ends_with(b"\n") {
+                                out.bytes.push(b'\n');
+                            }
                         }
                     }
                 }

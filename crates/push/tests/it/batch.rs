@@ -69,6 +69,19 @@ fn each_series_goes_to_the_group_of_its_labels() {
 }
 
 #[test]
+fn a_comment_without_an_end_takes_no_sample_with_it() {
+    let rig = Rig::in_memory(config());
+    let body = b"c{job=\"a\"} 1\nc{job=\"b\"} 2\n# TYPE c counter";
+    let groups = [r#"{"job":"a"} 200 null"#, r#"{"job":"b"} 200 null"#];
+    let groups = groups.map(str::to_owned).to_vec();
+    let answer = send(&rig, "POST", "", &[], body);
+    assert_eq!(report(&answer), (200, [2, 0, 0], groups));
+    let page = rig.ask("GET", "/metrics", "").text();
+    let lines = "# TYPE c counter\nc{instance=\"\",job=\"a\"} 1\nc{instance=\"\",job=\"b\"} 2\n";
+    assert!(page.contains(lines), "{page}");
+}
+
+#[test]
 fn groups_are_named_by_the_labels_that_the_sender_says() {
     let rig = Rig::in_memory(config());
     let body =

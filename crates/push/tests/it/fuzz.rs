@@ -35,7 +35,8 @@ fn mutated_bodies() {
 #[test]
 fn mutated_batches() {
     let messages = b"\x2a\x0a\x01m\x18\x01\"\x11\x0a\x08\x0a\x03job\x12\x01a\x1a\x05\x09\0\0\0\0\"\x10\x0a\x08\x0a\x03job\x12\x01b\x12\x04\x09\0\0\0";
-    let corpus: [&[u8]; 4] = [
+    let corpus: [&[u8]; 5] = [
+        b"c_total{job=\"a\"} 1\n# TYPE c counter",
         b"# TYPE c counter\nc_total{job=\"a\",instance=\"1\"} 1\nc_total{job=\"b\"} 2\n# TYPE h histogram\nh_bucket{job=\"a\",le=\"1\"} 1\n",
         b"{\"m\",job=\"a\\\"\"} 1\n m { job = \"b\" , \"x\"=\"y\" } 2 3\nm 1\nm{job\n",
         b"# TYPE c counter\nc_total{job=\"a\"} 1\n# EOF\n",
