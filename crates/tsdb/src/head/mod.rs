@@ -74,9 +74,9 @@ impl Head {
     /// Returns an empty head that accepts new series while `memory` permits.
     pub(crate) fn new(metrics: Arc<Metrics>, memory: Budget) -> Self {
         Self {
+            index: RwLock::new(Index::new(&memory)),
             families: Mutex::new(Families::new(memory.limit_bytes())),
             admission: Admission::new(memory, Arc::clone(&metrics)),
-            index: RwLock::default(),
             sharing: Mutex::new(()),
             exemplars: Mutex::new(ExemplarRing::new(EXEMPLARS)),
             ungrouped: Mutex::new(None),

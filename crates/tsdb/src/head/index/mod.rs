@@ -18,7 +18,7 @@ use hashbrown::HashTable;
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet, Matcher,
-    storage::{Lease, Stop, StopReason, StorageError},
+    storage::{Budget, Lease, Stop, StopReason, StorageError},
 };
 use selections::Selections;
 use std::{
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 }
 
 /// Everything the head can look up by label.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Index {
     /// The local sets.
     sets: SetTable,
@@ -98,6 +98,21 @@ struct ChosenSets {
 }
 
 impl Index {
+    /// Returns an empty index; what it keeps for queries leases from `memory`.
+    pub(crate) fn new(memory: &Budget) -> Self {
+        Self {
+            sets: SetTable::default(),
+            commons: SetTable::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_strip: HashMap::default(),
+            by_common: HashMap::default(),
+            identities: HashTable::default(),
+            selections: Mutex::new(Selections::new(memory)),
+            ordered: Mutex::default(),
+        }
+    }
+
     /// Adds a strip without columns.
     pub(crate) fn add_strip(&mut self, strip: &Arc<Strip>) {
         let at = self.free.pop().unwrap_or_else(|| {

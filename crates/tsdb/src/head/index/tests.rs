@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wal::StripMark;
-use narthex_model::{METRIC_NAME, MatchOp, storage::Budget};
+use narthex_model::{METRIC_NAME, MatchOp};
 use narthex_testkit::rng::SplitMix64;
 
 type Columns = Vec<(Arc<Strip>, Vec<LabelSet>)>;
@@ -14,7 +14,7 @@ fn index(rng: &mut SplitMix64) -> (Index, Columns) {
         LabelSet::new([(METRIC_NAME, name.as_str()), ("code", code.as_str())])
     };
     let kind: Vec<LabelSet> = (0..150).map(set).collect();
-    let (mut index, mut strips) = (Index::default(), Vec::new());
+    let (mut index, mut strips) = (Index::new(&Budget::unlimited()), Vec::new());
     for id in 0..30 {
         let instance = id.to_string();
         let labels = [("instance", instance.as_str()), ("job", "j")];
@@ -125,4 +125,45 @@ fn matchers_select_the_columns_whose_labels_match() {
         }
     }
     assert!(selected > 10_000);
+}
+
+#[test]
+fn selections_are_leased_until_the_index_changes() {
+    let memory = Budget::new("head", 1 << 20);
+    let mut index = Index::new(&memory);
+    let strip = |id: u32| {
+        let common = LabelSet::new([("job", &*format!("j{id}"))]);
+        Arc::new(Strip::new(id, common, StripMark::default()))
+    };
+    let set = LabelSet::new([(METRIC_NAME, "m")]);
+    for id in 1..=50 {
+        index.add_strip(&strip(id));
+        index.resolve(id, &set, true, &mut Vec::new());
+    }
+    let ask = |index: &Index, value: &str| {
+        let matchers = [
+            Matcher::new(MatchOp::Regex, METRIC_NAME, "m|n").expect("a pattern"),
+            Matcher::new(MatchOp::Regex, "job", value).expect("a pattern"),
+        ];
+        let mut lease = Budget::unlimited().lease(0).expect("unlimited");
+        let found = index.select(&matchers, i64::MIN, &Stop::never(), 1, &mut lease);
+        found.expect("selected").len()
+    };
+
+    assert_eq!(ask(&index, "j1.*"), 11);
+    let one = memory.used_bytes();
+    assert!(one > 11 * size_of::<Chosen>() as u64, "{one}");
+    assert_eq!(ask(&index, "j1.*"), 11);
+    assert_eq!(memory.used_bytes(), one, "it is known");
+    assert_eq!(ask(&index, "j2.*"), 11);
+    assert!(memory.used_bytes() > one);
+    for at in 0..1000 {
+        assert_eq!(ask(&index, &format!("j1.*|{at}")), 11);
+        assert!(memory.used_bytes() <= memory.percent(2));
+    }
+    assert_eq!(ask(&index, &format!("j1.*|{}", "x".repeat(1 << 14))), 11);
+    assert!(memory.used_bytes() <= memory.percent(2));
+
+    index.add_strip(&strip(100));
+    assert_eq!(memory.used_bytes(), 0);
 }
