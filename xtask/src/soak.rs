@@ -134,7 +134,7 @@ mod tests {
         for part in PARTS {
             let size = match part.name {
                 "fuzz" => "${SECONDS_EACH:-",
-                "tests" | "crash" | "segments" => "${SCALE:-",
+                "tests" | "crash" | "segments" | "bodies" => "${SCALE:-",
                 _ => "${MINUTES:-",
             };
             assert!(part.command.contains(size), "{}", part.name);

@@ -314,6 +314,7 @@ fn a_reload_of_the_segments_leaves_the_host_alone() {
     let server = Running::start(data.path(), &config(&data, &segments, &merged));
     workers.start();
     server.wait_vector("pool_requests_total{job='both'}", |v| !v.is_empty());
+    server.wait_vector("node_load1{job='both'}", |v| !v.is_empty());
     let apart = format!("  job_name: both\n  merge: false\n{host}");
     config(&data, &segments, &apart);
     server.process.signal(SIGHUP);
