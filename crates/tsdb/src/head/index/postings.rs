@@ -38,7 +38,6 @@ struct Slot {
     set: LabelSet,
     /// Hash of the set, so that looking for a series need not touch the set.
     hash: LabelHash,
-    users: u32,
     /// The user, if there is only one.
     user: u32,
 }
@@ -59,16 +58,14 @@ impl SetTable {
     /// Adds `user` to those of `set`, which it is not yet; returns the set's number.
     pub(crate) fn acquire(&mut self, set: &LabelSet, user: u32) -> u32 {
         if let Some(id) = self.ids.get(set) {
-            let slot = &mut self.sets[*id as usize];
-            slot.users += 1;
-            let all = self.shared.entry(*id).or_default();
-            all.extend([slot.user, user]);
+            let first = self.sets[*id as usize].user;
+            let all = self.shared.entry(*id);
+            all.or_insert_with(|| [first].into()).insert(user);
             return *id;
         }
         let slot = Slot {
             set: set.clone(),
             hash: set.hash(),
-            users: 1,
             user,
         };
         let id = match self.free.pop() {
@@ -100,14 +97,11 @@ impl SetTable {
     /// Removes `user` from those of a set, and the set with the last.
     pub(crate) fn release(&mut self, id: u32, user: u32) {
         let slot = &mut self.sets[id as usize];
-        slot.users -= 1;
-        if slot.users > 0 {
-            if let Some(all) = self.shared.get_mut(&id) {
-                all.remove(user);
-                if slot.users == 1 {
-                    slot.user = all.min().unwrap_or(slot.user);
-                    self.shared.remove(&id);
-                }
+        if let Some(all) = self.shared.get_mut(&id) {
+            all.remove(user);
+            if let (1, Some(last)) = (all.len(), all.min()) {
+                slot.user = last;
+                self.shared.remove(&id);
             }
             return;
         }
@@ -308,6 +302,8 @@ impl Posting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_testkit::rng::SplitMix64;
+    use std::collections::BTreeMap;
 
     fn set(text: &str) -> LabelSet {
         LabelSet::new(text.split(',').filter_map(|pair| pair.split_once('=')))
@@ -338,7 +334,13 @@ mod tests {
         assert_eq!(users_of(&table, ids[5]), [1, 4, 7]);
         table.release(ids[5], 1);
         assert_eq!(users_of(&table, ids[5]), [4, 7]);
+        table.acquire(&sets[5], 9);
+        assert_eq!(users_of(&table, ids[5]), [4, 7, 9]);
         table.release(ids[5], 4);
+        table.release(ids[5], 7);
+        assert_eq!(users_of(&table, ids[5]), [9]);
+        table.acquire(&sets[5], 7);
+        table.release(ids[5], 9);
         assert_eq!(users_of(&table, ids[5]), [7]);
         for at in (0..200).step_by(9) {
             table.release(ids[at], 1);
@@ -368,5 +370,31 @@ mod tests {
         }
         assert!(table.shared.is_empty());
         assert!(table.all.is_empty() && table.names.is_empty() && table.ids.is_empty());
+    }
+
+    #[test]
+    fn users_are_known_however_they_come_and_go() {
+        let mut rng = SplitMix64::new(7);
+        let set = |at: usize| LabelSet::new([("set", &*at.to_string())]);
+        let mut table = SetTable::default();
+        let mut known: Vec<BTreeMap<u32, u32>> = vec![BTreeMap::new(); 4];
+        for _ in 0..5_000 {
+            let (at, user) = (rng.index(4), rng.index(5) as u32);
+            match known[at].remove(&user) {
+                Some(id) => table.release(id, user),
+                None => {
+                    let id = table.acquire(&set(at), user);
+                    known[at].insert(user, id);
+                }
+            }
+            for users in known.iter().filter(|users| !users.is_empty()) {
+                let ids = users.values().copied().collect();
+                assert!(table.users(&ids).iter().eq(users.keys().copied()));
+            }
+        }
+        assert_eq!(
+            table.all.len(),
+            known.iter().filter(|users| !users.is_empty()).count() as u64
+        );
     }
 }
