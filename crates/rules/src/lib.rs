@@ -1,7 +1,8 @@
 //! Recording and alerting rules: the files that hold them, their templates, and their evaluation.
 //!
 //! It reads and checks rule files, evaluates groups over any store into any sink, and shows them in the API as
-//! Prometheus does; it runs promtool's unit tests of rules. It finds no files and sends nothing: alerts leave through an [`AlertSink`].
+//! Prometheus does; it runs promtool's unit tests of rules. It finds no files and sends nothing: alerts leave through an
+//! [`AlertSink`].
 //!
 //! Limits: those of `narthex_yaml` on a file and of `narthex_promql` on an expression; a group's own on its results.
 

@@ -64,6 +64,14 @@ struct Workers {
 }
 
 impl Workers {
+    fn new() -> Self {
+        Self {
+            dir: TempDir::new("segments"),
+            running: Vec::new(),
+            started: 0,
+        }
+    }
+
     fn segments(&self) -> PathBuf {
         self.dir.join("segments")
     }
@@ -108,11 +116,7 @@ pub(crate) fn total(server: &Running, query: &str) -> Option<f64> {
 fn killed_workers_and_servers_lose_and_repeat_nothing() {
     let mut rng = support::rng(0x5e9);
     let data = TempDir::new("segments-data");
-    let mut workers = Workers {
-        dir: TempDir::new("segments"),
-        running: Vec::new(),
-        started: 0,
-    };
+    let mut workers = Workers::new();
     let config = config(&data, &workers.segments(), "");
     let mut server = Running::start(data.path(), &config);
     let kills = scaled(40);
@@ -172,11 +176,7 @@ fn live_a_while(rng: &mut SplitMix64, server: &Running, last: &mut f64) {
 #[test]
 fn workers_are_listed_kept_apart_and_switched_off() {
     let data = TempDir::new("segments-data");
-    let mut workers = Workers {
-        dir: TempDir::new("segments"),
-        running: Vec::new(),
-        started: 0,
-    };
+    let mut workers = Workers::new();
     let apart = config(
         &data,
         &workers.segments(),
@@ -254,11 +254,7 @@ fn listed(server: &Running) -> Vec<(String, bool)> {
 #[test]
 fn the_api_lists_segments_and_switches_where_it_may_reload() {
     let data = TempDir::new("segments-data");
-    let mut workers = Workers {
-        dir: TempDir::new("segments"),
-        running: Vec::new(),
-        started: 0,
-    };
+    let mut workers = Workers::new();
     let segments = workers.segments();
     let config = config(&data, &segments, "");
     let spawn = support::server_in(data.path()).arg(support::config_flag(&config));
@@ -303,11 +299,7 @@ fn the_api_lists_segments_and_switches_where_it_may_reload() {
 #[test]
 fn a_reload_of_the_segments_leaves_the_host_alone() {
     let data = TempDir::new("segments-data");
-    let mut workers = Workers {
-        dir: TempDir::new("segments"),
-        running: Vec::new(),
-        started: 0,
-    };
+    let mut workers = Workers::new();
     let segments = workers.segments();
     let host = "host:\n  job_name: both\n  interval: 100ms\n";
     let merged = format!("  job_name: both\n{host}");
