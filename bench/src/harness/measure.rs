@@ -55,12 +55,12 @@ impl Usage {
 
     fn add(&mut self, pid: i32, children: &mut Vec<i32>) -> Result<(), BenchError> {
         let stat = Proc::read(pid, "stat")?;
-        if stat.is_zombie() {
+        let status = Proc::read(pid, "status")?;
+        if stat.is_zombie() || !status.has_memory() {
             // It holds nothing any more, but its parent's figures do not include its time yet.
             self.cpu += stat.cpu()?;
             return Ok(());
         }
-        let status = Proc::read(pid, "status")?;
         let io = Proc::read(pid, "io")?;
         self.cpu += stat.cpu()?;
         self.rss_bytes += status.kib("VmRSS:")?;
@@ -331,6 +331,12 @@ impl Proc {
 
     fn is_zombie(&self) -> bool {
         matches!(self.stat_fields().next(), Some("Z" | "X"))
+    }
+
+    /// Reports whether a process, according to its `status`, has memory: one that ends gives it back before it is a
+    /// zombie.
+    fn has_memory(&self) -> bool {
+        self.text.lines().any(|line| line.starts_with("VmRSS:"))
     }
 
     /// Parses utime, stime, cutime and cstime of `stat`.

@@ -29,6 +29,7 @@ fn keys_are_whole_and_their_absence_is_said() {
     assert_eq!(status.kib("VmHWM:").unwrap(), 12 << 10);
     assert_eq!(status.number("Threads:").unwrap(), 3);
     // A kernel thread and a zombie have no memory.
+    assert!(!status.has_memory() && proc("Threads:\t1\nVmRSS:\t 8 kB\n").has_memory());
     assert_eq!(
         status.kib("VmRSS:").unwrap_err().to_string(),
         "/proc/1/x: VmRSS: is missing"
