@@ -1,5 +1,5 @@
-//! Workers written with every client library, killed at random times while they count, read by a server that is
-//! killed too: what each library certainly counted is there, once.
+//! Workers written with every client library, killed at random times while they count, read by a server or by an agent
+//! that is killed too: what each library certainly counted is there, once.
 
 use crate::{
     client,
@@ -162,11 +162,65 @@ fn watch(rng: &mut SplitMix64, server: &Running, last: &mut BTreeMap<String, f64
     }
 }
 
+/// What reads the segments, and where its series are asked for.
+struct Reader {
+    start: Box<dyn Fn() -> Running>,
+    process: Running,
+    /// The server that an agent sends to, which lives on.
+    receiver: Option<Running>,
+}
+
+impl Reader {
+    fn new(start: impl Fn() -> Running + 'static, receiver: Option<Running>) -> Self {
+        Self {
+            process: start(),
+            start: Box::new(start),
+            receiver,
+        }
+    }
+
+    fn asked(&self) -> &Running {
+        self.receiver.as_ref().unwrap_or(&self.process)
+    }
+}
+
 #[test]
-fn killed_workers_of_every_library_lose_and_repeat_nothing() {
-    let mut rng = support::rng(0x5e6);
-    let data = TempDir::new("kills-data");
+fn killed_workers_and_servers_lose_and_repeat_nothing() {
     let dir = TempDir::new("kills");
+    let segments = dir.join("segments");
+    let config = config(&dir, &segments, "");
+    let data = dir.join("data");
+    let reader = Reader::new(move || Running::start(&data, &config), None);
+    kill_workers_and(reader, dir, &mut support::rng(0x5e6));
+}
+
+#[test]
+fn killed_workers_and_agents_lose_and_repeat_nothing() {
+    let dir = TempDir::new("kills-agent");
+    let idle = support::config(&dir, "1h", &[]);
+    let receiver = Running::of(
+        support::server_in(&dir.join("receiver"))
+            .arg(support::config_flag(&idle))
+            .arg("--web.enable-remote-write-receiver"),
+    );
+    let config = config(
+        &dir,
+        &dir.join("segments"),
+        &format!(
+            "remote_write:\n- url: {}/api/v1/write\n  queue_config: {{batch_send_deadline: 20ms, max_backoff: 100ms}}\n",
+            receiver.url
+        ),
+    );
+    let path = format!("--storage.agent.path={}", dir.join("agent").display());
+    let start = move || {
+        let agent = support::narthex().args(["agent", "--web.listen-address=127.0.0.1:0", &path]);
+        Running::of(agent.arg(support::config_flag(&config)))
+    };
+    let reader = Reader::new(start, Some(receiver));
+    kill_workers_and(reader, dir, &mut support::rng(0x5e7));
+}
+
+fn kill_workers_and(mut reader: Reader, dir: TempDir, rng: &mut SplitMix64) {
     let mut pool = Pool {
         libraries: libraries(&dir),
         dir,
@@ -174,20 +228,18 @@ fn killed_workers_of_every_library_lose_and_repeat_nothing() {
         logs: Vec::new(),
     };
     // Not every library creates it.
-    fs::create_dir(pool.segments()).unwrap();
-    let config = config(&data, &pool.segments(), "");
-    let mut server = Running::start(data.path(), &config);
+    fs::create_dir_all(pool.segments()).unwrap();
     let mut last = BTreeMap::new();
     let kills = scaled(50);
     for round in 0..kills {
         pool.fill();
-        watch(&mut rng, &server, &mut last);
-        pool.kill_one(&mut rng);
+        watch(rng, reader.asked(), &mut last);
+        pool.kill_one(rng);
         if round % 10 == 9 {
-            server.process.kill9();
+            reader.process.process.kill9();
             // Some end while nobody looks.
-            pool.kill_one(&mut rng);
-            server = Running::start(data.path(), &config);
+            pool.kill_one(rng);
+            reader.process = (reader.start)();
         }
     }
     // Those that were just started may not have begun.
@@ -220,7 +272,7 @@ fn killed_workers_of_every_library_lose_and_repeat_nothing() {
         ] {
             let query = query.replace("{}", library.app);
             until(&format!("{query} is from {least} to {most}"), || {
-                total(&server, &query).filter(is_right)
+                total(reader.asked(), &query).filter(is_right)
             });
         }
     }
@@ -228,8 +280,8 @@ fn killed_workers_of_every_library_lose_and_repeat_nothing() {
         "sum(resets(pool_requests_total[1h]))",
         "sum(resets(pool_seconds_bucket[1h]))",
     ] {
-        assert_eq!(total(&server, query), Some(0.0), "{query}");
+        assert_eq!(total(reader.asked(), query), Some(0.0), "{query}");
     }
     println!("{} workers were killed", pool.logs.len());
-    server.stop();
+    reader.process.stop();
 }
