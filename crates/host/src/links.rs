@@ -5,10 +5,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use rustix::io::Errno;
+
 use crate::error::HostError;
 use crate::linkprops::{self, Properties};
 use crate::netlink::{
-    Dumper, LinkNews, RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETSTATS, RTM_NEWADDR,
+    ANSWER, Dumper, LinkNews, RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETSTATS, RTM_NEWADDR,
     RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWSTATS, attributes, u16_at, u32_at,
 };
 
@@ -22,8 +24,8 @@ pub(crate) struct Links {
     dumper: Dumper,
     news: LinkNews,
     listed: bool,
-    /// Whether the kernel (since Linux 4.7) has a dump of statistics; earlier ones send the counters with the links.
-    has_stats_dump: bool,
+    /// Whether the kernel (since Linux 4.7) sends statistics alone; earlier ones send the counters with the links.
+    has_stats: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Links {
             dumper: Dumper::open()?,
             news: LinkNews::open()?,
             listed: false,
-            has_stats_dump: true,
+            has_stats: true,
         })
     }
 
@@ -120,19 +122,19 @@ impl Links {
         Ok(())
     }
 
-    /// Calls `each` with every link's index and counters; it may include links that `list` has not seen.
+    /// Calls `each` with the index and counters of every link; it may include links that `list` has not seen.
     pub(crate) fn counters(&mut self, mut each: impl FnMut(u32, &[u64])) -> Result<(), HostError> {
-        if self.has_stats_dump {
+        if self.has_stats {
             let dumped =
                 self.dumper
-                    .dump(RTM_GETSTATS, &stats_request(), RTM_NEWSTATS, |message| {
+                    .dump(RTM_GETSTATS, &stats_request(0), RTM_NEWSTATS, |message| {
                         if let Some((index, counters)) = parse_stats(message)? {
                             each(index, &counters);
                         }
                         Ok(())
                     });
             match dumped {
-                Err(HostError::Netlink { action: "dump", .. }) => self.has_stats_dump = false,
+                Err(HostError::Netlink { action: ANSWER, .. }) => self.has_stats = false,
                 other => return other,
             }
         }
@@ -143,6 +145,39 @@ impl Links {
                 }
                 Ok(())
             })
+    }
+
+    /// As `counters`, of these links at least, if they still exist. Asking for each is cheaper than a dump if they are
+    /// few among many: the kernel sums the counters of all processors for every link that it sends.
+    pub(crate) fn counters_of(
+        &mut self,
+        wanted: &[u32],
+        mut each: impl FnMut(u32, &[u64]),
+    ) -> Result<(), HostError> {
+        if !self.has_stats {
+            return self.counters(each);
+        }
+        for index in wanted {
+            let request = stats_request(*index);
+            let answer = self
+                .dumper
+                .one(RTM_GETSTATS, &request, RTM_NEWSTATS, |message| {
+                    if let Some((index, counters)) = parse_stats(message)? {
+                        each(index, &counters);
+                    }
+                    Ok(())
+                });
+            match answer {
+                // It was removed since the list was made, which the next round hears of.
+                Err(HostError::Netlink {
+                    action: ANSWER,
+                    source: Errno::NODEV,
+                }) => {}
+                Err(HostError::Netlink { action: ANSWER, .. }) => return self.counters(each),
+                other => other?,
+            }
+        }
+        Ok(())
     }
 
     /// Calls `each` with the device's index of every IPv4 neighbour, except those that need no resolution.
@@ -185,9 +220,10 @@ fn link_request(names_only: bool) -> [u8; 24] {
     body
 }
 
-/// Encodes a `struct if_stats_msg` that requests `IFLA_STATS_LINK_64` of all links.
-fn stats_request() -> [u8; 12] {
+/// Encodes a `struct if_stats_msg` that requests `IFLA_STATS_LINK_64` of a link, or of all for a dump.
+fn stats_request(index: u32) -> [u8; 12] {
     let mut body = [0; 12];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
     body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
     body
 }
@@ -300,4 +336,20 @@ fn counters_of(bytes: &[u8]) -> [u64; COUNTERS] {
 
 fn until_nul(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_a_link_that_is_gone_are_left_out() {
+        let mut links = Links::open().expect("routing sockets");
+        let mut seen = Vec::new();
+        let set = |index: u32, _: &[u64]| seen.push(index);
+        // The kernel's first link is `lo`; it counts up from there.
+        let answer = links.counters_of(&[i32::MAX.cast_unsigned(), 1], set);
+        assert!(answer.is_ok(), "{answer:?}");
+        assert_eq!((seen, links.has_stats), (vec![1], true));
+    }
 }

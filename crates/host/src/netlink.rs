@@ -41,6 +41,9 @@ const HEADER_BYTES: usize = 16;
 /// `RTMGRP_LINK`.
 const LINK_GROUP: u32 = 1;
 
+/// What failed if the kernel refuses a request.
+pub(crate) const ANSWER: &str = "dump";
+
 /// A socket for requests. Only one dump may be in progress.
 pub(crate) struct Dumper {
     fd: OwnedFd,
@@ -93,7 +96,7 @@ impl Dumper {
         /// A list that changes during every attempt is still better than no list.
         const ATTEMPTS: u32 = 3;
         for _ in 0..ATTEMPTS {
-            self.ask(request, body)?;
+            self.ask(request, NLM_F_REQUEST | NLM_F_DUMP, body)?;
             let mut torn = false;
             loop {
                 let len = self.receive()?;
@@ -110,7 +113,33 @@ impl Dumper {
         Ok(())
     }
 
-    fn ask(&mut self, request: u16, body: &[u8]) -> Result<(), HostError> {
+    /// Requests one object and calls `each` with the payload of the message of type `wanted` that answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`dump`](Self::dump); after the kernel's refusal, an error with the action [`ANSWER`], the socket may be used
+    /// again.
+    pub(crate) fn one(
+        &mut self,
+        request: u16,
+        body: &[u8],
+        wanted: u16,
+        mut each: impl FnMut(&[u8]) -> Result<(), HostError>,
+    ) -> Result<(), HostError> {
+        self.ask(request, NLM_F_REQUEST, body)?;
+        let mut answered = false;
+        while !answered {
+            let len = self.receive()?;
+            let part = parse_part(&self.buf[..len], self.sequence, wanted, &mut |message| {
+                answered = true;
+                each(message)
+            })?;
+            answered |= part.done;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: u16, flags: u16, body: &[u8]) -> Result<(), HostError> {
         const MAX_BODY: usize = 64;
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let mut message = [0_u8; HEADER_BYTES + MAX_BODY];
@@ -118,7 +147,7 @@ impl Dumper {
         let announced = u32::try_from(len).expect("bodies are a few bytes");
         message[..4].copy_from_slice(&announced.to_ne_bytes());
         message[4..6].copy_from_slice(&request.to_ne_bytes());
-        message[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        message[6..8].copy_from_slice(&flags.to_ne_bytes());
         message[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
         message[HEADER_BYTES..len].copy_from_slice(body);
         cost::count(0);
@@ -211,7 +240,7 @@ pub(crate) fn parse_part(
                     if code < 0 {
                         let source = Errno::from_raw_os_error(code.saturating_neg().clamp(1, 4095));
                         return Err(HostError::Netlink {
-                            action: "dump",
+                            action: ANSWER,
                             source,
                         });
                     }

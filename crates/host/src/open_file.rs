@@ -18,6 +18,8 @@ pub(crate) struct ReadBuf {
 }
 
 const START_BYTES: usize = 64 << 10;
+/// More than six numbers of 64 bits.
+const NUMBERS_BYTES: usize = 128;
 /// Far above what the kernel prints on the largest machines; keeps a hostile fixture from exhausting memory.
 const LIMIT_BYTES: usize = 16 << 20;
 
@@ -44,6 +46,9 @@ pub(crate) enum End {
     /// The kernel prints line by line into one page at a time: a read below this many bytes was the last one. A page
     /// only stays that empty if no further line was there to fill it.
     Below(usize),
+    /// A few numbers below `sys`: as `Short`, but little is asked for at a time, because for these files the kernel
+    /// allocates and clears as much as it is asked for.
+    Numbers,
     /// Lines may be longer than a page: only an empty read ends the file.
     Empty,
 }
@@ -216,8 +221,11 @@ fn read_from(
             }
             bytes.resize((len * 2).max(START_BYTES), 0);
         }
-        let room = bytes.len() - len;
-        let read = match pread(fd, &mut bytes[len..], len as u64) {
+        let room = match end {
+            End::Numbers => NUMBERS_BYTES.min(bytes.len() - len),
+            _ => bytes.len() - len,
+        };
+        let read = match pread(fd, &mut bytes[len..len + room], len as u64) {
             Ok(read) => read,
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
@@ -225,7 +233,7 @@ fn read_from(
         cost::count(read);
         len += read;
         let ended = match end {
-            End::Short => read < room,
+            End::Short | End::Numbers => read < room,
             End::Below(limit) => read < limit.min(room),
             End::Empty => false,
         };

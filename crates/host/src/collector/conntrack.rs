@@ -58,7 +58,7 @@ impl Collector for Conntrack {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut sizes = [0; 2];
         for (file, size) in self.sizes.iter_mut().zip(&mut sizes) {
-            let text = file.read(ctx.buf, End::Short);
+            let text = file.read(ctx.buf, End::Numbers);
             let text = trim(text.map_err(HostError::or_no_data)?);
             *size = number(text).ok_or_else(|| file.expected(1, "a number"))?;
         }

@@ -133,6 +133,8 @@ pub(crate) struct Netdev {
     netlink: bool,
     outputs: &'static [Output],
     devices: OrderedCache<Box<[u8]>, Option<Device>>,
+    /// Indices of the exported devices, if they are so few that each is asked for.
+    few: Option<Vec<u32>>,
     addresses: OrderedCache<Address, Slot>,
 }
 
@@ -163,6 +165,7 @@ impl Netdev {
                 (false, true) => &PROC_DETAILED,
             },
             devices: OrderedCache::new(),
+            few: None,
             addresses: OrderedCache::new(),
         })
     }
@@ -180,13 +183,17 @@ impl Netdev {
             devices, outputs, ..
         } = self;
         devices.begin();
-        links.counters(|index, counters| {
+        let set = |index: u32, counters: &[u64]| {
             let known = devices
                 .find(|_, device| device.as_ref().is_some_and(|device| device.index == index));
             if let Some(Some(device)) = known {
                 device.set(outputs, counters, out);
             }
-        })?;
+        };
+        match &self.few {
+            Some(few) => links.counters_of(few, set)?,
+            None => links.counters(set)?,
+        }
         if self.config.address_info {
             self.read_addresses(&mut links, out)?;
         }
@@ -201,7 +208,20 @@ impl Netdev {
         links.list(|link| self.see(link, out))?;
         self.devices
             .sweep(|_, device| device.into_iter().for_each(|device| device.retire(out)));
+        self.few = self.few();
         Ok(())
+    }
+
+    fn few(&mut self) -> Option<Vec<u32>> {
+        /// A request of its own costs about as much as this many links of a dump.
+        const LINKS_PER_REQUEST: usize = 8;
+        let all = self.devices.values_mut().count();
+        let exported = self
+            .devices
+            .values_mut()
+            .filter_map(|(_, device)| device.as_ref());
+        let few: Vec<u32> = exported.map(|device| device.index).collect();
+        (few.len() * LINKS_PER_REQUEST < all).then_some(few)
     }
 
     fn see(&mut self, link: Link<'_>, out: &mut Sink) {

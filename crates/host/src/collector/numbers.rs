@@ -39,7 +39,7 @@ impl Collector for Numbers {
 
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         for (file, slots, (_, series)) in &mut self.files {
-            let text = file.read(ctx.buf, End::Short);
+            let text = file.read(ctx.buf, End::Numbers);
             let text = text.map_err(HostError::or_no_data)?;
             if slots.is_empty() {
                 slots.extend(series.iter().map(|(_, desc)| out.add(desc, &[])));

@@ -146,7 +146,7 @@ impl Collector for Processes {
         })?;
         let mut limits = [0; 2];
         for (limit, file) in limits.iter_mut().zip(&mut self.limits) {
-            let text = file.read(ctx.buf, End::Short)?;
+            let text = file.read(ctx.buf, End::Numbers)?;
             *limit = number(trim(text)).ok_or_else(|| file.expected(1, "a number"))?;
         }
         let totals = self

@@ -72,6 +72,7 @@ fn files_of_any_size_are_read_whole() {
     for size in [
         0,
         1,
+        NUMBERS_BYTES,
         2047,
         2048,
         START_BYTES - 1,
@@ -81,7 +82,7 @@ fn files_of_any_size_are_read_whole() {
     ] {
         let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
         let path = dir.write(format!("{size}"), &content);
-        for end in [End::Short, End::Below(2048), End::Empty] {
+        for end in [End::Short, End::Numbers, End::Below(2048), End::Empty] {
             let read = OpenFile::new(path.clone())
                 .read(&mut buf, end)
                 .map(<[u8]>::to_vec);
@@ -96,6 +97,20 @@ fn files_of_any_size_are_read_whole() {
             .expect("it is there"),
         b"abc"
     );
+}
+
+#[test]
+fn little_is_asked_for_where_asking_costs() {
+    let dir = TempDir::new("host-numbers");
+    let path = dir.write("file-nr", [b'1'; 2 * NUMBERS_BYTES + 1]);
+    let meter = cost::Meter::start();
+    let mut buf = ReadBuf::new();
+    let read = OpenFile::new(path)
+        .read(&mut buf, End::Numbers)
+        .map(<[u8]>::len);
+    assert!(read.is_ok_and(|read| read == 2 * NUMBERS_BYTES + 1));
+    // Opened, and read three times.
+    assert_eq!(meter.stop().calls, 4);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Real network devices, in the test's own network namespace.
 
+use std::net::UdpSocket;
 use std::process::Command;
 use std::thread;
 
@@ -8,7 +9,7 @@ use narthex_host::{CollectorSet, HostConfig, HostSource};
 use narthex_testkit::{corpora, tool};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::support::{of_family, samples, stale};
+use crate::support::{Samples, of_family, samples, stale};
 
 pub(crate) fn ip(arguments: &str) {
     let output = Command::new(tool("ip", "iproute2"))
@@ -105,6 +106,51 @@ fn many_devices_come_in_several_parts() {
             assert_eq!(of_family(&round, BYTES).len(), 61);
             assert_eq!(of_family(&round, "node_scrape_collector_success")[0].1, 1.0);
         }
+    });
+}
+
+#[test]
+fn few_of_many_devices_are_asked_for_alone() {
+    isolated("few network devices of many", || {
+        ip("link set lo up");
+        for at in 0..20 {
+            ip(&format!("link add nx{at} type veth peer name ny{at}"));
+        }
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("lo is up");
+        let address = socket.local_addr().expect("bound");
+        socket.send_to(&[0; 1000], address).expect("lo is up");
+        let mut few = source(|config| config.netdev.device.include = Some("^(lo|nx7)$".into()));
+        let mut all = source(|_| {});
+        let round = samples(few.collect(0));
+        let every = samples(all.collect(0));
+        let counters = |round: &Samples, device: &str| {
+            let label = format!(r#"{{device="{device}"}}"#);
+            let mut of = round.clone();
+            of.retain(|series, _| series.ends_with(&label));
+            of
+        };
+        for device in ["lo", "nx7"] {
+            assert_eq!(counters(&round, device).len(), 17);
+            assert_eq!(counters(&round, device), counters(&every, device));
+        }
+        assert!(round[&format!(r#"{BYTES}{{device="lo"}}"#)] > 1000.0);
+        assert_eq!(round.len(), 2 * 17 + 3);
+        let read = |host: &mut HostSource| {
+            let cost = host.collect_measured(1)[0].cost;
+            cost.expect("measured").read_bytes
+        };
+        let (few_bytes, all_bytes) = (read(&mut few), read(&mut all));
+        assert!(few_bytes * 10 < all_bytes, "{few_bytes}, {all_bytes} bytes");
+
+        ip("link del nx7");
+        let frame = few.collect(2);
+        assert_eq!((samples(frame).len(), stale(frame).len()), (17 + 3, 17));
+        // The only one that is left is most of what is left.
+        for at in (0..20).filter(|at| *at != 7) {
+            ip(&format!("link del nx{at}"));
+        }
+        let round = samples(few.collect(3));
+        assert_eq!(counters(&round, "lo").len(), 17);
     });
 }
 
