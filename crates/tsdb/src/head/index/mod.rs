@@ -17,7 +17,7 @@ use super::strip::Strip;
 use hashbrown::HashTable;
 use narthex_model::sync::Whole as _;
 use narthex_model::{
-    LabelHash, LabelSet, Matcher,
+    LabelHash, LabelSet, METRIC_NAME, Matcher,
     storage::{Budget, Lease, Stop, StopReason, StorageError},
 };
 use selections::Selections;
@@ -52,7 +52,7 @@ pub(crate) struct Index {
     by_strip: HashMap<u32, u32, foldhash::fast::RandomState>,
     by_common: HashMap<LabelSet, Vec<u32>, foldhash::fast::RandomState>,
     identities: HashTable<Place>,
-    /// What was selected since the last change.
+    /// What was selected, and no change since concerns.
     selections: Mutex<Selections>,
     /// All strips by number, built on demand.
     ordered: Mutex<Option<Arc<[Arc<Strip>]>>>,
@@ -127,7 +127,6 @@ impl Index {
         });
         self.by_strip.insert(strip.id, at);
         self.forget_order();
-        self.selections.get_mut().whole().clear();
         self.by_common
             .entry(strip.common.clone())
             .or_default()
@@ -158,9 +157,11 @@ impl Index {
         if !create {
             return None;
         }
-        self.selections.get_mut().whole().clear();
+        let entry = self.entries[at as usize].as_mut()?;
+        let selections = self.selections.get_mut().whole();
+        selections.forget(metric_name(&entry.strip.common, set));
         let id = self.sets.acquire(set, at);
-        let columns = &mut self.entries[at as usize].as_mut()?.sets;
+        let columns = &mut entry.sets;
         let column = u32::try_from(columns.len()).expect("fewer than 2^32 columns");
         columns.push(id);
         let (entries, sets) = (&self.entries, &self.sets);
@@ -227,10 +228,14 @@ impl Index {
         let Some(at) = self.by_strip.remove(&strip) else {
             return 0;
         };
-        self.selections.get_mut().whole().clear();
         let Some(entry) = &self.entries[at as usize] else {
             return 0;
         };
+        let selections = self.selections.get_mut().whole();
+        for set in &entry.sets {
+            let local = self.sets.set(*set);
+            selections.forget(metric_name(&entry.strip.common, local));
+        }
         for (column, set) in (0u32..).zip(&entry.sets) {
             let identity = entry.common + self.sets.hash(*set);
             let place = Place { entry: at, column };
@@ -483,6 +488,12 @@ impl Index {
 fn hash_at(entries: &[Option<Entry>], sets: &SetTable, place: Place) -> Option<LabelHash> {
     let entry = entries[place.entry as usize].as_ref()?;
     Some(entry.common + sets.hash(entry.sets[place.column as usize]))
+}
+
+/// Returns the name by which a matcher finds a series, empty if it has none.
+fn metric_name<'a>(common: &'a LabelSet, local: &'a LabelSet) -> &'a str {
+    let name = common.get(METRIC_NAME).or_else(|| local.get(METRIC_NAME));
+    name.unwrap_or_default()
 }
 
 /// Lists the matchers left to the local sets, or `None` when the common set fails one.

@@ -1,12 +1,16 @@
-//! Selections that are asked again and again, as rules and dashboards do, kept until the index changes.
+//! Selections that are asked again and again, as rules and dashboards do, kept until the index changes under them.
 //!
-//! **Invariant:** a selection is kept only while every strip and column there is was there when it was made.
+//! A selection of one metric depends on the series of that metric alone: others that come and go leave it. Selections
+//! that name no metric are forgotten with every change.
+//!
+//! **Invariant:** a selection is kept only while it is what the index would select: a series that comes, and a strip that
+//! goes, takes along the selections that may have it.
 //! **Invariant:** what is kept is leased, and holds texts of matchers, not their patterns: those belong to queries.
 
 use super::Chosen;
 use hashbrown::{Equivalent, HashMap};
 use narthex_model::{
-    MatchOp, Matcher,
+    METRIC_NAME, MatchOp, Matcher,
     storage::{Budget, Lease},
 };
 use std::{
@@ -21,9 +25,20 @@ const MOST_BYTES: u64 = 20 << 20;
 
 #[derive(Debug)]
 pub(super) struct Selections {
-    all: HashMap<Key, Arc<[Chosen]>, foldhash::fast::RandomState>,
+    /// By the metric that a matcher names.
+    of_metrics: HashMap<String, Table, foldhash::fast::RandomState>,
+    /// Without such a matcher.
+    others: Table,
     memory: Budget,
     held: Option<Lease>,
+}
+
+type Table = HashMap<Key, Kept, foldhash::fast::RandomState>;
+
+#[derive(Debug)]
+struct Kept {
+    chosen: Arc<[Chosen]>,
+    bytes: u64,
 }
 
 /// Matchers as texts: operator, name and value of each.
@@ -55,7 +70,8 @@ impl Selections {
     pub(super) fn new(memory: &Budget) -> Self {
         let most = memory.percent(2).min(MOST_BYTES);
         Self {
-            all: HashMap::default(),
+            of_metrics: HashMap::default(),
+            others: Table::default(),
             memory: memory.share("selections", most, memory.percent(50)),
             held: None,
         }
@@ -63,7 +79,13 @@ impl Selections {
 
     /// Returns what `matchers` select, in all strips.
     pub(super) fn get(&self, matchers: &[Matcher]) -> Option<Arc<[Chosen]>> {
-        self.all.get(&Asked(matchers)).cloned()
+        let table = match metric_of(matchers) {
+            Some(metric) => self.of_metrics.get(metric)?,
+            None => &self.others,
+        };
+        table
+            .get(&Asked(matchers))
+            .map(|kept| Arc::clone(&kept.chosen))
     }
 
     /// Keeps what `matchers` select in all strips. When there is no memory for it, all are made anew.
@@ -72,10 +94,11 @@ impl Selections {
         if bytes > MOST_OF_ONE {
             return;
         }
+        let bytes = bytes as u64;
         let leased = match &mut self.held {
-            Some(held) => held.grow(bytes as u64).is_ok(),
+            Some(held) => held.grow(bytes).is_ok(),
             None => {
-                self.held = self.memory.lease(bytes as u64).ok();
+                self.held = self.memory.lease(bytes).ok();
                 self.held.is_some()
             }
         };
@@ -86,27 +109,66 @@ impl Selections {
         let texts = matchers
             .iter()
             .map(|matcher| (matcher.op, matcher.name.clone(), matcher.value.clone()));
-        self.all.insert(Key(texts.collect()), chosen.into());
-    }
-
-    /// Forgets all, as the index changes.
-    pub(super) fn clear(&mut self) {
-        if !self.all.is_empty() {
-            self.all = HashMap::default();
-            self.held = None;
+        let table = match metric_of(matchers) {
+            Some(metric) => self.of_metrics.entry_ref(metric).or_default(),
+            None => &mut self.others,
+        };
+        let kept = Kept {
+            chosen: chosen.into(),
+            bytes,
+        };
+        // Two queries that asked at once may both have found it missing.
+        if let Some(before) = table.insert(Key(texts.collect()), kept) {
+            shrink(&mut self.held, before.bytes);
         }
     }
+
+    /// Forgets what a series with the metric name `metric` may be selected by, as it comes or its strip goes.
+    pub(super) fn forget(&mut self, metric: &str) {
+        if !self.others.is_empty() {
+            let bytes = self.others.values().map(|kept| kept.bytes).sum();
+            self.others = Table::default();
+            shrink(&mut self.held, bytes);
+        }
+        if let Some(table) = self.of_metrics.remove(metric) {
+            let bytes = table.values().map(|kept| kept.bytes).sum();
+            shrink(&mut self.held, bytes);
+        }
+    }
+
+    /// Forgets all.
+    fn clear(&mut self) {
+        self.of_metrics = HashMap::default();
+        self.others = Table::default();
+        self.held = None;
+    }
+}
+
+fn shrink(held: &mut Option<Lease>, bytes: u64) {
+    if let Some(held) = held {
+        held.shrink(bytes);
+    }
+}
+
+/// Returns the one metric whose series `matchers` can select, if they name one.
+fn metric_of(matchers: &[Matcher]) -> Option<&str> {
+    let named = matchers.iter().find(|matcher| {
+        matcher.op == MatchOp::Equal && &*matcher.name == METRIC_NAME && !matcher.value.is_empty()
+    });
+    named.map(|matcher| &*matcher.value)
 }
 
 /// Returns about how many bytes a selection takes.
 fn bytes_of(matchers: &[Matcher], chosen: &[Chosen]) -> usize {
     /// Of an entry of the table, or of a matcher, with what allocating takes.
     const BESIDE: usize = 64;
+    /// Of the smallest table, which most metrics have to themselves.
+    const TABLE: usize = 256;
     let texts = matchers
         .iter()
         .map(|matcher| BESIDE + matcher.name.len() + matcher.value.len());
     let columns = chosen
         .iter()
         .map(|chosen| size_of_val(chosen) + BESIDE / 2 + size_of_val(&*chosen.columns));
-    BESIDE + texts.sum::<usize>() + columns.sum::<usize>()
+    TABLE + BESIDE + texts.sum::<usize>() + columns.sum::<usize>()
 }

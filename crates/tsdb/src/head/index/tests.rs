@@ -89,20 +89,11 @@ fn matchers_select_the_columns_whose_labels_match() {
     for seed in 1..=20 {
         let mut rng = SplitMix64::new(seed);
         let (mut index, mut strips) = index(&mut rng);
-        // Every other time the index is another one; otherwise it may know the answer.
-        for (round, matchers) in lists.iter().chain(&lists).chain(&lists).enumerate() {
-            if round > lists.len() && round % 2 == 0 {
-                let at = rng.index(strips.len());
-                let (strip, sets) = &mut strips[at];
-                let set = LabelSet::new([(METRIC_NAME, "m3"), ("code", &format!("r{round}"))]);
-                index.resolve(strip.id, &set, true, &mut Vec::new());
-                sets.push(set);
+        // Between two questions the index may become another one, of the asked metric or of others.
+        for (round, matchers) in lists.iter().cycle().take(6 * lists.len()).enumerate() {
+            if round > lists.len() {
+                change(&mut index, &mut strips, round as u32, &mut rng);
             }
-            if round == 2 * lists.len() + 1 {
-                let (strip, _) = strips.remove(rng.index(strips.len()));
-                index.remove_strip(strip.id);
-            }
-
             let mut lease = Budget::unlimited().lease(0).expect("unlimited");
             let found = index.select(matchers, i64::MIN, &Stop::never(), 1, &mut lease);
             let found = found.expect("selected").into_iter();
@@ -127,8 +118,42 @@ fn matchers_select_the_columns_whose_labels_match() {
     assert!(selected > 10_000);
 }
 
+/// Changes an index, mostly: adds a series to a strip, adds a strip with or without series, or removes one.
+fn change(index: &mut Index, strips: &mut Columns, round: u32, rng: &mut SplitMix64) {
+    let name = *rng.pick(&["m1", "m2", "m3", "m5", "rule3", "rule17", "other"]);
+    let set = LabelSet::new([(METRIC_NAME, name), ("code", &format!("r{round}"))]);
+    match rng.below(6) {
+        0 | 1 => {
+            let at = rng.index(strips.len());
+            let (strip, sets) = &mut strips[at];
+            if strip.common.get(METRIC_NAME).is_none() {
+                index.resolve(strip.id, &set, true, &mut Vec::new());
+                sets.push(set);
+            }
+        }
+        2 => {
+            // A rule's name may be common to all its series.
+            let common = LabelSet::new([(METRIC_NAME, name), ("job", "j"), ("instance", "3")]);
+            let strip = Arc::new(Strip::new(1000 + round, common, StripMark::default()));
+            index.add_strip(&strip);
+            let mut sets = Vec::new();
+            if rng.one_in(2) {
+                let set = LabelSet::new([("code", *rng.pick(&["5", "20", "x"]))]);
+                index.resolve(strip.id, &set, true, &mut Vec::new());
+                sets.push(set);
+            }
+            strips.push((strip, sets));
+        }
+        3 if strips.len() > 10 => {
+            let (strip, _) = strips.remove(rng.index(strips.len()));
+            index.remove_strip(strip.id);
+        }
+        _ => {}
+    }
+}
+
 #[test]
-fn selections_are_leased_until_the_index_changes() {
+fn selections_are_leased_until_their_metric_changes() {
     let memory = Budget::new("head", 1 << 20);
     let mut index = Index::new(&memory);
     let strip = |id: u32| {
@@ -164,6 +189,30 @@ fn selections_are_leased_until_the_index_changes() {
     assert_eq!(ask(&index, &format!("j1.*|{}", "x".repeat(1 << 14))), 11);
     assert!(memory.used_bytes() <= memory.percent(2));
 
-    index.add_strip(&strip(100));
+    let add = |index: &mut Index, id: u32, name: &str| {
+        let set = LabelSet::new([(METRIC_NAME, name), ("new", &*id.to_string())]);
+        index.add_strip(&strip(id));
+        index.resolve(id, &set, true, &mut Vec::new());
+    };
+    add(&mut index, 100, "other");
+    assert_eq!(memory.used_bytes(), 0, "any metric may be selected");
+    let of_metric = |index: &Index, name: &str| {
+        let matchers = [Matcher::equal(METRIC_NAME, name)];
+        let mut lease = Budget::unlimited().lease(0).expect("unlimited");
+        let found = index.select(&matchers, i64::MIN, &Stop::never(), 1, &mut lease);
+        found.expect("selected").len()
+    };
+    assert_eq!(of_metric(&index, "m"), 50);
+    let all = memory.used_bytes();
+    assert_eq!(of_metric(&index, "other"), 1);
+    let both = memory.used_bytes();
+    assert!(both > all && all > 0);
+    add(&mut index, 101, "third");
+    assert_eq!(memory.used_bytes(), both, "of neither metric");
+    add(&mut index, 102, "other");
+    assert_eq!(memory.used_bytes(), all);
+    index.remove_strip(102);
+    assert_eq!(memory.used_bytes(), all);
+    index.remove_strip(50);
     assert_eq!(memory.used_bytes(), 0);
 }
