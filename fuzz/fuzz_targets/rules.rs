@@ -10,6 +10,7 @@ static ALLOCATOR: Counting = Counting;
 static FUNCTIONS: &[(&str, Function)] = &[
     ("file", narthex_rules::fuzz::fuzz_file),
     ("template", narthex_rules::fuzz::fuzz_template),
+    ("tests", narthex_rules::fuzz::fuzz_tests),
 ];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("rules", FUNCTIONS, data));

@@ -18,6 +18,7 @@ use crate::{
 };
 use narthex_model::LabelSet;
 
+pub(crate) use run::Means;
 pub use run::{TestOptions, TestOutcome};
 
 /// A file of tests.
@@ -110,6 +111,20 @@ impl TestFile {
         let document =
             narthex_yaml::read_all_keys(text).map_err(|error| vec![RuleError::Yaml(error)])?;
         decode::test_file(&document.root)
+    }
+
+    /// Reports whether a test has at most `most` evaluations and at most as many values of each series.
+    pub(crate) fn is_within(&self, case: &TestCase, most: i64) -> bool {
+        let mut values = case.input.iter().map(|input| &*input.values);
+        let is_short = |values: &str| {
+            // `1+2x30` repeats.
+            let mut times = values.split('x').skip(1).map(|rest| {
+                let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit());
+                digits.into_iter().next().unwrap_or_default()
+            });
+            times.all(|digits| digits.is_empty() || digits.parse().is_ok_and(|n: i64| n <= most))
+        };
+        case.last_ms() / self.interval_ms.max(1) <= most && values.all(is_short)
     }
 }
 

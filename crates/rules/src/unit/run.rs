@@ -61,8 +61,19 @@ impl TestFile {
         files: &[(String, RuleFile)],
         options: TestOptions,
     ) -> TestOutcome {
+        self.run_within(case, files, options, &Means::default())
+    }
+
+    /// As `run`, with limited means.
+    pub(crate) fn run_within(
+        &self,
+        case: &TestCase,
+        files: &[(String, RuleFile)],
+        options: TestOptions,
+        means: &Means,
+    ) -> TestOutcome {
         let mut outcome = TestOutcome::default();
-        match Run::new(self, case, files, options) {
+        match Run::new(self, case, files, options, means) {
             Ok(mut run) => {
                 if run.evaluate() {
                     run.compare_exprs();
@@ -73,6 +84,23 @@ impl TestFile {
             Err(failure) => outcome.failures.push(failure),
         }
         outcome
+    }
+}
+
+/// What the queries of a test may take.
+pub(crate) struct Means {
+    pub(crate) memory: Budget,
+    /// Most samples that one holds at once.
+    pub(crate) max_samples: u64,
+}
+
+impl Default for Means {
+    /// Returns as many samples as a server allows, in any memory.
+    fn default() -> Self {
+        Self {
+            memory: Budget::unlimited(),
+            max_samples: EngineOptions::default().max_samples,
+        }
     }
 }
 
@@ -88,6 +116,7 @@ struct Run<'a> {
     file: &'a TestFile,
     case: &'a TestCase,
     options: TestOptions,
+    memory: Budget,
     engine: Engine,
     store: MemStore,
     feeds: Vec<Feed>,
@@ -106,6 +135,7 @@ impl<'a> Run<'a> {
         case: &'a TestCase,
         files: &[(String, RuleFile)],
         options: TestOptions,
+        means: &Means,
     ) -> Result<Self, TestFailure> {
         let feeds = feeds(case)?;
         let mut alert_tests: BTreeMap<i64, Vec<&AlertTest>> = BTreeMap::new();
@@ -118,12 +148,13 @@ impl<'a> Run<'a> {
         let engine = Engine::new(EngineOptions {
             default_subquery_step_ms: file.interval_ms,
             delayed_name_removal: options.delayed_name_removal,
+            max_samples: means.max_samples,
             ..EngineOptions::default()
         });
         let evaluation = EvalOptions {
             engine: engine.clone(),
-            queries: Budget::unlimited(),
-            state: Budget::unlimited(),
+            queries: means.memory.clone(),
+            state: means.memory.clone(),
             timeout: QUERY_TIMEOUT,
             now_ms: Arc::new(|| 0),
             alerts: None,
@@ -144,6 +175,7 @@ impl<'a> Run<'a> {
             file,
             case,
             options,
+            memory: means.memory.clone(),
             engine,
             feeds,
             made: Samples::default(),
@@ -281,8 +313,15 @@ impl<'a> Run<'a> {
         Err(format!("\n        exp: {expected}\n        got: {got}"))
     }
 
+    fn context(&self) -> Context {
+        Context {
+            budget: self.memory.clone(),
+            ..Context::unlimited()
+        }
+    }
+
     fn query(&self, text: &str, time_ms: i64) -> Result<Vec<VectorSample>, String> {
-        let ctx = Context::unlimited();
+        let ctx = self.context();
         let result = self.engine.instant(&self.store, text, time_ms, &ctx);
         match result.map_err(|error| error.to_string())?.value {
             Value::Vector(samples) => Ok(samples),
@@ -303,7 +342,7 @@ impl<'a> Run<'a> {
         // A window leaves its beginning out, which is the first sample's time.
         let text = format!("{{__name__=~\".+\"}}[{}ms]", span_ms + 1);
         let time_ms = self.case.start_ms.saturating_add(span_ms);
-        let ctx = Context::unlimited();
+        let ctx = self.context();
         let mut out = format!("DEBUG: Dump of all data (input_series and rules) at {time}:\n");
         match self.engine.instant(&self.store, &text, time_ms, &ctx) {
             Ok(result) => {

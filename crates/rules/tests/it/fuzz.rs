@@ -2,7 +2,11 @@
 
 use crate::{corpus, templates};
 use narthex_rules::fuzz;
-use narthex_testkit::mutate::{Mutator, scaled};
+use narthex_testkit::{
+    corpora,
+    mutate::{Mutator, scaled},
+};
+use std::fs;
 
 const FILE: &str = "groups:
 - name: g
@@ -43,4 +47,64 @@ fn mutated_templates_expand_or_fail() {
     Mutator::new(0x72)
         .max_len(512)
         .run(&all, scaled(20_000), fuzz::fuzz_template);
+}
+
+const TESTS: &str = "rule_files: [rules.yml]
+evaluation_interval: 1m
+group_eval_order: [h, g]
+fuzzy_compare: true
+tests:
+- name: t
+  interval: 30s
+  start_timestamp: 2026-01-02T03:04:05Z
+  external_labels: {region: eu}
+  external_url: http://h/p
+  input_series:
+  - {series: 'up{job=\"a\",instance=\"i\"}', values: 1 0x10 _x2 stale 1+0x5}
+  - {series: 'c{job=\"a\"}', values: '0+3x20 {{schema:1 sum:3 count:6 buckets:[1 2 3]}}x2'}
+  alert_rule_test:
+  - eval_time: 4m
+    alertname: Down
+    exp_alerts:
+    - {exp_labels: {severity: page, job: a, instance: i, team: b}, exp_annotations: {summary: x}}
+  promql_expr_test:
+  - expr: job:up:sum
+    eval_time: 5m
+    exp_samples: [{labels: 'job:up:sum{job=\"a\",team=\"a\"}', value: 0}]
+  - expr: rate(c[2m])
+    eval_time: 11m
+    exp_samples: [{labels: '{job=\"a\"}', histogram: '{{sum:1 count:2 buckets:[1]}}'}]
+";
+
+/// Returns the reference files of unit tests that are there.
+fn test_files() -> Vec<String> {
+    const FILES: [&str; 12] = [
+        "at-modifier-test.yml",
+        "bad-input-series.yml",
+        "bad-rules-error-test.yml",
+        "bad-rules-syntax-test.yml",
+        "failing.yml",
+        "long-period.yml",
+        "negative-offset-test.yml",
+        "no-test-group-interval.yml",
+        "rules_run_extrafields.yml",
+        "rules_run_fuzzy.yml",
+        "start-time-test.yml",
+        "unittest.yml",
+    ];
+    let dir = corpora::dir("promtool").into_iter();
+    let paths = dir.flat_map(|dir| FILES.map(|name| dir.join(name)));
+    paths
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn mutated_unit_tests_are_run_or_refused() {
+    let files = test_files();
+    let mut all: Vec<&[u8]> = files.iter().map(String::as_bytes).collect();
+    all.push(TESTS.as_bytes());
+    Mutator::new(0x73)
+        .max_len(4096)
+        .run(&all, scaled(2_000), fuzz::fuzz_tests);
 }
