@@ -14,7 +14,7 @@ use crate::{
     stack,
 };
 use narthex_model::storage::{Context, Lease, Store, TimeRange};
-use std::io;
+use std::{io, sync::Arc};
 
 /// Options for evaluating queries.
 #[derive(Clone, Copy, Debug)]
@@ -103,24 +103,18 @@ impl Engine {
         self.run(store, query, times, ctx)
     }
 
-    /// Evaluates a parsed query at one instant; `query` is the text it was parsed from.
-    ///
-    /// # Errors
-    /// Like `instant`, except for invalid queries.
-    pub fn instant_parsed(
-        &self,
-        store: &dyn Store,
-        expr: &Expr,
-        query: &str,
-        time_ms: i64,
-        ctx: &Context,
-    ) -> Result<QueryResult, QueryError> {
-        let times = Times {
-            start_ms: time_ms,
-            end_ms: time_ms,
-            step_ms: 0,
-        };
-        self.run_parsed(store, expr, query, times, ctx)
+    /// Returns a parsed query to be evaluated at many instants; `text` is what it was parsed from.
+    #[must_use]
+    pub fn prepare(&self, expr: Arc<Expr>, text: Arc<str>) -> InstantQuery {
+        let depth = expr.depth() as usize;
+        InstantQuery {
+            engine: self.clone(),
+            keeps_plan: stack::is_shallow(depth) && plan::moves_with_time(&expr),
+            expr,
+            text,
+            depth,
+            plan: None,
+        }
     }
 
     /// Evaluates `query` at `start_ms` and every `step_ms` from there on up to `end_ms`.
@@ -237,16 +231,7 @@ impl Engine {
         let depth = expr.depth() as usize;
         stack::with_room(depth, || {
             let plan = self.plan(expr, times)?;
-            let range = plan
-                .selectors
-                .iter()
-                .map(|s| s.range)
-                .reduce(TimeRange::hull);
-            let source = Source {
-                store,
-                range: range.unwrap_or(TimeRange::new(0, -1)),
-            };
-            self.evaluate(&plan, source, query, times.step_ms > 0, ctx)
+            self.evaluate(&plan, store, query, times.step_ms > 0, ctx)
         })
         .map_err(no_thread)?
     }
@@ -264,11 +249,18 @@ impl Engine {
     fn evaluate(
         &self,
         plan: &Plan,
-        source: Source<'_>,
+        store: &dyn Store,
         query: &str,
         range: bool,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
+        let ranges = plan.selectors.iter().map(|selector| selector.range);
+        let source = Source {
+            store,
+            range: ranges
+                .reduce(TimeRange::hull)
+                .unwrap_or(TimeRange::new(0, -1)),
+        };
         let rules = Rules {
             lookback_ms: self.options.lookback_delta_ms,
             delayed_name_removal: self.options.delayed_name_removal,
@@ -297,6 +289,54 @@ impl Engine {
             stats,
             held: ResultMemory::new(hold),
         })
+    }
+}
+
+/// A query that is evaluated again and again, as those of rules are, and planned once where only the time changes.
+#[derive(Debug)]
+pub struct InstantQuery {
+    engine: Engine,
+    expr: Arc<Expr>,
+    text: Arc<str>,
+    depth: usize,
+    /// Whether a plan for one time can be moved to another.
+    keeps_plan: bool,
+    plan: Option<Plan>,
+}
+
+impl InstantQuery {
+    /// Evaluates the query at one instant.
+    ///
+    /// # Errors
+    /// Like `Engine::instant`, except for invalid queries.
+    pub fn evaluate(
+        &mut self,
+        store: &dyn Store,
+        time_ms: i64,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        ctx.stop.check()?;
+        let engine = &self.engine;
+        let times = Times {
+            start_ms: time_ms,
+            end_ms: time_ms,
+            step_ms: 0,
+        };
+        if !self.keeps_plan {
+            let planned = || {
+                let plan = engine.plan(&self.expr, times)?;
+                engine.evaluate(&plan, store, &self.text, false, ctx)
+            };
+            return stack::with_room(self.depth, planned).map_err(no_thread)?;
+        }
+        let plan = match &mut self.plan {
+            Some(plan) => {
+                plan.move_to(time_ms);
+                plan
+            }
+            none => none.insert(engine.plan(&self.expr, times)?),
+        };
+        engine.evaluate(plan, store, &self.text, false, ctx)
     }
 }
 

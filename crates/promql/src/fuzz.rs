@@ -3,12 +3,12 @@
 //! **Invariant:** a parsed query prints as a query that parses and prints the same; no query can make the engine
 //! panic or exceed its limits.
 
-use crate::{Engine, EngineOptions, testing};
+use crate::{Engine, EngineOptions, QueryError, QueryResult, testing};
 use narthex_model::{
     MemStore,
     storage::{Budget, Context, Stop, Store},
 };
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Parses `data` as a query.
 ///
@@ -82,7 +82,8 @@ pub fn fuzz_query(data: &[u8]) {
 /// Evaluates `data` as a query over `store`, at an instant and over a range.
 ///
 /// # Panics
-/// Panics when a query and its printed form have different results, or memory stays leased.
+/// Panics when a query and its printed form have different results, or the query prepared for many instants, or memory
+/// stays leased.
 pub fn evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     let query = String::from_utf8_lossy(data);
     let engine = Engine::new(EngineOptions {
@@ -96,6 +97,14 @@ pub fn evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     };
     let printed = crate::parse(&query).map_or_else(|_| query.to_string(), |e| e.to_string());
     let first = engine.instant(store, &query, time_ms, &context);
+    if let Ok(expr) = crate::parse_with(&query, engine.options().parse) {
+        let mut prepared = engine.prepare(Arc::new(expr), query.as_ref().into());
+        for at_ms in [time_ms - 70_001, time_ms] {
+            let at_once = engine.instant(store, &query, at_ms, &context);
+            let again = prepared.evaluate(store, at_ms, &context);
+            assert_eq!(shown(again), shown(at_once), "{query:?} at {at_ms}");
+        }
+    }
     let second = engine.instant(store, &printed, time_ms, &context);
     match (first, second) {
         (Ok(a), Ok(b)) => {
@@ -112,4 +121,14 @@ pub fn evaluate(data: &[u8], store: &dyn Store, time_ms: i64) {
     }
     let _ = engine.range(store, &query, time_ms - 300_000, time_ms, 30_000, &context);
     assert_eq!(context.budget.used_bytes(), 0, "{query:?} keeps memory");
+}
+
+fn shown(result: Result<QueryResult, QueryError>) -> String {
+    match result {
+        Ok(result) => format!(
+            "{:?} {:?} {:?}",
+            result.value, result.warnings, result.infos
+        ),
+        Err(error) => error.to_string(),
+    }
 }

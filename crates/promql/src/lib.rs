@@ -41,7 +41,7 @@ mod span;
 mod stack;
 pub mod testing;
 
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
 pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,

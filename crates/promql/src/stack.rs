@@ -11,9 +11,14 @@ const SHALLOW: usize = 48;
 /// Generous, for debug builds with frames several times larger; untouched pages cost nothing.
 const BYTES_PER_LEVEL: usize = 64 << 10;
 
+/// Reports whether a recursion of `levels` fits any thread's stack.
+pub(crate) fn is_shallow(levels: usize) -> bool {
+    levels <= SHALLOW
+}
+
 /// Runs `work`, which recurses up to `levels` deep, on a large enough stack.
 pub(crate) fn with_room<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    if levels <= SHALLOW {
+    if is_shallow(levels) {
         return Ok(work());
     }
     let bytes = levels.min(crate::ast::MAX_DEPTH as usize + SHALLOW) * BYTES_PER_LEVEL;

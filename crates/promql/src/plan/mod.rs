@@ -6,12 +6,14 @@
 mod build;
 mod explain;
 mod fold;
+mod kept;
 mod limits;
 mod names;
 mod share;
 mod step_invariant;
 
 pub(crate) use build::build;
+pub(crate) use kept::moves_with_time;
 pub(crate) use names::distinct_without_names;
 pub(crate) use step_invariant::depends_on_time;
 

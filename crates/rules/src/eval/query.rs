@@ -10,7 +10,7 @@ use narthex_model::{
     sync::Whole as _,
 };
 use narthex_promql::{
-    Engine, QueryError, QueryResult, SampleValue, Value, VectorSample, ast::Expr,
+    Engine, InstantQuery, QueryError, QueryResult, ResultMemory, SampleValue, Value, VectorSample,
 };
 use std::{
     sync::{
@@ -134,14 +134,11 @@ impl Tools {
     /// Fails when the query does, or has a result of another kind.
     pub(crate) fn evaluate(
         &self,
-        expr: &Expr,
-        text: &str,
+        query: &mut InstantQuery,
         time_ms: i64,
         ctx: &Context,
     ) -> Result<Elements, String> {
-        let engine = &self.settings.engine;
-        let result = engine.instant_parsed(&*self.store, expr, text, time_ms, ctx);
-        Elements::new(result)
+        Elements::new(query.evaluate(&*self.store, time_ms, ctx))
     }
 
     /// Evaluates a query of a template.
@@ -168,7 +165,7 @@ pub(crate) struct Elements {
     pub(crate) samples: Vec<VectorSample>,
     /// Samples read from the store.
     pub(crate) samples_read: u64,
-    _held: narthex_promql::ResultMemory,
+    _held: ResultMemory,
 }
 
 impl Elements {

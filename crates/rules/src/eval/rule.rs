@@ -19,7 +19,7 @@ use narthex_model::{
     storage::{Context, Outcome, Stop, StopReason},
     sync::Whole as _,
 };
-use narthex_promql::ast::Expr;
+use narthex_promql::{InstantQuery, ast::Expr};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -73,8 +73,8 @@ pub(crate) struct LiveRule {
     pub(crate) labels: Texts,
     pub(crate) kind: RuleKind,
     /// The expression's text, to which positions refer.
-    text: String,
-    expr: Expr,
+    text: Arc<str>,
+    expr: Arc<Expr>,
     alert_texts: Option<AlertTexts>,
     /// What cancels its evaluation.
     running: Mutex<Option<Stop>>,
@@ -85,6 +85,8 @@ pub(crate) struct LiveRule {
 /// What a rule keeps between evaluations, owned by its group.
 pub(crate) struct RuleWork {
     pub(crate) output: Output,
+    /// The expression as it is evaluated, from the first evaluation on.
+    query: Option<InstantQuery>,
     inputs: Inputs,
     known: Known,
     /// Whether alerts are stored: not before their state from before a restart has been looked up.
@@ -126,8 +128,8 @@ impl LiveRule {
             query: rule.expr.to_string(),
             labels,
             kind: rule.kind.clone(),
-            text: rule.text.clone(),
-            expr: rule.expr.clone(),
+            text: rule.text.as_str().into(),
+            expr: Arc::new(rule.expr.clone()),
             alert_texts,
             running: Mutex::default(),
             status: Mutex::default(),
@@ -139,6 +141,7 @@ impl LiveRule {
     pub(crate) fn work(&self, is_restored: bool) -> RuleWork {
         RuleWork {
             output: self.output(),
+            query: None,
             inputs: Inputs::default(),
             known: Known::new(),
             is_restored,
@@ -237,7 +240,11 @@ impl LiveRule {
         let Moment { tools, ctx, .. } = moment;
         let settings = &*tools.settings;
         let stored_ms = moment.time_ms - moment.offset_ms;
-        let elements = tools.evaluate(&self.expr, &self.text, stored_ms, ctx);
+        let query = work.query.get_or_insert_with(|| {
+            let (expr, text) = (Arc::clone(&self.expr), Arc::clone(&self.text));
+            settings.engine.prepare(expr, text)
+        });
+        let elements = tools.evaluate(query, stored_ms, ctx);
         let elements = elements.map_err(Failure::Evaluation)?;
         let samples_read = elements.samples_read;
         work.output.begin();
