@@ -117,6 +117,28 @@ export interface Segments {
   segments: readonly Segment[];
 }
 
+/** A remote end that samples are sent to. */
+export interface RemoteEnd {
+  name: string;
+  url: string;
+  /** The protobuf message in use, or that of frames. */
+  message: string;
+  shards: number;
+  maxShards: number;
+  pendingSamples: number;
+  sentSamples: number;
+  droppedSamples: number;
+  queueFiles: number;
+  queueBytes: number;
+  queueLimitBytes: number;
+  /** Between the newest sample that came and the newest that was sent. */
+  behindSeconds: number;
+  newestSent: string | null;
+  failingSince: string | null;
+  lastError: string | null;
+  lastErrorTime: string | null;
+}
+
 export interface BuildInfo {
   /** The version of Prometheus whose API this is. */
   version: string;
@@ -405,6 +427,11 @@ export function segments(signal?: AbortSignal): Promise<Answer<Segments>> {
 /** Switches a metric in every segment of an application. */
 export function switchSegments(app: string, metric: string, on: boolean): Promise<Answer<{ segments: number }>> {
   return request("segments/switch", { app, metric, state: on ? "on" : "off" }, undefined, "POST");
+}
+
+/** How sending to each remote end does. */
+export function remoteWrite(signal?: AbortSignal): Promise<Answer<readonly RemoteEnd[]>> {
+  return request("status/remote_write", {}, signal);
 }
 
 /** Groups of rules with what their last evaluation came to. */

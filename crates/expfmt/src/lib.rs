@@ -2,7 +2,7 @@
 //!
 //! [`Parser`] turns one origin's bodies into frames and, round after round, compares each piece with the expected one
 //! so that only values are parsed; [`Writer`] renders frames of a schema from pieces made once; both sides of the
-//! negotiation are here too. Formats are text 0.0.4, OpenMetrics 1.0 and delimited protobuf messages with native
+//! negotiation are here too; [`Exposition`] shows the newest samples of many sources on one page. Formats are text 0.0.4, OpenMetrics 1.0 and delimited protobuf messages with native
 //! histograms. HTTP, scheduling and relabelling are elsewhere (a [`Resolver`] decides a series' final labels).
 //!
 //! ```
@@ -25,6 +25,7 @@ mod check;
 mod error;
 mod escape;
 mod exemplars;
+mod exposition;
 mod families;
 mod format;
 #[doc(hidden)]
@@ -42,6 +43,7 @@ mod writer;
 pub use check::{Lint, Problem, check, lint};
 pub use error::{ParseError, ParseErrorKind};
 pub use escape::Escaping;
+pub use exposition::{Exposition, ExpositionMemory, register_metrics};
 pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};
 pub use number::bound_text;
 pub use parser::{Parser, common_labels};

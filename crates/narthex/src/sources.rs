@@ -84,6 +84,13 @@ impl OwnPage {
         (None, page)
     }
 
+    /// Returns the metrics as a round at `now_ms`, or `None` if they cannot be read back.
+    pub(crate) fn frame(&self, now_ms: i64) -> Option<Frame> {
+        let renew = |_: &Rendered| Rendered::new(self.registry);
+        let mut rendered = self.rendered.lock_or_renew(renew);
+        rendered.source.collect(now_ms).ok().cloned()
+    }
+
     /// Appends the metrics in a format, without its end. Returns `false`, having appended nothing, if they can't be
     /// rendered in it.
     pub(crate) fn append(&self, style: Negotiated, page: &mut Vec<u8>) -> bool {

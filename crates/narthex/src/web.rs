@@ -4,12 +4,14 @@
 //! is bound, `/-/ready` and everything else only once storage is open. A server that stops being ready says why on
 //! `/-/ready`.
 
+pub(crate) mod exposed;
 pub(crate) mod hosts;
 pub(crate) mod origin;
 pub(crate) mod prefix;
 mod segments;
 
 use crate::{health::Health, reload::Reloader, sources::OwnPage};
+use exposed::Exposed;
 use hosts::Hosts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use narthex_api::ServerStatus;
@@ -66,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) api: Router,
     pub(crate) targets: Router,
     pub(crate) own: Arc<OwnPage>,
+    /// What `/metrics` shows beside the process' own metrics.
+    pub(crate) exposed: Option<Exposed>,
     pub(crate) stopper: Stopper,
     pub(crate) enable_lifecycle: bool,
     /// `None` without a configuration file.
@@ -133,7 +137,7 @@ pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>, notified: 
     let routes = Router::new()
         .merge(narthex_api::early_routes(status))
         .merge(notified)
-        .merge(own_metrics(own))
+        .merge(own_metrics("/metrics", own))
         .merge(pages())
         .fallback(async |request: Request| {
             let (path, headers) = (request.uri().path(), request.headers());
@@ -146,24 +150,26 @@ pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>, notified: 
 }
 
 /// Returns the route of our own metrics.
-fn own_metrics(own: Arc<OwnPage>) -> Router {
-    let metrics = move |headers: HeaderMap| {
-        let own = Arc::clone(&own);
-        async move {
-            let accept = headers.get(header::ACCEPT);
-            let accept = accept.and_then(|value| value.to_str().ok());
-            let (content_type, page) = own.render(accept.unwrap_or_default());
-            let mut response = respond(METRICS_TYPE, page.into(), &headers);
-            let content_type = content_type.and_then(|text| HeaderValue::try_from(text).ok());
-            if let Some(content_type) = content_type {
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_TYPE, content_type);
-            }
-            response
-        }
-    };
-    Router::new().route("/metrics", get(metrics))
+fn own_metrics(path: &str, own: Arc<OwnPage>) -> Router {
+    let metrics = async move |headers: HeaderMap| own_page(&own, &headers);
+    Router::new().route(path, get(metrics))
+}
+
+/// Returns our own metrics in the format that the request asks for.
+fn own_page(own: &OwnPage, headers: &HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept.and_then(|value| value.to_str().ok());
+    let (content_type, page) = own.render(accept.unwrap_or_default());
+    let mut response = respond(METRICS_TYPE, page.into(), headers);
+    if let Some(content_type) = content_type.and_then(|text| HeaderValue::try_from(text).ok()) {
+        set_type(&mut response, content_type);
+    }
+    response
+}
+
+fn set_type(response: &mut Response, content_type: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, content_type);
 }
 
 /// Returns the routes of the web page.
@@ -179,6 +185,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         api,
         targets,
         own,
+        exposed,
         stopper,
         enable_lifecycle,
         reloader,
@@ -198,6 +205,10 @@ pub(crate) fn inner(parts: Parts) -> Router {
             None => reload(reloading, &headers).await,
         }
     };
+    let metrics = match exposed {
+        Some(exposed) => exposed::routes(exposed, own),
+        None => own_metrics("/metrics", own),
+    };
     let readers = origins.clone();
     let routes = Router::new()
         .merge(api)
@@ -206,7 +217,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         .layer(middleware::from_fn(move |request, next| {
             origin::allow(readers.clone(), request, next)
         }))
-        .merge(own_metrics(own))
+        .merge(metrics)
         .route("/-/quit", any(quit))
         .route("/-/reload", any(reload))
         .merge(pages())

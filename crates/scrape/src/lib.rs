@@ -44,6 +44,7 @@ pub use local::LocalSource;
 pub use manager::{LocalHandle, Manager, ManagerConfig};
 pub use memory::ScrapeMemory;
 pub use metrics::register_metrics;
+pub use plan::is_own_scrape;
 pub use preview::Preview;
 pub use routes::{RouteLimits, routes};
 pub use status::{Health, TargetStatus};

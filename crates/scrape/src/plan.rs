@@ -11,10 +11,34 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use narthex_expfmt::{Format, ParseOptions, ScrapeProtocol, accept_header};
 use narthex_model::{LabelSet, Pattern, labels::NameScheme, relabel::Action};
 use narthex_net::{Client, Request, Url};
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 /// Bodies larger than this are rejected even without a configured limit.
 const BODY_BYTES: usize = 1 << 30;
+
+/// Header that says which process scrapes.
+const SCRAPER: &str = "x-narthex-scraper";
+
+/// Returns this process' value of the header: a random one.
+fn scraper() -> &'static HeaderValue {
+    static ID: LazyLock<HeaderValue> = LazyLock::new(|| {
+        let random = RandomState::new().hash_one(SCRAPER);
+        HeaderValue::from_str(&format!("{random:016x}")).expect("digits are a valid header")
+    });
+    &ID
+}
+
+/// Reports whether a request with these headers is a scrape of this process by itself.
+///
+/// What it scrapes must not be on the page that it is shown, or every round would have the one before.
+#[must_use]
+pub fn is_own_scrape(headers: &HeaderMap) -> bool {
+    headers.get(SCRAPER) == Some(scraper())
+}
 
 /// How to scrape one target.
 #[derive(Clone, Debug)]
@@ -144,6 +168,7 @@ impl Plan {
             let name = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
             headers.insert(name, seconds);
         }
+        headers.insert(HeaderName::from_static(SCRAPER), scraper().clone());
         request.headers = headers;
         request
     }

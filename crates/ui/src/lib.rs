@@ -83,13 +83,14 @@ pub const SECURITY_HEADERS: [(&str, &str); 4] = [
 ];
 
 /// Paths that show the page; what it shows there is its own business. The same as Prometheus' where both have such a page.
-pub const PAGES: [&str; 12] = [
+pub const PAGES: [&str; 13] = [
     "/",
     "/alerts",
     "/config",
     "/flags",
     "/graph",
     "/query",
+    "/remote-write",
     "/rules",
     "/segments",
     "/service-discovery",

@@ -32,6 +32,7 @@ export const VIEWS: readonly View[] = [
   view("/segments", "Segments", "Targets", true, () => import("./segments")),
   view("/status", "Runtime", "Status", true, () => import("./status")),
   view("/tsdb-status", "TSDB", "Status", true, () => import("./tsdb")),
+  view("/remote-write", "Remote write", "Status", true, () => import("./remote_write")),
   view("/config", "Configuration", "Status", false, () => import("./config")),
   view("/flags", "Flags", "Status", false, () => import("./flags")),
 ];

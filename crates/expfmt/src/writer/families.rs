@@ -1,5 +1,6 @@
 //! The order in which families and their columns are written.
 
+use crate::format::Format;
 use narthex_model::{ColumnId, LabelSet, MetricType, Schema};
 use std::collections::HashMap;
 
@@ -34,5 +35,21 @@ pub(super) fn part_label(metric_type: MetricType) -> Option<&'static str> {
         MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
         MetricType::Summary => Some("quantile"),
         _ => None,
+    }
+}
+
+/// Returns the type that a format shows for a family whose first series is `metric`.
+pub(super) fn written_type(metric_type: MetricType, metric: &str, format: Format) -> MetricType {
+    let is_text = format == Format::Text;
+    match metric_type {
+        MetricType::Info | MetricType::StateSet if format != Format::OpenMetrics => {
+            MetricType::Gauge
+        }
+        MetricType::GaugeHistogram if is_text => MetricType::Unknown,
+        // In OpenMetrics a counter's series must have this suffix.
+        MetricType::Counter if format == Format::OpenMetrics && !metric.ends_with("_total") => {
+            MetricType::Unknown
+        }
+        other => other,
     }
 }

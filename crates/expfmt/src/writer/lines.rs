@@ -3,7 +3,10 @@
 //! **Invariant:** a column's prefix (`name{labels` with its escapes) and the ending that all columns share (the common
 //! labels, `} `) are rendered when the schema is bound and copied afterwards.
 
-use super::families::families;
+use super::{
+    FamilyRef, Shown,
+    families::{families, part_label, written_type},
+};
 use crate::{
     escape::Escaping,
     format::{Format, Negotiated},
@@ -28,6 +31,12 @@ pub(super) struct LineWriter {
 /// Comment lines of a family, and its columns.
 #[derive(Debug)]
 struct Rendered {
+    /// Name of the first series, or of the family where its series have several names, escaped.
+    key: Box<str>,
+    written: MetricType,
+    is_single: bool,
+    /// Where the line with the type begins.
+    help_end: usize,
     head_end: usize,
     columns_end: usize,
 }
@@ -38,6 +47,10 @@ struct Prefix {
     end: usize,
     ending: Ending,
 }
+
+const TYPE: &[u8] = b"# TYPE ";
+/// Bytes of a number and the end of its line, about.
+const NUMBER_BYTES: usize = 12;
 
 /// Text after a prefix, before the blank.
 #[derive(Clone, Copy, Debug)]
@@ -74,14 +87,11 @@ impl LineWriter {
     fn bind_family(&mut self, schema: &Schema, columns: &[ColumnId]) {
         let Some(first) = columns.first() else { return };
         let set = |id: &ColumnId| &schema.column(*id).set;
-        write_head(
-            &mut self.text,
-            schema.family(*first),
-            set(first).metric_name(),
-            self.style,
-        );
-        let head_end = self.text.len();
+        let (family, metric) = (schema.family(*first), set(first).metric_name());
         let openmetrics = self.style.format == Format::OpenMetrics;
+        let is_single = part_label(family.metric_type).is_none();
+        let help_end = write_head(&mut self.text, family, metric, self.style);
+        let head_end = self.text.len();
         for id in columns {
             let ending = write_series(&mut self.text, set(id), self.style.escaping, openmetrics);
             self.columns.push(Prefix {
@@ -90,48 +100,118 @@ impl LineWriter {
                 ending,
             });
         }
+        let key = if is_single { metric } else { &family.name };
         self.families.push(Rendered {
+            key: self.style.escaping.name(key).into(),
+            written: written_type(family.metric_type, metric, self.style.format),
+            is_single,
+            help_end,
             head_end,
             columns_end: self.columns.len(),
         });
     }
 
     pub(super) fn write(&self, frame: &Frame, out: &mut Vec<u8>) {
+        for at in 0..self.families.len() {
+            self.write_family(at, frame, Shown::WHOLE, out);
+        }
+    }
+
+    /// Appends the samples of one family, and its comment lines before the first; reports whether there are any.
+    pub(super) fn write_family(
+        &self,
+        at: usize,
+        frame: &Frame,
+        mut shown: Shown,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let (values, present, times_ms) = (frame.values(), frame.present(), frame.times_ms());
         let openmetrics = self.style.format == Format::OpenMetrics;
         let exemplars = if openmetrics { frame.exemplars() } else { &[] };
         // Histograms replace floats in cells.
         let floats_only = frame.histograms().is_empty();
-        let mut from = 0;
-        let mut columns = self.columns.iter();
-        let mut done = 0;
-        for family in &self.families {
-            let head = &self.text[from..family.head_end];
-            from = family.head_end;
-            let mut shown = false;
-            for prefix in columns.by_ref().take(family.columns_end - done) {
-                let at = prefix.column.index();
-                if present.contains(at) && (floats_only || cell::is_float(values[at])) {
-                    if !shown {
-                        out.extend_from_slice(head);
-                        shown = true;
-                    }
-                    out.extend_from_slice(&self.text[from..prefix.end]);
-                    out.extend_from_slice(&self.endings[prefix.ending as usize]);
-                    write_number(out, values[at]);
-                    if let Some(time_ms) = times_ms.get(at) {
-                        out.push(b' ');
-                        write_time(out, *time_ms, openmetrics);
-                    }
-                    if !exemplars.is_empty() {
-                        write_exemplar(out, exemplars, prefix.column, self.style.escaping);
-                    }
-                    out.push(b'\n');
+        let (family, columns, start) = self.family_parts(at);
+        let mut from = family.head_end;
+        let before = out.len();
+        for prefix in columns {
+            let at = prefix.column.index();
+            if present.contains(at) && (floats_only || cell::is_float(values[at])) {
+                if shown.with_head {
+                    self.put_head(family, start, shown, out);
+                    shown.with_head = false;
                 }
-                from = prefix.end;
+                out.extend_from_slice(&self.text[from..prefix.end]);
+                out.extend_from_slice(&self.endings[prefix.ending as usize]);
+                write_number(out, values[at]);
+                if let Some(time_ms) = times_ms.get(at).filter(|own| **own != frame.time_ms()) {
+                    out.push(b' ');
+                    write_time(out, *time_ms, openmetrics);
+                }
+                if !exemplars.is_empty() {
+                    write_exemplar(out, exemplars, prefix.column, self.style.escaping);
+                }
+                out.push(b'\n');
             }
-            done = family.columns_end;
+            from = prefix.end;
         }
+        out.len() > before
+    }
+
+    fn put_head(&self, family: &Rendered, start: usize, shown: Shown, out: &mut Vec<u8>) {
+        if !shown.as_unknown {
+            out.extend_from_slice(&self.text[start..family.head_end]);
+            return;
+        }
+        out.extend_from_slice(TYPE);
+        let bare = labels::is_legacy_metric_name(&family.key);
+        write_name(out, &family.key, bare);
+        out.extend_from_slice(match self.style.format {
+            Format::OpenMetrics => b" unknown\n",
+            Format::Text | Format::Protobuf => b" untyped\n",
+        });
+    }
+
+    /// Returns a family, its columns, and where its text begins.
+    fn family_parts(&self, at: usize) -> (&Rendered, &[Prefix], usize) {
+        let family = &self.families[at];
+        let first = at
+            .checked_sub(1)
+            .map_or(0, |at| self.families[at].columns_end);
+        let start = first.checked_sub(1).map_or(0, |at| self.columns[at].end);
+        (family, &self.columns[first..family.columns_end], start)
+    }
+
+    pub(super) fn families(&self) -> usize {
+        self.families.len()
+    }
+
+    pub(super) fn family(&self, at: usize) -> FamilyRef<'_> {
+        let family = &self.families[at];
+        let head = &self.text[family.help_end..family.head_end];
+        let line = head.split(|byte| *byte == b'\n').next();
+        let named = line.and_then(|line| line.strip_prefix(TYPE));
+        let end = |named: &[u8]| named.iter().rposition(|byte| *byte == b' ');
+        let name = named.and_then(|named| named.get(..end(named)?));
+        FamilyRef {
+            key: &family.key,
+            head: name.unwrap_or_default(),
+            written: family.written,
+            is_single: family.is_single,
+        }
+    }
+
+    pub(super) fn columns(&self, at: usize) -> impl Iterator<Item = ColumnId> {
+        let (_, columns, _) = self.family_parts(at);
+        columns.iter().map(|prefix| prefix.column)
+    }
+
+    /// Returns the bytes that are kept, and about how many a page has.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let columns = self.columns.len();
+        let ending = self.endings.iter().map(Vec::len).max().unwrap_or_default();
+        let families = self.families.len() * (size_of::<Rendered>() + 32);
+        let kept = self.text.capacity() + families + self.columns.capacity() * size_of::<Prefix>();
+        (kept, self.text.len() + columns * (ending + NUMBER_BYTES))
     }
 }
 
@@ -180,8 +260,8 @@ fn write_exemplar(
     }
 }
 
-/// Writes the comment lines of a family whose first series is `metric`.
-fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiated) {
+/// Writes the comment lines of a family whose first series is `metric`; returns where the line with the type begins.
+fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiated) -> usize {
     let openmetrics = style.format == Format::OpenMetrics;
     let name = head_name(family, metric, openmetrics);
     let line = |out: &mut Vec<u8>, keyword: &[u8], text: &str, quotes: bool| {
@@ -195,16 +275,12 @@ fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiate
     if !family.help.is_empty() {
         line(out, b"# HELP ", &family.help, openmetrics);
     }
-    let word = match (family.metric_type, openmetrics) {
-        // In OpenMetrics a counter's series must have this suffix.
-        (MetricType::Counter, true) if !metric.ends_with("_total") => "unknown",
-        (MetricType::Counter | MetricType::Gauge, _)
-        | (MetricType::Histogram | MetricType::Summary, _)
-        | (_, true) => family.metric_type.as_str(),
-        (MetricType::Info | MetricType::StateSet, false) => "gauge",
-        (MetricType::Unknown | MetricType::GaugeHistogram, false) => "untyped",
+    let help_end = out.len();
+    let word = match written_type(family.metric_type, metric, style.format) {
+        MetricType::Unknown if !openmetrics => "untyped",
+        written => written.as_str(),
     };
-    line(out, b"# TYPE ", word, false);
+    line(out, TYPE, word, false);
     let unit = &*family.unit;
     let fits = name
         .strip_suffix(unit)
@@ -212,6 +288,7 @@ fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiate
     if openmetrics && !unit.is_empty() && fits {
         line(out, b"# UNIT ", unit, false);
     }
+    help_end
 }
 
 /// Returns the family's name in the format: in OpenMetrics without `_total`, in the text format with it.
@@ -220,6 +297,7 @@ fn head_name<'a>(family: &'a Family, metric: &'a str, openmetrics: bool) -> &'a 
     match family.metric_type {
         MetricType::Counter if openmetrics => name.strip_suffix("_total").unwrap_or(name),
         MetricType::Counter if metric.strip_suffix("_total") == Some(name) => metric,
+        MetricType::Info if !openmetrics => metric,
         _ => name,
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! **Invariant:** a family's head and a metric's labels are encoded when the schema is bound and copied afterwards.
 
-use super::families::{families, part_label};
-use crate::{escape::Escaping, number};
+use super::{
+    FamilyRef, Shown,
+    families::{families, part_label, written_type},
+};
+use crate::{escape::Escaping, format::Format, number};
 use narthex_model::{
     ColumnId, Exemplar, Frame, Histogram, LabelSet, METRIC_NAME, MetricType, Schema,
     cell::{self, Cell},
@@ -16,16 +19,22 @@ use narthex_model::{
 #[derive(Debug)]
 pub(super) struct MessageWriter {
     families: Vec<FamilyPlan>,
-    /// Parts of the message being written, kept to reuse their memory.
-    scratch: [Vec<u8>; 3],
+    /// The message being written, kept to reuse its memory.
+    message: Vec<u8>,
+    /// Its parts.
+    scratch: [Vec<u8>; 2],
 }
 
 #[derive(Debug)]
 struct FamilyPlan {
-    /// Name, help and type.
-    head: Vec<u8>,
+    /// Name of the series, or of the family where its series have several names, escaped.
+    name: Box<str>,
+    /// The field with the help.
+    help: Vec<u8>,
     unit: Vec<u8>,
     metric_type: MetricType,
+    /// The type in the head.
+    written: MetricType,
     metrics: Vec<MetricPlan>,
 }
 
@@ -46,32 +55,106 @@ impl MessageWriter {
         let plan = |columns: Vec<ColumnId>| FamilyPlan::new(schema, &columns, escaping);
         Self {
             families: families(schema).into_iter().filter_map(plan).collect(),
+            message: Vec::new(),
             scratch: Default::default(),
         }
     }
 
     pub(super) fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
-        let [family_bytes, metric_bytes, value_bytes] = &mut self.scratch;
-        for family in &self.families {
-            family_bytes.clear();
-            family_bytes.extend_from_slice(&family.head);
-            let empty = family_bytes.len();
-            for metric in &family.metrics {
-                metric_bytes.clear();
-                metric_bytes.extend_from_slice(&metric.labels);
-                value_bytes.clear();
-                if metric.write(frame, family.metric_type, metric_bytes, value_bytes) {
-                    put_bytes(family_bytes, 4, metric_bytes);
-                }
-            }
-            if family_bytes.len() > empty {
-                family_bytes.extend_from_slice(&family.unit);
-                put_varint(out, family_bytes.len() as u64);
-                out.extend_from_slice(family_bytes);
+        let mut message = std::mem::take(&mut self.message);
+        for at in 0..self.families.len() {
+            message.clear();
+            if self.write_family(at, frame, Shown::WHOLE, &mut message) {
+                message.extend_from_slice(self.unit(at));
+                put_varint(out, message.len() as u64);
+                out.extend_from_slice(&message);
             }
         }
+        self.message = message;
+    }
+
+    /// Appends the metrics of one family, and its head before the first; reports whether there are any.
+    pub(super) fn write_family(
+        &mut self,
+        at: usize,
+        frame: &Frame,
+        shown: Shown,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let [metric_bytes, value_bytes] = &mut self.scratch;
+        let family = &self.families[at];
+        let metric_type = FamilyPlan::shown_type(shown, family.metric_type);
+        let start = out.len();
+        if shown.with_head {
+            family.put_head(shown, out);
+        }
+        let empty = out.len();
+        for metric in &family.metrics {
+            metric_bytes.clear();
+            metric_bytes.extend_from_slice(&metric.labels);
+            value_bytes.clear();
+            if metric.write(frame, metric_type, metric_bytes, value_bytes) {
+                put_bytes(out, 4, metric_bytes);
+            }
+        }
+        let any = out.len() > empty;
+        if !any {
+            out.truncate(start);
+        }
+        any
+    }
+
+    pub(super) fn families(&self) -> usize {
+        self.families.len()
+    }
+
+    pub(super) fn family(&self, at: usize) -> FamilyRef<'_> {
+        let family = &self.families[at];
+        FamilyRef {
+            key: &family.name,
+            head: family.name.as_bytes(),
+            written: family.written,
+            is_single: part_label(family.metric_type).is_none(),
+        }
+    }
+
+    pub(super) fn columns(&self, at: usize) -> Vec<ColumnId> {
+        let of = |metric: &MetricPlan| {
+            let points = metric.points.iter().map(|(_, column)| *column);
+            let others = [metric.value, metric.count, metric.sum];
+            points
+                .chain(others.into_iter().flatten())
+                .collect::<Vec<_>>()
+        };
+        self.families[at].metrics.iter().flat_map(of).collect()
+    }
+
+    pub(super) fn unit(&self, at: usize) -> &[u8] {
+        &self.families[at].unit
+    }
+
+    /// Returns the bytes that are kept, and about how many a page has.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let (mut kept, mut page) = (0, 0);
+        for family in &self.families {
+            let head = family.name.len() + family.help.len() + family.unit.len();
+            kept += size_of::<FamilyPlan>() + head;
+            page += head;
+            for metric in &family.metrics {
+                let points = metric.points.len();
+                kept += size_of::<MetricPlan>() + metric.labels.capacity();
+                kept += points * size_of::<(f64, ColumnId)>();
+                page += metric.labels.len() + METRIC_BYTES + points * POINT_BYTES;
+            }
+        }
+        (kept, page)
     }
 }
+
+/// Bytes of a metric without its labels and points, about.
+const METRIC_BYTES: usize = 40;
+/// Bytes of a bucket or quantile, about.
+const POINT_BYTES: usize = 24;
 
 impl FamilyPlan {
     fn new(schema: &Schema, columns: &[ColumnId], escaping: Escaping) -> Option<Self> {
@@ -79,17 +162,15 @@ impl FamilyPlan {
         let family = schema.family(*first);
         let metric_type = family.metric_type;
         let metric = schema.column(*first).set.metric_name();
-        let name = match metric_type {
+        let name = match part_label(metric_type) {
             // Clients name a counter's family like its series.
-            MetricType::Counter => metric,
-            _ => &*family.name,
+            None => metric,
+            Some(_) => &*family.name,
         };
-        let mut head = Vec::new();
-        put_bytes(&mut head, 1, escaping.name(name).as_bytes());
+        let mut help = Vec::new();
         if !family.help.is_empty() {
-            put_bytes(&mut head, 2, family.help.as_bytes());
+            put_bytes(&mut help, 2, family.help.as_bytes());
         }
-        put_integer(&mut head, 3, type_number(metric_type));
         let mut unit = Vec::new();
         if !family.unit.is_empty() {
             put_bytes(&mut unit, 5, family.unit.as_bytes());
@@ -106,11 +187,30 @@ impl FamilyPlan {
             );
         }
         Some(Self {
-            head,
+            name: escaping.name(name).into(),
+            help,
             unit,
             metric_type,
+            written: written_type(metric_type, metric, Format::Protobuf),
             metrics: metrics.into_iter().map(|(_, plan)| plan).collect(),
         })
+    }
+}
+
+impl FamilyPlan {
+    fn put_head(&self, shown: Shown, out: &mut Vec<u8>) {
+        put_bytes(out, 1, self.name.as_bytes());
+        out.extend_from_slice(&self.help);
+        let metric_type = Self::shown_type(shown, self.written);
+        put_integer(out, 3, type_number(metric_type));
+    }
+
+    fn shown_type(shown: Shown, own: MetricType) -> MetricType {
+        if shown.as_unknown {
+            MetricType::Unknown
+        } else {
+            own
+        }
     }
 }
 
@@ -189,8 +289,9 @@ impl MetricPlan {
         };
         let Some(shown) = shown else { return false };
         put_bytes(metric, field, value);
-        if !frame.times_ms().is_empty() {
-            put_integer(metric, 6, frame.time_of(shown).cast_unsigned());
+        let time_ms = frame.time_of(shown);
+        if time_ms != frame.time_ms() {
+            put_integer(metric, 6, time_ms.cast_unsigned());
         }
         true
     }

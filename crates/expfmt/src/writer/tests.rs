@@ -91,10 +91,10 @@ h_count{p=\"/\"} 3\n# TYPE u untyped\nu 4\n";
     let page = written(&frame, style("application/openmetrics-text;version=1.0.0"));
     assert_eq!(
         page,
-        "# TYPE a counter\na_total{job=\"j\"} 1 0.000 # {trace_id=\"x\\\"y\"} 0.5 1700000000.001\n\
-# TYPE h histogram\nh_bucket{le=\"1.0\",p=\"/\",job=\"j\"} 1 0.000\nh_bucket{le=\"+Inf\",p=\"/\",job=\"j\"} 3 0.000\n\
-h_count{p=\"/\",job=\"j\"} 3 0.000\nh_bucket{le=\"1.0\",p=\"/b\",job=\"j\"} 1 0.000\n\
-# HELP plain Odd.\n# TYPE plain unknown\nplain{job=\"j\"} 2 0.000\n# TYPE u unknown\nu{job=\"j\"} 4 1.500\n# EOF\n"
+        "# TYPE a counter\na_total{job=\"j\"} 1 # {trace_id=\"x\\\"y\"} 0.5 1700000000.001\n\
+# TYPE h histogram\nh_bucket{le=\"1.0\",p=\"/\",job=\"j\"} 1\nh_bucket{le=\"+Inf\",p=\"/\",job=\"j\"} 3\n\
+h_count{p=\"/\",job=\"j\"} 3\nh_bucket{le=\"1.0\",p=\"/b\",job=\"j\"} 1\n\
+# HELP plain Odd.\n# TYPE plain unknown\nplain{job=\"j\"} 2\n# TYPE u unknown\nu{job=\"j\"} 4 1.500\n# EOF\n"
     );
 }
 

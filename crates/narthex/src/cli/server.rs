@@ -20,6 +20,13 @@ const SERVER_ONLY: [&str; 6] = [
     "query.",
 ];
 
+/// Beginnings of the flags that a server refuses.
+const AGENT_ONLY: [&str; 3] = [
+    "storage.agent.",
+    "web.expose-sources",
+    "web.disable-exporter-metrics",
+];
+
 flags! {
     /// What the server is asked to do.
     #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +82,11 @@ flags! {
         storage_path: PathBuf = "storage.tsdb.path", default("data/"), directory();
         /// Run as an agent: scrape and send, store and query nothing. As `narthex agent`.
         is_agent: bool = "agent";
+        /// Show the newest samples of all sources at an agent's /metrics: on in `narthex agent`; with --agent, only if it is
+        /// given. The agent's own metrics alone are at /metrics/self then.
+        exposes_sources: bool = "web.expose-sources", default("true");
+        /// Leave the agent's own metrics out of the page with its sources.
+        hides_own_metrics: bool = "web.disable-exporter-metrics";
         /// Data directory of an agent: what waits for remote ends.
         agent_path: PathBuf = "storage.agent.path", default("data-agent/"), directory();
         /// Retention period; 0 keeps samples forever.
@@ -220,7 +232,10 @@ impl ServerOptions {
     /// # Errors
     /// Fails on the first invalid value, and on the first flag that belongs to the other mode.
     pub(crate) fn read(values: Values) -> Result<Self, UsageError> {
-        Self::checked(Self::from_values(values)?)
+        let mut options = Self::from_values(values)?;
+        // Who replaces Prometheus' agent expects its page.
+        options.exposes_sources &= options.values.is_given("web.expose-sources");
+        Self::checked(options)
     }
 
     fn checked(mut options: Self) -> Result<Self, UsageError> {
@@ -243,7 +258,7 @@ impl ServerOptions {
         let (of_others, reason): (&[&str], _) = if self.is_agent {
             (&SERVER_ONLY, "it can not be used in agent mode")
         } else {
-            (&["storage.agent."], "it can only be used in agent mode")
+            (&AGENT_ONLY, "it can only be used in agent mode")
         };
         let is_other = |flag: &str| of_others.iter().any(|begin| flag.starts_with(begin));
         let without_effect = self.values.without_effect.iter().map(|(flag, _)| *flag);

@@ -9,9 +9,15 @@ use super::{
     server::runtime,
 };
 use crate::{
-    cgroup::Resources, cli::ServerOptions, descriptors, lifecycle, logging, memory, reload, remote,
+    cgroup::Resources,
+    cli::ServerOptions,
+    descriptors, lifecycle, logging,
+    memory::{self, Memory},
+    reload, remote,
+    web::exposed::Exposed,
 };
 use http::StatusCode;
+use narthex_expfmt::{Exposition, ExpositionMemory};
 use narthex_files::FilesManager;
 use narthex_model::{MemStore, sync::Whole as _};
 use narthex_net::{
@@ -88,7 +94,12 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     let ends = remote::sending(&options.storage_path, &base.now_ms);
     let (scrape_stopper, scrape_stop) = base.stop.child();
     let here = tokio::runtime::Handle::current();
-    let (manager, files) = base::reading(ends.sink(None), &base, here.clone(), scrape_stop);
+    let exposition = options.exposes_sources.then(|| exposition(&base.memory));
+    let sink = match &exposition {
+        Some(exposition) => exposition.sink(ends.sink(None)),
+        None => ends.sink(None),
+    };
+    let (manager, files) = base::reading(Arc::clone(&sink), &base, here.clone(), scrape_stop);
     let parts = reload::Parts {
         manager: Arc::clone(&manager),
         files: files.clone(),
@@ -102,7 +113,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     let reloader = base::follow((path, config), parts, &options, &base)?;
     let threads = resources.threads();
     let (writes, push_upkeep) =
-        base::writes(&options, &ends, ends.sink(None), &base, threads).await?;
+        base::writes(&options, &ends, [&ends.sink(None), &sink], &base, threads).await?;
     let nothing = Arc::new(MemStore::new());
     let api = without_queries(base::api(&options, nothing, &base, threads, here));
     base.open(
@@ -111,6 +122,11 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         api.merge(writes),
         &manager,
         Some(reloader),
+        exposition.map(|exposition| Exposed {
+            exposition,
+            with_own: !options.hides_own_metrics,
+            now_ms: Arc::clone(&base.now_ms),
+        }),
     );
 
     base.stop.stopped().await;
@@ -125,6 +141,14 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         scrape_stopper,
     };
     running.end().await
+}
+
+/// Returns what shows the sources' newest samples.
+fn exposition(memory: &Memory) -> Exposition {
+    Exposition::new(ExpositionMemory {
+        kept: memory.targets.clone(),
+        pages: memory.listings.clone(),
+    })
 }
 
 /// Refuses requests to the parts of the API that need storage.

@@ -110,6 +110,7 @@ impl Base {
         api: Router,
         manager: &Arc<Manager>,
         reloader: Option<Arc<Reloader>>,
+        exposed: Option<web::exposed::Exposed>,
     ) {
         let listings = RouteLimits {
             memory: self.memory.listings.clone(),
@@ -119,6 +120,7 @@ impl Base {
             api: api.merge(self.notified.clone()),
             targets: narthex_scrape::routes(Arc::clone(manager), listings),
             own: Arc::clone(&self.own),
+            exposed,
             stopper: self.stopper.clone(),
             enable_lifecycle: options.enable_lifecycle,
             reloader,
@@ -263,19 +265,20 @@ pub(super) fn follow(
     Ok(reloader)
 }
 
-/// Returns the routes at which samples are written to `sink`, and what ends pushed groups, if pushes are accepted.
+/// Returns the routes at which samples are written to `sink` and pushed to `pushed`, and what ends pushed groups, if
+/// pushes are accepted.
 ///
 /// # Errors
 /// Fails on an unusable flag or journal of pushed groups.
 pub(super) async fn writes(
     options: &ServerOptions,
     ends: &Arc<RemoteStorage>,
-    sink: Arc<dyn Sink>,
+    [sink, pushed]: [&Arc<dyn Sink>; 2],
     base: &Base,
     threads: usize,
 ) -> Result<(Router, Option<PushUpkeep>), ServerError> {
     let (memory, now_ms) = (&base.memory, &base.now_ms);
-    let routes = remote::routes(options, ends, Arc::clone(&sink), memory, threads, now_ms);
+    let routes = remote::routes(options, ends, Arc::clone(sink), memory, threads, now_ms);
     let routes = routes.map_err(|reason| ServerError::Flag {
         flag: "web.remote-write-receiver.accepted-protobuf-messages",
         reason,
@@ -284,7 +287,7 @@ pub(super) async fn writes(
         return Ok((routes, None));
     }
     narthex_push::register_metrics(narthex_client::global()).map_err(ServerError::Metrics)?;
-    let started = PushReceiver::start(options, sink, memory).await;
+    let started = PushReceiver::start(options, Arc::clone(pushed), memory).await;
     let pushes = started.map_err(|error| ServerError::Flag {
         flag: "web.enable-push-receiver",
         reason: error.to_string(),
@@ -365,6 +368,7 @@ fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
     narthex_net::register_metrics(registry)?;
     narthex_scrape::register_metrics(registry)?;
     narthex_files::register_metrics(registry)?;
+    narthex_expfmt::register_metrics(registry)?;
     narthex_api::register_metrics(registry)?;
     narthex_remote::register_metrics(registry)?;
     narthex_rules::register_metrics(registry)?;

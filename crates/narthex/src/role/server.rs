@@ -182,7 +182,7 @@ async fn serve(
     let threads = resources.threads();
     let stored: Arc<dyn Sink> = ends.sink(Some(Arc::new(db.clone())));
     let rule_routes = rules.open(Arc::new(db.clone()), Arc::clone(&stored), &options, memory);
-    let (writes, push_upkeep) = base::writes(&options, &ends, stored, &base, threads).await?;
+    let (writes, push_upkeep) = base::writes(&options, &ends, [&stored; 2], &base, threads).await?;
     let store = rules.manager.noted(Arc::new(db.clone()));
     let reads = base::api(&options, store, &base, threads, runtimes.querying);
     base.open(
@@ -194,6 +194,7 @@ async fn serve(
             .merge(narthex_notify::routes(Arc::clone(&notifier))),
         &manager,
         reloader,
+        None,
     );
 
     stop.stopped().await;

@@ -23,6 +23,7 @@ mod crash_soak;
 mod differential;
 mod disk;
 mod doctor;
+mod exposition;
 #[path = "../../../discovery/src/kubernetes/tests/fake.rs"]
 #[expect(dead_code, reason = "each of its two users needs a part of it")]
 mod fake_kubernetes;

@@ -226,6 +226,11 @@ impl DestinationMetrics {
         EXEMPLARS_DROPPED.update(&[name, url, reason], |counter| counter.inc_by(exemplars));
     }
 
+    /// Returns how many samples were sent so far.
+    pub(super) fn sent_total(&self) -> u64 {
+        self.sent.samples.get() as u64
+    }
+
     /// Returns how many samples were dropped so far.
     pub(super) fn dropped_total(&self) -> u64 {
         let [name, url] = &self.by;

@@ -18,8 +18,14 @@ pub struct DestinationStatus {
     pub message: &'static str,
     /// Requests at a time.
     pub shards: usize,
+    /// Most requests at a time.
+    pub max_shards: usize,
     /// Samples that wait.
     pub pending_samples: u64,
+    /// Samples that were sent since the start.
+    pub sent_samples: u64,
+    /// Samples that were given up since the start.
+    pub dropped_samples: u64,
     /// Files and bytes of the queue on disk, and its bound.
     pub queue_files: usize,
     /// Bytes of the queue on disk.
@@ -58,7 +64,10 @@ impl RemoteStorage {
                     url: destination.config.url.to_string(),
                     message: destination.protocol.message().name(),
                     shards,
+                    max_shards: destination.config.queue.max_shards,
                     pending_samples,
+                    sent_samples: destination.metrics.sent_total(),
+                    dropped_samples: destination.metrics.dropped_total(),
                     queue_files: queue.files,
                     queue_bytes: queue.bytes,
                     queue_limit_bytes: destination.config.queue.max_disk_bytes,
@@ -91,7 +100,10 @@ fn shown(status: &DestinationStatus) -> serde_json::Value {
         "url": status.url,
         "message": status.message,
         "shards": status.shards,
+        "maxShards": status.max_shards,
         "pendingSamples": status.pending_samples,
+        "sentSamples": status.sent_samples,
+        "droppedSamples": status.dropped_samples,
         "queueFiles": status.queue_files,
         "queueBytes": status.queue_bytes,
         "queueLimitBytes": status.queue_limit_bytes,
