@@ -127,6 +127,8 @@ export interface RemoteEnd {
   maxShards: number;
   pendingSamples: number;
   sentSamples: number;
+  /** Refused by the remote end for good. */
+  refusedSamples: number;
   droppedSamples: number;
   queueFiles: number;
   queueBytes: number;

@@ -10,6 +10,7 @@ const END: RemoteEnd = {
   maxShards: 50,
   pendingSamples: 0,
   sentSamples: 1,
+  refusedSamples: 0,
   droppedSamples: 0,
   queueFiles: 1,
   queueBytes: 10,

@@ -51,7 +51,7 @@ function Ends({ ends }: { ends: readonly RemoteEnd[] }) {
   return (
     <>
       {ends.map((end) => end.lastError !== null && end.failingSince !== null && (
-        <Notice key={end.name} tone="error" title={`${end.name} takes nothing, for ${since(end.failingSince)}`}>
+        <Notice key={end.name} tone="error" title={`${end.name} takes nothing for ${since(end.failingSince)}`}>
           <p>{end.lastError}</p>
         </Notice>
       ))}
@@ -67,6 +67,7 @@ function Ends({ ends }: { ends: readonly RemoteEnd[] }) {
               <th>Filled</th>
               <th class="num">Shards</th>
               <th class="num">Sent</th>
+              <th class="num">Refused</th>
               <th class="num">Dropped</th>
               <th>Last error</th>
             </tr>
@@ -101,6 +102,7 @@ function End({ end }: { end: RemoteEnd }) {
         {formatCount(end.shards)}
       </td>
       <td class="num">{formatCount(end.sentSamples)}</td>
+      <td class={end.refusedSamples > 0 ? "num health-down" : "num"}>{formatCount(end.refusedSamples)}</td>
       <td class={end.droppedSamples > 0 ? "num health-down" : "num"}>{formatCount(end.droppedSamples)}</td>
       <td>
         {end.lastError !== null && (
@@ -115,9 +117,9 @@ function End({ end }: { end: RemoteEnd }) {
 }
 
 function lag(seconds: number): string {
-  return seconds >= 60 ? formatSpan(seconds) : formatDuration(Math.max(0, seconds));
+  return seconds >= 60 ? formatSpan(seconds) : formatDuration(Math.max(0, Math.round(seconds)));
 }
 
 function since(time: string): string {
-  return formatSpan(Math.max(60, serverNow() - Date.parse(time) / 1000));
+  return lag(serverNow() - Date.parse(time) / 1000);
 }

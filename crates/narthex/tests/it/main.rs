@@ -42,6 +42,7 @@ mod memory;
 mod messages;
 mod node_exporter;
 mod notifications;
+mod outage;
 mod output;
 mod pair;
 mod peers;

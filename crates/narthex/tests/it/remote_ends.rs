@@ -387,6 +387,8 @@ fn a_dead_remote_end_hurts_nobody_and_gets_all_later() {
     assert!(waiting["pendingSamples"].as_u64() > Some(300), "{waiting}");
     assert!(waiting["queueBytes"].as_u64() > Some(1000), "{waiting}");
     assert!(waiting["failingSince"].is_string(), "{waiting}");
+    assert_eq!(waiting["sentSamples"], 0, "{waiting}");
+    assert!(status(&sender, "live")["sentSamples"].as_u64() > Some(300));
 
     let taken = |name: &str| {
         let requests = status(&sender, name);
@@ -405,14 +407,14 @@ fn a_dead_remote_end_hurts_nobody_and_gets_all_later() {
 }
 
 /// Passes connections on while it is open; cuts them off while it is not.
-struct Relay {
-    url: String,
+pub(crate) struct Relay {
+    pub(crate) url: String,
     to: Arc<Mutex<String>>,
     is_open: Arc<AtomicBool>,
 }
 
 impl Relay {
-    fn start(to: &str) -> Self {
+    pub(crate) fn start(to: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let is_open = Arc::new(AtomicBool::new(true));
@@ -447,7 +449,7 @@ impl Relay {
         to.clone_into(&mut self.to.lock().unwrap());
     }
 
-    fn set_open(&self, is_open: bool) {
+    pub(crate) fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Release);
     }
 }

@@ -101,6 +101,8 @@ pub(crate) struct QueueStatus {
     pub(crate) bytes: u64,
     /// Samples ever appended.
     pub(crate) samples: u64,
+    /// Those of them that are in no file any more.
+    pub(crate) gone_samples: u64,
 }
 
 /// Records of an entry under construction, and the dictionary they refer to.
@@ -181,6 +183,7 @@ impl Queue {
             files: state.files.len(),
             bytes: state.bytes(),
             samples: state.samples,
+            gone_samples: state.files.front().map_or(0, |file| file.first_sample),
         }
     }
 

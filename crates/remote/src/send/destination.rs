@@ -628,6 +628,13 @@ impl Destination {
         }
     }
 
+    /// Returns how many samples, histograms and exemplars were taken, and how many refused, since the start.
+    pub(super) fn answered(&self) -> (u64, u64) {
+        let refused = self.metrics.refused_total();
+        let answered = self.totals.samples_out.load(Ordering::Relaxed);
+        (answered.saturating_sub(refused), refused)
+    }
+
     /// Returns the seconds between the newest sample that came and the newest that was sent; while none was, the
     /// last answer to the process before, its start or that of this one counts.
     pub(super) fn behind_seconds(&self) -> f64 {

@@ -226,9 +226,11 @@ impl DestinationMetrics {
         EXEMPLARS_DROPPED.update(&[name, url, reason], |counter| counter.inc_by(exemplars));
     }
 
-    /// Returns how many samples were sent so far.
-    pub(super) fn sent_total(&self) -> u64 {
-        self.sent.samples.get() as u64
+    /// Returns how many samples, histograms and exemplars were refused so far.
+    pub(super) fn refused_total(&self) -> u64 {
+        let failed = &self.failed;
+        let all = [&failed.samples, &failed.histograms, &failed.exemplars];
+        all.map(|counter| counter.get()).iter().sum::<f64>() as u64
     }
 
     /// Returns how many samples were dropped so far.

@@ -188,13 +188,12 @@ impl Cursor {
     }
 }
 
-/// Returns how many samples of the queue lie in the ranges.
+/// Returns how many samples of the queue lie in the ranges; what was given up lies in none.
 fn samples_left(ranges: &[PendingRange], queue: &Queue) -> u64 {
-    let end = |range: &PendingRange| {
-        let until = range.until.map(|until| until.sample);
-        until.unwrap_or_else(|| queue.status().samples)
-    };
-    let left = |range: &PendingRange| end(range).saturating_sub(range.low().sample);
+    let status = queue.status();
+    let end = |range: &PendingRange| range.until.map_or(status.samples, |until| until.sample);
+    let begin = |range: &PendingRange| range.low().sample.max(status.gone_samples);
+    let left = |range: &PendingRange| end(range).saturating_sub(begin(range));
     ranges.iter().map(left).sum()
 }
 

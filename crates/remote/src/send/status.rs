@@ -22,8 +22,10 @@ pub struct DestinationStatus {
     pub max_shards: usize,
     /// Samples that wait.
     pub pending_samples: u64,
-    /// Samples that were sent since the start.
+    /// Samples, histograms and exemplars that were taken since the start.
     pub sent_samples: u64,
+    /// Those that were refused for good since the start.
+    pub refused_samples: u64,
     /// Samples that were given up since the start.
     pub dropped_samples: u64,
     /// Files and bytes of the queue on disk, and its bound.
@@ -59,6 +61,7 @@ impl RemoteStorage {
                 drop(cursor);
                 let queue = destination.queue.status();
                 let health = destination.health();
+                let (sent_samples, refused_samples) = destination.answered();
                 DestinationStatus {
                     name: destination.name.clone(),
                     url: destination.config.url.to_string(),
@@ -66,7 +69,8 @@ impl RemoteStorage {
                     shards,
                     max_shards: destination.config.queue.max_shards,
                     pending_samples,
-                    sent_samples: destination.metrics.sent_total(),
+                    sent_samples,
+                    refused_samples,
                     dropped_samples: destination.metrics.dropped_total(),
                     queue_files: queue.files,
                     queue_bytes: queue.bytes,
@@ -103,6 +107,7 @@ fn shown(status: &DestinationStatus) -> serde_json::Value {
         "maxShards": status.max_shards,
         "pendingSamples": status.pending_samples,
         "sentSamples": status.sent_samples,
+        "refusedSamples": status.refused_samples,
         "droppedSamples": status.dropped_samples,
         "queueFiles": status.queue_files,
         "queueBytes": status.queue_bytes,
