@@ -23,6 +23,9 @@
 //
 //	{"expr": "…", "written": "base64 of a prometheus.WriteRequest", …} is about that request's samples instead
 //
+//	{"receive": true}
+//	    receive remote write from the first such request on; each tells the URL and all that came so far
+//
 // "load" is one load command of the .test files of Prometheus; the result has the shape of the HTTP API's.
 // The answer carries the request's "id" when there is one.
 package main
@@ -70,6 +73,7 @@ type request struct {
 
 	Notifications *notificationsRequest `json:"notifications"`
 
+	Receive bool           `json:"receive"`
 	Scrape  *scrapeRequest `json:"scrape"`
 	Scraped bool           `json:"scraped"`
 }
@@ -125,6 +129,8 @@ type oracle struct {
 	// written holds what a remote write request brought instead, scraped what scraping did.
 	written written
 	scraped scraped
+	// receiver takes remote write.
+	receiver receiver
 }
 
 func newOracle() *oracle {
@@ -149,6 +155,7 @@ func (o *oracle) close() {
 	}
 	o.written.close()
 	o.scraped.close()
+	o.receiver.close()
 	o.engine.Close()
 }
 
@@ -170,6 +177,8 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Exposition.answer())
 	case req.Notifications != nil:
 		return direct(req.Notifications.answer())
+	case req.Receive:
+		return direct(o.receiver.answer())
 	case req.Scrape != nil:
 		return direct(o.scraped.answer(req.Scrape))
 	}

@@ -182,10 +182,18 @@ func (s *scraped) found(manager *scrape.Manager) (*scrapeAnswer, error) {
 			found.Targets = append(found.Targets, one)
 		}
 	}
-	querier, err := s.storage.ExemplarQuerier(context.Background())
+	var err error
+	found.Exemplars, err = exemplarsOf(s.storage)
+	return found, err
+}
+
+// exemplarsOf returns all exemplars of a storage.
+func exemplarsOf(from *teststorage.TestStorage) ([]scrapedExemplars, error) {
+	querier, err := from.ExemplarQuerier(context.Background())
 	if err != nil {
 		return nil, err
 	}
+	var found []scrapedExemplars
 	named := []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, model.MetricNameLabel, "")}
 	selected, err := querier.Select(0, time.Now().Add(time.Hour).UnixMilli(), named)
 	for _, series := range selected {
@@ -194,7 +202,7 @@ func (s *scraped) found(manager *scrape.Manager) (*scrapeAnswer, error) {
 			value := strconv.FormatFloat(e.Value, 'f', -1, 64)
 			one.Exemplars = append(one.Exemplars, scrapedExemplar{e.Labels, value, float64(e.Ts) / 1000})
 		}
-		found.Exemplars = append(found.Exemplars, one)
+		found = append(found, one)
 	}
 	return found, err
 }

@@ -55,6 +55,7 @@ mod push_receiver;
 mod query_text;
 mod reload;
 mod remote_ends;
+mod remote_oracle;
 mod remote_write;
 mod rules;
 mod scraping;

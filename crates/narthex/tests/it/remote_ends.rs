@@ -28,11 +28,11 @@ use std::{
     thread,
 };
 
-const V2: &str = "io.prometheus.write.v2.Request";
+pub(crate) const V2: &str = "io.prometheus.write.v2.Request";
 const INTERVAL: &str = "50ms";
 
 /// Writes a sender's configuration: `entries` of `remote_write`, and the job of known pages.
-fn configure(path: &Path, entries: &[String], targets: &[Target]) {
+pub(crate) fn configure(path: &Path, entries: &[String], targets: &[Target]) {
     let addresses: Vec<&str> = targets.iter().map(|one| one.address.as_str()).collect();
     let text = format!(
         "global: {{scrape_interval: {INTERVAL}, scrape_timeout: {INTERVAL}, external_labels: {{replica: r1}}}}\n\
@@ -44,7 +44,7 @@ scrape_configs:\n- job_name: known\n  static_configs: [{{targets: {addresses:?}}
 }
 
 /// Returns an entry of `remote_write` that sends at once.
-fn entry(name: &str, url: &str, message: &str, more: &str) -> String {
+pub(crate) fn entry(name: &str, url: &str, message: &str, more: &str) -> String {
     format!(
         "{{name: {name}, url: '{url}/api/v1/write', protobuf_message: {message}, send_exemplars: true, send_native_histograms: true, \
 queue_config: {{batch_send_deadline: 20ms, max_backoff: 100ms}}, metadata_config: {{send_interval: 1s}}{more}}}"
@@ -52,14 +52,14 @@ queue_config: {{batch_send_deadline: 20ms, max_backoff: 100ms}}, metadata_config
 }
 
 /// A directory with a sender's configuration.
-struct Rig {
-    dir: TempDir,
-    config: PathBuf,
-    targets: Vec<Target>,
+pub(crate) struct Rig {
+    pub(crate) dir: TempDir,
+    pub(crate) config: PathBuf,
+    pub(crate) targets: Vec<Target>,
 }
 
 impl Rig {
-    fn new(label: &str) -> Self {
+    pub(crate) fn new(label: &str) -> Self {
         Self::of(label, known::targets(2))
     }
 
@@ -93,7 +93,7 @@ impl Rig {
     }
 
     /// Waits until each target was scraped so many times more.
-    fn wait_pages(&self, more: u64) {
+    pub(crate) fn wait_pages(&self, more: u64) {
         for target in &self.targets {
             let enough = target.count() + more;
             until("more scrapes", || (target.count() >= enough).then_some(()));
@@ -151,7 +151,7 @@ fn reload(sender: &Running) {
 }
 
 /// A request with a series of each kind.
-fn request(time_ms: i64) -> Request {
+pub(crate) fn request(time_ms: i64) -> Request {
     let mut counted = Series::new(&[("__name__", "b_total"), ("job", "j")], &[(time_ms, 5.0)]);
     counted.exemplars.push(Exemplar {
         labels: vec![("trace_id".to_owned(), "abc".to_owned())],
@@ -609,7 +609,7 @@ fn frames_arrive_through_kills_of_both_ends() {
 }
 
 /// Adds an agent's address, data directory and configuration to a command line.
-fn agent(rig: &Rig, spawn: Spawn) -> Spawn {
+pub(crate) fn agent(rig: &Rig, spawn: Spawn) -> Spawn {
     spawn
         .arg("--web.listen-address=127.0.0.1:0")
         .arg(format!(
