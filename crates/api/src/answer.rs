@@ -91,6 +91,27 @@ impl Answer {
         Self::made(move |out| list.write(out))
     }
 
+    /// Returns a response with a list between two texts.
+    pub(crate) fn framed_list<T: Send + 'static>(
+        head: String,
+        items: Vec<T>,
+        end: &'static str,
+        write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
+    ) -> Self {
+        let mut list = List::new(items, write);
+        let mut head = Some(head);
+        Self::made(move |out| {
+            if let Some(head) = head.take() {
+                out.extend_from_slice(head.as_bytes());
+            }
+            let more = list.write(out);
+            if !more {
+                out.extend_from_slice(end.as_bytes());
+            }
+            more
+        })
+    }
+
     /// Returns a response whose data is an object; `write` writes its keys and values.
     pub(crate) fn object<T>(
         mut items: impl Iterator<Item = T> + Send + 'static,

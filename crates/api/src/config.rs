@@ -4,6 +4,7 @@
 //! counts towards its timeout. Calls about labels, metadata and status have permits of their own.
 
 use crate::{
+    activity::Activity,
     metrics,
     process::{NoStatus, ServerStatus},
 };
@@ -30,6 +31,12 @@ pub struct ApiConfig {
     pub max_parameters: usize,
     /// Most memory of one query, in bytes.
     pub query_memory_bytes: u64,
+    /// Whether `stats=all` shows each step (`--enable-feature=promql-per-step-stats`).
+    pub per_step_stats: bool,
+    /// Whether there are search calls (`--enable-feature=search-api`).
+    pub search: bool,
+    /// Most results of a search (`--web.search.max-limit`); 0 means no limit.
+    pub max_search_limit: usize,
     /// Response of `/api/v1/status/buildinfo`.
     pub build: BuildInfo,
 }
@@ -80,6 +87,7 @@ pub struct Api {
     pub(crate) parameters: Budget,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     pub(crate) status: Arc<dyn ServerStatus>,
+    pub(crate) activity: Arc<Activity>,
     budget: Budget,
     /// Memory of listings.
     listings: Budget,
@@ -102,6 +110,8 @@ impl Api {
         let parameters = budget.child("parameters of all requests", budget.limit_bytes() / 4);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         metrics::QUERIES_MAX.set(config.max_concurrency.max(1) as f64);
+        let statistics = Budget::new("statistics of queries", 1 << 20);
+        let activity = Activity::new(&statistics, Arc::clone(&now_ms));
         Self {
             store,
             engine,
@@ -112,6 +122,7 @@ impl Api {
             parameters,
             now_ms,
             status: Arc::new(NoStatus),
+            activity: activity.expect("nothing is leased from a new budget"),
             listings: budget.clone(),
             overflow: None,
             budget,
@@ -127,6 +138,13 @@ impl Api {
     #[must_use]
     pub fn with_listings(mut self, listings: Budget) -> Self {
         self.listings = listings;
+        self
+    }
+
+    /// Sets what is known of the queries that are asked.
+    #[must_use]
+    pub fn with_activity(mut self, activity: Arc<Activity>) -> Self {
+        self.activity = activity;
         self
     }
 

@@ -87,6 +87,7 @@ pub(crate) async fn federate(
 
 async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<Answer, ApiError> {
     let params = Params::read(api, request).await?;
+    let limit = params.limit()?;
     run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let (selectors, _parsed) = selectors(api, &params, ctx, true, |error| error)?;
         let now_ms = (api.now_ms)();
@@ -97,7 +98,8 @@ async fn federate_of(api: &Arc<Api>, request: Request, style: Style) -> Result<A
             .map(|matchers| Selector::new(matchers, range))
             .collect();
         let view = api.store.view(range)?;
-        let (samples, mut lease) = newest(&*view, &selectors, range, ctx)?;
+        let (mut samples, mut lease) = newest(&*view, &selectors, range, ctx)?;
+        samples.truncate(limit.unwrap_or(usize::MAX));
         let mut external = api.status.external_labels();
         if !external.iter().any(|(name, _)| name == "instance") {
             // An empty instance keeps the scraper from adding its own.

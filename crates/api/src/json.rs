@@ -127,7 +127,8 @@ pub(crate) fn histogram_sample(out: &mut Vec<u8>, time_ms: i64, histogram: &Hist
     out.extend_from_slice(b"}]");
 }
 
-fn number(out: &mut Vec<u8>, value: f64) {
+/// Writes a number as Go writes it; not for those that JSON has no numbers for.
+pub(crate) fn number(out: &mut Vec<u8>, value: f64) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.trunc() == value && value.abs() < EXACT && (value != 0.0 || value.is_sign_positive()) {
         #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53")]

@@ -8,11 +8,14 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
+mod activity_status;
 mod answer;
 mod config;
 mod debug;
 mod error;
 mod exemplars;
+mod features;
 mod federate;
 #[doc(hidden)]
 pub mod fuzz;
@@ -22,6 +25,9 @@ mod metrics;
 mod params;
 mod process;
 mod query;
+mod search;
+mod self_metrics;
+mod stats;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -32,9 +38,10 @@ mod tree;
 #[global_allocator]
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
+pub use activity::{Activity, Origin};
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use metrics::register_metrics;
-pub use process::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
+pub use process::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
 pub use status::early_routes;
 
 use narthex_net::{
@@ -73,7 +80,37 @@ pub fn routes(api: Arc<Api>) -> Router {
         .route("/api/v1/status/flags", get(status::flags))
         .route("/api/v1/status/runtimeinfo", get(status::runtime_info))
         .route("/api/v1/status/tsdb", get(status::tsdb))
+        .route("/api/v1/status/tsdb/blocks", get(status::blocks))
+        .route(
+            "/api/v1/status/self_metrics",
+            get(self_metrics::self_metrics),
+        )
+        .route("/api/v1/features", get(features::features))
+        .route(
+            "/api/v1/search/metric_names",
+            get(search::metric_names).post(search::metric_names),
+        )
+        .route(
+            "/api/v1/search/label_names",
+            get(search::label_names).post(search::label_names),
+        )
+        .route(
+            "/api/v1/search/label_values",
+            get(search::label_values).post(search::label_values),
+        )
         .route("/api/v1/status/walreplay", get(status::wal_replay))
+        .route(
+            "/api/v1/status/active_queries",
+            get(activity_status::active_queries),
+        )
+        .route(
+            "/api/v1/status/top_queries",
+            get(activity_status::top_queries),
+        )
+        .route(
+            "/api/v1/status/metric_names_stats",
+            get(activity_status::metric_names_stats),
+        )
         .route("/api/v1/status/memory", get(status::memory))
         .route("/api/v1/admin/tsdb/delete_series", admin())
         .route("/api/v1/admin/tsdb/clean_tombstones", admin())

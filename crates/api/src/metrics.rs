@@ -25,5 +25,6 @@ pub(crate) static DURATION: HistogramVec<1> = HistogramVec::new(
 /// # Errors
 /// Fails when a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
+    crate::activity::register_metrics(registry)?;
     registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION])
 }

@@ -1,5 +1,6 @@
 //! Information about the process that the API runs in.
 
+use narthex_client::Visitor;
 use narthex_model::storage::Share;
 
 /// Source of information about the process.
@@ -27,6 +28,19 @@ pub trait ServerStatus: Send + Sync {
     /// Returns how memory is used.
     fn memory(&self) -> MemoryStatus {
         MemoryStatus::default()
+    }
+
+    /// Lists the blocks of the storage.
+    fn blocks(&self) -> Vec<BlockStatus> {
+        Vec::new()
+    }
+
+    /// Passes all metrics of this process to `visitor`.
+    fn visit_metrics(&self, _visitor: &mut dyn Visitor) {}
+
+    /// Lists features beside those of queries: category, name, whether it is enabled.
+    fn features(&self) -> Vec<(&'static str, String, bool)> {
+        Vec::new()
     }
 
     /// Lists the labels that every series gets when it leaves for other servers.
@@ -69,6 +83,27 @@ pub struct WalReplay {
     pub max: u64,
     /// File being read, or the last one.
     pub current: u64,
+}
+
+/// A block of the storage.
+#[derive(Clone, Debug, Default)]
+pub struct BlockStatus {
+    /// ULID.
+    pub id: String,
+    /// Time of the oldest sample, inclusive, in milliseconds since the epoch.
+    pub min_time_ms: i64,
+    /// Time of the newest sample, inclusive, in milliseconds since the epoch.
+    pub max_time_ms: i64,
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of series.
+    pub series: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Merges that led to it.
+    pub level: u8,
+    /// ULIDs of the blocks it was merged from, or its own.
+    pub sources: Vec<String>,
 }
 
 /// Memory use of the process.

@@ -1,24 +1,24 @@
 //! `/query` and `/query_range`.
 
 use crate::{
+    activity::{Asked, Origin, Ticket},
     answer::{Answer, List, respond},
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     json, metrics,
     params::Params,
+    stats::{stats_json, trace_json},
 };
-use http::HeaderMap;
+use http::{HeaderMap, header::USER_AGENT};
 use narthex_model::storage::Context;
 use narthex_net::axum::{
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     response::Response,
 };
-use narthex_promql::{
-    Engine, EngineOptions, MatrixSeries, QueryResult, SampleValue, Value, VectorSample,
-};
-use serde_json::json;
+use narthex_promql::{Engine, MatrixSeries, Query, QueryResult, SampleValue, Value, VectorSample};
 use std::{
     borrow::Cow,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -57,21 +57,20 @@ async fn measured(
 }
 
 async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let origin = origin(&request);
     let params = Params::read(api, request).await?;
     let limit = params.limit()?;
     let time_ms = params.time_or("time", (api.now_ms)())?;
-    let options = Options::read(params, api, limit)?;
+    let times = [time_ms, time_ms, 0];
+    let options = Options::read(params, api, (limit, times), origin)?;
     run(api, Gate::Query, options.timeout, move |api, ctx| {
-        let begun = Instant::now();
-        let result = options
-            .engine
-            .instant(&*api.store, &options.query(), time_ms, ctx)?;
-        Ok(options.answer(result, begun))
+        options.answer(api, ctx)
     })
     .await
 }
 
 async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let origin = origin(&request);
     let params = Params::read(api, request).await?;
     let limit = params.limit()?;
     let (start_ms, end_ms) = (params.time("start")?, params.time("end")?);
@@ -93,21 +92,32 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
             "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
         ));
     }
-    let options = Options::read(params, api, limit)?;
+    let times = [start_ms, end_ms, step_ms];
+    let options = Options::read(params, api, (limit, times), origin)?;
     run(api, Gate::Query, options.timeout, move |api, ctx| {
-        let begun = Instant::now();
-        let engine = &options.engine;
-        let result = engine.range(
-            &*api.store,
-            &options.query(),
-            start_ms,
-            end_ms,
-            step_ms,
-            ctx,
-        )?;
-        Ok(options.answer(result, begun))
+        options.answer(api, ctx)
     })
     .await
+}
+
+/// Returns who sent a request.
+fn origin(request: &Request) -> Origin {
+    let headers = request.headers();
+    let is_grafana = headers.get(USER_AGENT).is_some_and(|agent| {
+        let agent = agent.as_bytes();
+        agent
+            .get(..7)
+            .is_some_and(|name| name.eq_ignore_ascii_case(b"Grafana"))
+    });
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    Origin::Http {
+        client: peer.map_or_else(String::new, |peer| peer.0.ip().to_string()),
+        method: request.method().to_string(),
+        path: request.uri().path().to_owned(),
+        is_dashboard: is_grafana
+            || headers.contains_key("x-dashboard-uid")
+            || headers.contains_key("x-panel-id"),
+    }
 }
 
 /// Options that instant and range queries share.
@@ -117,11 +127,20 @@ struct Options {
     timeout: Duration,
     limit: Option<usize>,
     stats: String,
+    is_traced: bool,
+    times: [i64; 3],
     arrived: Instant,
+    ticket: Arc<Ticket>,
 }
 
 impl Options {
-    fn read(params: Params, api: &Api, limit: Option<usize>) -> Result<Self, ApiError> {
+    /// Reads the options of a query at `start, end, step` in milliseconds, and registers it.
+    fn read(
+        params: Params,
+        api: &Api,
+        (limit, times): (Option<usize>, [i64; 3]),
+        origin: Origin,
+    ) -> Result<Self, ApiError> {
         let timeout = params.timeout(api.config.timeout)?;
         let lookback = params.scalar("lookback_delta")?;
         let lookback_delta_ms = if lookback.is_empty() {
@@ -132,19 +151,27 @@ impl Options {
             })?
         };
         let engine = if lookback_delta_ms > 0 {
-            Engine::new(EngineOptions {
-                lookback_delta_ms,
-                ..*api.engine.options()
-            })
+            Engine::clone(&api.engine).with_lookback(lookback_delta_ms)
         } else {
             Engine::clone(&api.engine)
         };
+        let [start_ms, end_ms, step_ms] = times;
+        let asked = Asked {
+            text: &params.get("query"),
+            start_ms,
+            end_ms,
+            step_ms,
+        };
+        let ticket = api.activity.arrive(&asked, origin);
         Ok(Self {
-            engine,
+            engine: engine.observed(ticket.observer()),
             timeout,
             limit,
             stats: params.scalar("stats")?.into_owned(),
+            is_traced: matches!(&*params.scalar("trace")?, "1" | "true"),
+            times,
             arrived: Instant::now(),
+            ticket,
             params,
         })
     }
@@ -153,19 +180,33 @@ impl Options {
         self.params.get("query")
     }
 
-    /// Returns the response to a query whose evaluation began at `begun`.
-    fn answer(&self, result: QueryResult, begun: Instant) -> Answer {
+    /// Evaluates the query and returns the response.
+    fn answer(&self, api: &Api, ctx: &Context) -> Result<Answer, ApiError> {
+        let begun = Instant::now();
+        let clock = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let [start_ms, end_ms, step_ms] = self.times;
+        let (text, by_step) = (self.query(), api.config.per_step_stats);
+        let query = Query {
+            text: &text,
+            start_ms,
+            end_ms,
+            step_ms,
+            count_steps: !self.stats.is_empty() || self.is_traced || api.activity.is_logging(),
+            clock: self.is_traced.then_some(&clock),
+        };
         let QueryResult {
             mut value,
             mut warnings,
             infos,
             stats,
+            trace,
             held,
-        } = result;
+        } = self.engine.run(&*api.store, &query, ctx)?;
         if truncate(&mut value, self.limit) {
             warnings.push("results truncated due to limit".to_owned());
         }
         let mut end = Vec::new();
+        let queued = begun.duration_since(self.arrived);
         if !self.stats.is_empty() {
             if !matches!(&*self.stats, "true" | "all") {
                 warnings.push(format!(
@@ -173,33 +214,23 @@ impl Options {
                     self.stats
                 ));
             }
-            let evaluated = begun.elapsed().as_secs_f64();
-            let queued = begun.duration_since(self.arrived).as_secs_f64();
-            // Sorting and preparing are included in evaluation.
-            let stats = json!({
-                "timings": {
-                    "evalTotalTime": evaluated,
-                    "resultSortTime": 0.0,
-                    "queryPreparationTime": 0.0,
-                    "innerEvalTime": evaluated,
-                    "execQueueTime": queued,
-                    "execTotalTime": queued + evaluated,
-                },
-                "samples": {
-                    "totalQueryableSamples": stats.samples_read,
-                    "samplesRead": stats.samples_read,
-                    "peakSamples": stats.peak_samples,
-                },
-            });
+            let by_step = by_step && self.stats == "all";
+            let stats = stats_json(&stats, queued, begun.elapsed(), by_step);
             end.extend_from_slice(b",\"stats\":");
             end.extend_from_slice(stats.to_string().as_bytes());
+        }
+        if let Some(trace) = trace {
+            end.extend_from_slice(b",\"trace\":");
+            let trace = trace_json(&trace, &text, queued);
+            end.extend_from_slice(trace.to_string().as_bytes());
         }
         end.push(b'}');
         let mut answer = written(value, end);
         answer.holds.add(held);
+        answer.holds.add(Arc::clone(&self.ticket));
         answer.warnings = warnings;
         answer.infos = infos;
-        answer
+        Ok(answer)
     }
 }
 
@@ -413,6 +444,7 @@ impl Matrix {
 mod tests {
     use super::*;
     use narthex_model::{Histogram, LabelSet};
+    use serde_json::json;
 
     /// A series of millions of points used to be written as one piece of text.
     #[test]

@@ -8,7 +8,7 @@ use crate::{
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     params::Params,
-    process::{ServerStatus, WalReplay},
+    process::{BlockStatus, ServerStatus, WalReplay},
     query::run,
 };
 use http::HeaderMap;
@@ -98,6 +98,30 @@ pub(crate) async fn memory(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
         "pressure": memory.pressure,
         "shares": memory.shares.iter().map(share).collect::<Vec<_>>(),
     });
+    answer(&data, &headers)
+}
+
+pub(crate) async fn blocks(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+    let block = |block: &BlockStatus| {
+        json!({
+            "ulid": block.id,
+            "minTime": block.min_time_ms,
+            // Prometheus' blocks end before this time.
+            "maxTime": block.max_time_ms.saturating_add(1),
+            "stats": {
+                "numSamples": block.samples,
+                "numSeries": block.series,
+                "numBytes": block.bytes,
+            },
+            "compaction": {
+                "level": u32::from(block.level) + 1,
+                "sources": block.sources,
+            },
+            "version": 1,
+        })
+    };
+    let blocks = api.status.blocks();
+    let data = json!({ "blocks": blocks.iter().map(block).collect::<Vec<_>>() });
     answer(&data, &headers)
 }
 

@@ -1,5 +1,7 @@
 //! Costs of untrusted calls, through the routes as they are served.
 
+mod surface;
+
 use super::*;
 use http::{Method, Request, StatusCode, header};
 use narthex_model::{
@@ -41,6 +43,9 @@ fn served_by(budget_bytes: u64, status: impl Fn(&Budget) -> Arc<dyn ServerStatus
         max_metadata_concurrency: 1,
         max_parameters: 1000,
         query_memory_bytes: budget_bytes,
+        per_step_stats: true,
+        search: true,
+        max_search_limit: 10_000,
         build: BuildInfo::default(),
     };
     let budget = Budget::new("all queries", budget_bytes);

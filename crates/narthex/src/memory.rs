@@ -76,6 +76,8 @@ pub(crate) struct Memory {
     pub(crate) rules: Budget,
     /// Alerts that wait for Alertmanagers.
     pub(crate) notifications: Budget,
+    /// What is remembered of queries that were asked.
+    pub(crate) statistics: Budget,
     /// Scrapes that wait for storage to open.
     pub(crate) early_rounds: Budget,
 }
@@ -111,6 +113,7 @@ impl Memory {
             senders: share("series of senders", 50, 75),
             rules: share("results of rules", 25, 75),
             notifications: share("notifications", 5, 85),
+            statistics: share("statistics of queries", 1, 75),
             early_rounds: share("rounds during replay", 12, 85),
             process,
         }

@@ -11,6 +11,7 @@ use crate::{
     status::{Loaded, ProcessStatus, hostname},
     storage::{self, StorageFlags},
 };
+use narthex_api::Activity;
 use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
 use narthex_files::FilesManager;
@@ -86,6 +87,7 @@ pub(crate) struct Reloader {
     /// `None` in an agent, which has no alerts.
     notifier: Option<Arc<Notifier>>,
     status: Arc<ProcessStatus>,
+    activity: Arc<Activity>,
     /// `None` if nothing is stored.
     storage_flags: Option<StorageFlags>,
     /// The storage, once it is open.
@@ -105,6 +107,7 @@ pub(crate) struct Parts {
     /// `None` in an agent, which has no alerts.
     pub(crate) notifier: Option<Arc<Notifier>>,
     pub(crate) status: Arc<ProcessStatus>,
+    pub(crate) activity: Arc<Activity>,
     /// `None` if nothing is stored.
     pub(crate) storage_flags: Option<StorageFlags>,
     /// The wall clock, in milliseconds since the epoch.
@@ -225,12 +228,14 @@ impl Reloader {
             rules,
             notifier,
             status,
+            activity,
             storage_flags,
             now_ms,
         } = parts;
         check_role(notifier.is_none(), &config)?;
         let rule_set = load_rules(rules.as_ref(), &config)?;
         open_failure_logs(&manager, &config)?;
+        open_query_log(&activity, &config)?;
         send(&remote, &config)?;
         let options = discovery_options();
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
@@ -249,6 +254,7 @@ impl Reloader {
             rules,
             notifier,
             status,
+            activity,
             storage_flags,
             storage: OnceLock::new(),
             now_ms,
@@ -318,6 +324,7 @@ impl Reloader {
         // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
         // go to the remote ends of this configuration.
         open_failure_logs(&self.applied.manager, &config)?;
+        open_query_log(&self.activity, &config)?;
         send(&self.remote, &config)?;
         Ok((config, rules))
     }
@@ -472,6 +479,18 @@ fn open_failure_logs(manager: &Manager, config: &Config) -> Result<(), String> {
     manager
         .open_failure_logs(jobs)
         .map_err(|error| error.to_string())
+}
+
+fn open_query_log(activity: &Activity, config: &Config) -> Result<(), String> {
+    activity
+        .log_to(config.query_log.as_deref())
+        .map_err(|error| {
+            let path = config.query_log.clone().unwrap_or_default();
+            format!(
+                "can't create json log file: open {}: {error}",
+                path.display()
+            )
+        })
 }
 
 /// Returns a hash of the paths and contents of files.

@@ -2,14 +2,16 @@
 //!
 //! **Invariant:** flags and configuration are those in effect, with secrets hidden; the rest is read on request.
 
+use crate::cli::{CONCURRENT_RULES, ServerOptions};
 use crate::{
     cgroup::Resources,
     notifications::{CONFIGURATION_UNSUCCESSFUL, Notifications},
 };
-use narthex_api::{MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
+use narthex_api::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
+use narthex_client::Visitor;
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, storage::Budget};
-use narthex_tsdb::{Db, Opening, ReplayProgress};
+use narthex_tsdb::{BlockMeta, Db, Opening, ReplayProgress};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Returns this machine's name.
@@ -29,7 +31,72 @@ pub(crate) struct ProcessStatus {
     db: OnceLock<Db>,
     replay: OnceLock<Arc<ReplayProgress>>,
     memory: Budget,
+    features: Vec<Feature>,
     pub(crate) notifications: Arc<Notifications>,
+}
+
+/// A feature: category, name, whether it is enabled.
+pub(crate) type Feature = (&'static str, String, bool);
+
+/// Functions of templates in rules.
+#[rustfmt::skip]
+const TEMPLATE_FUNCTIONS: [&str; 29] = [
+    "args", "externalURL", "first", "graphLink", "humanize", "humanize1024", "humanizeDuration", "humanizePercentage",
+    "humanizeTimestamp", "label", "match", "now", "parseDuration", "pathPrefix", "query", "reReplaceAll", "safeHtml",
+    "sortByLabel", "stripDomain", "stripPort", "strvalue", "tableLink", "title", "toDuration", "toLower", "toTime",
+    "toUpper", "urlQueryEscape", "value",
+];
+
+/// Lists the features beside those of queries, by Prometheus' names.
+pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
+    let is_agent = options.is_agent;
+    let fixed = [
+        ("api", "admin", false),
+        ("api", "lifecycle", options.enable_lifecycle),
+        ("api", "otlp_write_receiver", false),
+        ("api", "query_cost", false),
+        (
+            "api",
+            "remote_write_receiver",
+            options.remote_write_receiver,
+        ),
+        ("otlp_receiver", "delta_conversion", false),
+        ("otlp_receiver", "native_delta_ingestion", false),
+        ("prometheus", "agent_mode", is_agent),
+        (
+            "prometheus",
+            "auto_reload_config",
+            options.auto_reload().is_some(),
+        ),
+        ("prometheus", "server_mode", !is_agent),
+        (
+            "rules",
+            "concurrent_rule_eval",
+            options.has_feature(CONCURRENT_RULES),
+        ),
+        ("rules", "keep_firing_for", true),
+        ("rules", "query_offset", true),
+        ("scrape", "extra_scrape_metrics", true),
+        ("scrape", "openmetrics2", false),
+        ("scrape", "start_timestamp_zero_ingestion", false),
+        ("scrape", "type_and_unit_labels", false),
+        ("tsdb", "delayed_compaction", false),
+        ("tsdb", "exemplar_storage", true),
+        ("tsdb", "histograms_st_encoding", false),
+        ("tsdb", "isolation", true),
+        ("tsdb", "native_histograms", true),
+        ("tsdb", "st_storage", false),
+        ("tsdb", "use_uncached_io", false),
+        ("tsdb", "xor2_encoding", false),
+        ("ui", "ui_v2", false),
+        ("ui", "ui_v3", true),
+    ];
+    let templates = TEMPLATE_FUNCTIONS.map(|name| ("templating_functions", name, true));
+    let providers = ["dns", "file", "http", "kubernetes", "static"];
+    let providers = providers.map(|name| ("service_discovery_providers", name, true));
+    let all = fixed.into_iter().chain(providers).chain(templates);
+    all.map(|(category, name, is_on)| (category, name.to_owned(), is_on))
+        .collect()
 }
 
 /// The configuration in effect.
@@ -62,8 +129,14 @@ impl ProcessStatus {
             db: OnceLock::new(),
             replay: OnceLock::new(),
             memory,
+            features: Vec::new(),
             notifications: Arc::new(Notifications::new(most_subscribers)),
         }
+    }
+
+    /// Sets the features beside those of queries.
+    pub(crate) fn set_features(&mut self, features: Vec<Feature>) {
+        self.features = features;
     }
 
     /// Sets the configuration in effect.
@@ -149,6 +222,29 @@ impl ServerStatus for ProcessStatus {
             pressure: self.memory.pressure().name(),
             shares: self.memory.shares(),
         }
+    }
+
+    fn blocks(&self) -> Vec<BlockStatus> {
+        let metas = self.db.get().map(Db::block_metas).unwrap_or_default();
+        let block = |meta: BlockMeta| BlockStatus {
+            id: meta.id.to_string(),
+            min_time_ms: meta.min_time_ms,
+            max_time_ms: meta.max_time_ms,
+            samples: meta.samples,
+            series: meta.series,
+            bytes: meta.bytes,
+            level: meta.level,
+            sources: meta.sources.iter().map(ToString::to_string).collect(),
+        };
+        metas.into_iter().map(block).collect()
+    }
+
+    fn visit_metrics(&self, visitor: &mut dyn Visitor) {
+        narthex_client::global().visit(visitor);
+    }
+
+    fn features(&self) -> Vec<Feature> {
+        self.features.clone()
     }
 
     fn heap_dump(&self) -> Result<String, String> {

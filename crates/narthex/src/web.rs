@@ -6,6 +6,7 @@
 
 pub(crate) mod exposed;
 pub(crate) mod hosts;
+mod openapi;
 pub(crate) mod origin;
 pub(crate) mod prefix;
 mod segments;
@@ -213,6 +214,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
     let routes = Router::new()
         .merge(api)
         .merge(targets)
+        .merge(openapi::routes())
         .merge(segments::routes(reloader, enable_lifecycle))
         .layer(middleware::from_fn(move |request, next| {
             origin::allow(readers.clone(), request, next)

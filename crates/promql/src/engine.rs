@@ -6,12 +6,14 @@
 use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
-    eval::{Eval, Limits, Rules, Source},
+    eval::{Eval, Limits, Rules, Source, Watch},
     notes::Note,
+    observe::{Observer, Planned, Query},
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
-    result::{QueryResult, QueryStats, ResultMemory},
+    result::{QueryResult, QueryStats, ResultMemory, StepSamples},
     stack,
+    trace::{Phase, Trace, Tracer},
 };
 use narthex_model::storage::{Context, Lease, Store, TimeRange};
 use std::{io, sync::Arc};
@@ -60,22 +62,33 @@ impl Default for EngineOptions {
 #[derive(Clone, Debug)]
 pub struct Engine {
     options: EngineOptions,
-}
-
-/// The evaluation times of a query.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Times {
-    start_ms: i64,
-    end_ms: i64,
-    /// Step in milliseconds, 0 for a single instant.
-    step_ms: i64,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Engine {
     /// Returns an engine with these options.
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
-        Self { options }
+        Self {
+            options,
+            observer: None,
+        }
+    }
+
+    /// Returns the same engine whose queries `observer` observes.
+    #[must_use]
+    pub fn observed(&self, observer: Arc<dyn Observer>) -> Self {
+        Self {
+            options: self.options,
+            observer: Some(observer),
+        }
+    }
+
+    /// Returns the same engine with another lookback.
+    #[must_use]
+    pub fn with_lookback(mut self, lookback_delta_ms: i64) -> Self {
+        self.options.lookback_delta_ms = lookback_delta_ms;
+        self
     }
 
     /// Returns the options.
@@ -95,12 +108,7 @@ impl Engine {
         time_ms: i64,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
-        let times = Times {
-            start_ms: time_ms,
-            end_ms: time_ms,
-            step_ms: 0,
-        };
-        self.run(store, query, times, ctx)
+        self.run(store, &Query::instant(query, time_ms), ctx)
     }
 
     /// Returns a parsed query to be evaluated at many instants; `text` is what it was parsed from.
@@ -135,16 +143,8 @@ impl Engine {
                 "the step of a range query must be positive".to_owned(),
             ));
         }
-        self.run(
-            store,
-            query,
-            Times {
-                start_ms,
-                end_ms,
-                step_ms,
-            },
-            ctx,
-        )
+        let query = Query::range(query, start_ms, end_ms, step_ms);
+        self.run(store, &query, ctx)
     }
 
     /// Returns a context whose regular expressions share one memory limit, for `parse_selector_within`.
@@ -188,39 +188,39 @@ impl Engine {
         step_ms: i64,
     ) -> Result<String, QueryError> {
         let expr = parse::parse_with(query, self.options.parse)?;
-        let times = Times {
-            start_ms,
-            end_ms,
-            step_ms,
-        };
+        let query = Query::range(query, start_ms, end_ms, step_ms);
         let depth = expr.depth() as usize;
         stack::with_room(depth, || {
-            self.plan(&expr, times).map(|plan| plan.to_string())
+            self.plan(&expr, &query).map(|plan| plan.to_string())
         })
         .map_err(no_thread)?
     }
 
-    fn run(
+    /// Evaluates `query`.
+    ///
+    /// # Errors
+    /// Like `instant` and `range`.
+    pub fn run(
         &self,
         store: &dyn Store,
-        query: &str,
-        times: Times,
+        query: &Query<'_>,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
-        let (expr, _parsed) = self.parse(query, ctx)?;
-        self.run_parsed(store, &expr, query, times, ctx)
+        let tracer = query.clock.map(|clock| Tracer::new(clock, query.text));
+        let (expr, _parsed) = self.parse(query.text, ctx)?;
+        self.run_parsed(store, &expr, query, tracer.as_ref(), ctx)
     }
 
     fn run_parsed(
         &self,
         store: &dyn Store,
         expr: &Expr,
-        query: &str,
-        times: Times,
+        query: &Query<'_>,
+        tracer: Option<&Tracer<'_>>,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
         let value_type = expr.value_type();
-        if times.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
+        if query.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
             let got = crate::fmt::quote(value_type.documented());
             let text = format!(
                 "invalid expression type {got} for range query, must be Scalar or instant Vector"
@@ -230,13 +230,16 @@ impl Engine {
         ctx.stop.check()?;
         let depth = expr.depth() as usize;
         stack::with_room(depth, || {
-            let plan = self.plan(expr, times)?;
-            self.evaluate(&plan, store, query, times.step_ms > 0, ctx)
+            if let Some(tracer) = tracer {
+                tracer.enter(Phase::Plan);
+            }
+            let plan = self.plan(expr, query)?;
+            self.evaluate(&plan, store, query, tracer, ctx)
         })
         .map_err(no_thread)?
     }
 
-    fn plan(&self, expr: &Expr, times: Times) -> Result<Plan, QueryError> {
+    fn plan(&self, expr: &Expr, times: &Query<'_>) -> Result<Plan, QueryError> {
         let settings = Settings {
             max_steps: self.options.max_samples,
             lookback_ms: self.options.lookback_delta_ms,
@@ -250,8 +253,31 @@ impl Engine {
         &self,
         plan: &Plan,
         store: &dyn Store,
-        query: &str,
-        range: bool,
+        query: &Query<'_>,
+        tracer: Option<&Tracer<'_>>,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        let planned = Planned {
+            text: query.text,
+            start_ms: query.start_ms,
+            end_ms: query.end_ms,
+            step_ms: query.step_ms,
+            selectors: &plan.selectors,
+        };
+        let observation = self.observer.as_ref().map(|one| one.begin(&planned));
+        let outcome = self.evaluate_plan(plan, store, query, tracer, ctx);
+        if let Some(observation) = observation {
+            observation.end(outcome.as_ref().map(|result| &result.stats));
+        }
+        outcome
+    }
+
+    fn evaluate_plan(
+        &self,
+        plan: &Plan,
+        store: &dyn Store,
+        query: &Query<'_>,
+        tracer: Option<&Tracer<'_>>,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
         let ranges = plan.selectors.iter().map(|selector| selector.range);
@@ -272,21 +298,43 @@ impl Engine {
             max_samples: self.options.max_samples,
             max_label_bytes: self.options.max_label_bytes,
         };
-        let eval = Eval::new(plan, rules, source, ctx, limits)?;
-        let (value, hold) = eval.answer(plan, range)?;
+        let watch = Watch {
+            count_steps: query.count_steps,
+            tracer,
+        };
+        if let Some(tracer) = tracer {
+            tracer.enter(Phase::View);
+        }
+        let eval = Eval::new(plan, rules, source, ctx, limits, watch)?;
+        if let Some(tracer) = tracer {
+            tracer.enter(Phase::Finish);
+        }
+        let (value, hold) = eval.answer(plan, query.step_ms > 0)?;
         for warning in ctx.warnings.drain() {
             eval.notes().add(Note::storage(warning));
         }
-        let (warnings, infos) = eval.notes().texts(query);
+        let (warnings, infos) = eval.notes().texts(query.text);
         let stats = QueryStats {
             peak_samples: eval.memory.peak_samples(),
             samples_read: eval.memory.read_samples(),
+            series: eval.memory.found_series(),
+            steps: eval.counts.take().map(|counts| StepSamples {
+                start_ms: query.start_ms,
+                step_ms: query.step_ms,
+                used: counts.used,
+                read: counts.read,
+            }),
         };
+        let trace = tracer.map(|tracer| Trace {
+            nodes: tracer.finish(),
+            plan: plan.to_string(),
+        });
         Ok(QueryResult {
             value,
             warnings,
             infos,
             stats,
+            trace,
             held: ResultMemory::new(hold),
         })
     }
@@ -317,15 +365,11 @@ impl InstantQuery {
     ) -> Result<QueryResult, QueryError> {
         ctx.stop.check()?;
         let engine = &self.engine;
-        let times = Times {
-            start_ms: time_ms,
-            end_ms: time_ms,
-            step_ms: 0,
-        };
+        let query = Query::instant(&self.text, time_ms);
         if !self.keeps_plan {
             let planned = || {
-                let plan = engine.plan(&self.expr, times)?;
-                engine.evaluate(&plan, store, &self.text, false, ctx)
+                let plan = engine.plan(&self.expr, &query)?;
+                engine.evaluate(&plan, store, &query, None, ctx)
             };
             return stack::with_room(self.depth, planned).map_err(no_thread)?;
         }
@@ -334,9 +378,9 @@ impl InstantQuery {
                 plan.move_to(time_ms);
                 plan
             }
-            none => none.insert(engine.plan(&self.expr, times)?),
+            none => none.insert(engine.plan(&self.expr, &query)?),
         };
-        engine.evaluate(plan, store, &self.text, false, ctx)
+        engine.evaluate(plan, store, &query, None, ctx)
     }
 }
 

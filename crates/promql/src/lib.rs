@@ -33,6 +33,7 @@ pub mod fuzz;
 pub mod lex;
 mod math;
 mod notes;
+mod observe;
 pub mod parse;
 mod plan;
 mod result;
@@ -40,14 +41,18 @@ mod sampling;
 mod span;
 mod stack;
 pub mod testing;
+mod trace;
 
 pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
+pub use observe::{Observation, Observer, Planned, Query};
 pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,
     parse_with,
 };
 pub use result::{
-    MatrixSeries, QueryResult, QueryStats, ResultMemory, SampleValue, Value, VectorSample,
+    MatrixSeries, QueryResult, QueryStats, ResultMemory, SampleValue, StepSamples, Value,
+    VectorSample,
 };
 pub use span::{Position, Span};
+pub use trace::{Phase, Trace, TraceNode};

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the label sets of a vector or matrix are distinct; a matrix is sorted by labels, its points by time.
 
-use crate::eval::Hold;
+use crate::{eval::Hold, trace::Trace};
 use narthex_model::{Histogram, LabelSet};
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct QueryResult {
     pub infos: Vec<String>,
     /// Statistics of the evaluation.
     pub stats: QueryStats,
+    /// Where the time went, if the query asked for it.
+    pub trace: Option<Trace>,
     /// The memory of `value`; keep it as long as the value.
     pub held: ResultMemory,
 }
@@ -40,12 +42,29 @@ impl ResultMemory {
 }
 
 /// Statistics of an evaluation.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct QueryStats {
     /// Most samples held at once.
     pub peak_samples: u64,
     /// Samples read from the store.
     pub samples_read: u64,
+    /// Series found by all selectors together.
+    pub series: u64,
+    /// Samples by step, if the query asked for them.
+    pub steps: Option<StepSamples>,
+}
+
+/// Samples that the steps of a query use, as Prometheus counts them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StepSamples {
+    /// Time of the first step, in milliseconds since the epoch.
+    pub start_ms: i64,
+    /// Time between steps, in milliseconds.
+    pub step_ms: i64,
+    /// Samples used by each step, as if it were a query of its own.
+    pub used: Vec<u64>,
+    /// Samples of each step that no step before it has read.
+    pub read: Vec<u64>,
 }
 
 /// A query's value.

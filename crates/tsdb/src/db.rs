@@ -25,6 +25,7 @@ mod steps;
 mod view;
 
 use crate::{
+    BlockMeta,
     block::{BlockCache, FilePool},
     damage::DamageLog,
     error::{Damage, TsdbError},
@@ -125,6 +126,17 @@ impl Db {
     #[must_use]
     pub fn damage(&self) -> Vec<Damage> {
         self.0.damage.all()
+    }
+
+    /// Lists the blocks, in order of precedence.
+    #[must_use]
+    pub fn block_metas(&self) -> Vec<BlockMeta> {
+        let blocks = self.0.blocks.read().whole();
+        blocks
+            .all()
+            .iter()
+            .map(|block| block.meta().clone())
+            .collect()
     }
 
     /// Lists the actions of the start on blocks that the manifest did not list.

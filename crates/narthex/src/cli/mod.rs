@@ -15,4 +15,4 @@ pub(crate) use command::{Invocation, dispatch};
 pub(crate) use node_exporter::NodeExporterOptions;
 pub(crate) use pushgateway::PushOptions;
 pub(crate) use rules::BackfillOptions;
-pub(crate) use server::ServerOptions;
+pub(crate) use server::{CONCURRENT_RULES, PER_STEP_STATS, SEARCH, ServerOptions};

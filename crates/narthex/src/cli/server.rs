@@ -145,7 +145,11 @@ flags! {
         /// Maximum number of rules that are evaluated beside others of their groups, where these do not depend on each
         /// other, with --enable-feature=concurrent-rule-eval.
         max_concurrent_evals: usize = "rules.max-concurrent-evals", default("4");
-        /// Comma-separated feature names: concurrent-rule-eval; unknown ones cause a warning.
+        /// Maximum number of results of a search call; 0 means no limit. There are such calls with
+        /// --enable-feature=search-api.
+        max_search_limit: usize = "web.search.max-limit", default("10000");
+        /// Comma-separated feature names: concurrent-rule-eval, promql-per-step-stats, search-api; unknown ones cause a
+        /// warning.
         features: List = "enable-feature";
         /// Minimum level of log lines: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
@@ -176,8 +180,6 @@ flags! {
             "web.console.templates": String, "web.console.libraries": String;
         "the page has its own title" =>
             "web.page-title": String;
-        "there is no search API" =>
-            "web.search.max-limit": u64;
         "there is no remote read" =>
             "storage.remote.read-sample-limit": u64, "storage.remote.read-concurrent-limit": u64,
             "storage.remote.read-max-bytes-in-frame": u64;
@@ -200,20 +202,33 @@ flags! {
 }
 
 /// Feature that has rules of a group evaluated at once.
-const CONCURRENT_RULES: &str = "concurrent-rule-eval";
+pub(crate) const CONCURRENT_RULES: &str = "concurrent-rule-eval";
+/// Feature that makes `stats=all` show each step.
+pub(crate) const PER_STEP_STATS: &str = "promql-per-step-stats";
+/// Feature that adds the calls for searching names.
+pub(crate) const SEARCH: &str = "search-api";
+
+const FEATURES: [&str; 3] = [CONCURRENT_RULES, PER_STEP_STATS, SEARCH];
 
 impl ServerOptions {
     /// Returns how many rules may be evaluated beside others of their groups.
     pub(crate) fn rules_at_once(&self) -> usize {
-        let features = &self.features.0;
-        let is_on = features.iter().any(|name| name == CONCURRENT_RULES);
-        if is_on { self.max_concurrent_evals } else { 0 }
+        if self.has_feature(CONCURRENT_RULES) {
+            self.max_concurrent_evals
+        } else {
+            0
+        }
+    }
+
+    /// Returns whether a feature is named.
+    pub(crate) fn has_feature(&self, feature: &str) -> bool {
+        self.features.0.iter().any(|name| name == feature)
     }
 
     /// Lists the named features that there are not.
     pub(crate) fn unknown_features(&self) -> impl Iterator<Item = &str> {
         let names = self.features.0.iter().map(String::as_str);
-        names.filter(|name| *name != CONCURRENT_RULES)
+        names.filter(|name| !FEATURES.contains(name))
     }
 
     /// Reads the values of `agent`.

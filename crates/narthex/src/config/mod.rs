@@ -60,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) retention: Option<Retention>,
     /// Most exemplars held in memory.
     pub(crate) max_exemplars: Option<usize>,
+    /// Where queries are logged.
+    pub(crate) query_log: Option<PathBuf>,
     /// Where alerts are sent.
     pub(crate) alerting: AlertingConfig,
     /// Where samples are sent.
@@ -220,6 +222,9 @@ impl Config {
         let labels = labels.unwrap_or_default();
         let pairs = labels.iter();
         self.external_labels = LabelSet::new(pairs.map(|(name, value)| (&**name, &**value)));
+        let query_log = global.map(|global| global.text_of("query_log_file"));
+        let query_log = query_log.filter(|path| !path.is_empty());
+        self.query_log = query_log.map(PathBuf::from);
         self.segments = root.given("segments").map(|segments| Segments {
             dir: segments.text_of("dir").into(),
             interval: segments.own_or_scrape_interval(root),

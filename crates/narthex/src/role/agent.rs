@@ -107,6 +107,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         rules: None,
         notifier: None,
         status: Arc::clone(&base.status),
+        activity: Arc::clone(&base.activity),
         storage_flags: None,
         now_ms: Arc::clone(&base.now_ms),
     };

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     cgroup::Resources,
-    cli::ServerOptions,
+    cli::{PER_STEP_STATS, SEARCH, ServerOptions},
     config::Config,
     lifecycle,
     memory::{self, Memory},
@@ -13,11 +13,11 @@ use crate::{
     reload::{self, Reloader},
     remote::{self, NowMs},
     sources::OwnPage,
-    status::{Loaded, ProcessStatus},
+    status::{self, Loaded, ProcessStatus},
     storage::{self, StorageFlags, ms},
     web::{self, Gate},
 };
-use narthex_api::{Api, ApiConfig, BuildInfo};
+use narthex_api::{Activity, Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_files::FilesManager;
 use narthex_model::storage::{Sink, Store};
@@ -36,6 +36,7 @@ const PROMETHEUS_VERSION: &str = "3.14.0";
 pub(super) struct Base {
     pub(super) memory: Memory,
     pub(super) status: Arc<ProcessStatus>,
+    pub(super) activity: Arc<Activity>,
     pub(super) stop: StopToken,
     pub(super) now_ms: NowMs,
     pub(super) gate: Arc<Gate>,
@@ -73,6 +74,11 @@ impl Base {
         let gate = Arc::new(Gate::new(stop.clone()));
         let own = Arc::new(OwnPage::new(registry));
         let now_ms: NowMs = Arc::new(|| SystemClock.now_ms());
+        let activity = Activity::new(&memory.statistics, Arc::clone(&now_ms));
+        let activity = activity.map_err(|error| ServerError::Flag {
+            flag: "memory.limit",
+            reason: error.to_string(),
+        })?;
         let notifications = Arc::clone(&status.notifications);
         notifications.add(notifications::STARTING_UP, now_ms());
         let notified = notifications::routes(notifications, Arc::clone(&now_ms), stop.clone());
@@ -88,6 +94,7 @@ impl Base {
         Ok(Self {
             memory,
             status,
+            activity,
             stop,
             now_ms,
             gate,
@@ -312,6 +319,9 @@ pub(super) fn api(
         max_metadata_concurrency: options.max_metadata_concurrency,
         max_parameters: options.max_parameters,
         query_memory_bytes: budget.limit_bytes() / 2,
+        per_step_stats: options.has_feature(PER_STEP_STATS),
+        search: options.has_feature(SEARCH),
+        max_search_limit: options.max_search_limit,
         build: BuildInfo {
             prometheus_version: PROMETHEUS_VERSION.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -322,6 +332,7 @@ pub(super) fn api(
     let engine = Arc::new(engine(options));
     let api = Api::new(store, engine, config, budget, now_ms)
         .with_listings(memory.listings.clone())
+        .with_activity(Arc::clone(&base.activity))
         .with_overflow_threads((threads / 2).max(1), query_runtime)
         .with_status(Arc::<ProcessStatus>::clone(&base.status));
     memory.guard_reads(narthex_api::routes(Arc::new(api)))
@@ -404,7 +415,7 @@ fn process_status(
 ) -> Arc<ProcessStatus> {
     let retention = storage::shown(&StorageFlags::from_options(options).tuning(config));
     let now_ms = SystemClock.now_ms();
-    let status = ProcessStatus::new(
+    let mut status = ProcessStatus::new(
         options.values.in_effect(),
         now_ms,
         resources,
@@ -412,6 +423,7 @@ fn process_status(
         retention,
         options.max_notifications_subscribers,
     );
+    status.set_features(status::features(options));
     status.set_config(Loaded {
         yaml: config
             .map(|config| config.shown.clone())

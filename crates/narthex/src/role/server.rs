@@ -169,6 +169,7 @@ async fn serve(
         rules: Some(rules.clone()),
         notifier: Some(Arc::clone(&notifier)),
         status: Arc::clone(status),
+        activity: Arc::clone(&base.activity),
         storage_flags: Some(StorageFlags::from_options(&options)),
         now_ms: Arc::clone(now_ms),
     };
@@ -277,7 +278,8 @@ fn begin_rules(
     notifier: &Arc<Notifier>,
     runtime: tokio::runtime::Handle,
 ) -> Result<Rules, ServerError> {
-    let (engine, now_ms) = (base::engine(options), Arc::clone(&base.now_ms));
+    let engine = base::engine(options).observed(base.activity.of_rules());
+    let now_ms = Arc::clone(&base.now_ms);
     let address = &base.web.address;
     let alerts = Arc::<Notifier>::clone(notifier);
     let rules = Rules::new(

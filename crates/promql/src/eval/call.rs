@@ -192,7 +192,7 @@ impl Eval<'_> {
                 select.offset_ms = select.offset_ms.max(0);
                 lookback_ms = lookback_ms.saturating_sub(select.offset_ms);
             }
-            let batches = self.prepared.batches(select.selector, self.ctx)?;
+            let batches = self.batches(select.selector)?;
             let wanted = if start_time {
                 Wanted::StartTime
             } else {

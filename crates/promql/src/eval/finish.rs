@@ -78,7 +78,11 @@ impl Eval<'_> {
     fn matrix_answer(&self, root: &Node, steps: Steps) -> Outcome<Answer> {
         match &root.kind {
             NodeKind::Subquery(s) => {
-                let block = self.without_names(self.collect(&s.inner, s.steps)?)?;
+                let (block, counts) =
+                    self.counted_apart(s.steps, || self.collect(&s.inner, s.steps));
+                let all = 0..s.steps.count;
+                self.count_subquery(counts, std::slice::from_ref(&all));
+                let block = self.without_names(block?)?;
                 self.matrix(&block, s.steps)
             }
             NodeKind::Window(w) => self.raw_window(w, steps),
@@ -104,7 +108,7 @@ impl Eval<'_> {
         let mut all = Vec::new();
         let mut held = Hold::default();
         let mut meter = Meter::new(&self.memory);
-        let batches = self.prepared.batches(w.select.selector, self.ctx)?;
+        let batches = self.batches(w.select.selector)?;
         self.scan(&batches, range, 1, |part| {
             for (at, series) in part.series().iter().enumerate() {
                 let mut series = raw_series(part.tile, at, series.labels());
@@ -112,6 +116,7 @@ impl Eval<'_> {
                 let weights = series.histograms.iter().map(|(_, h)| h.weight());
                 let samples = (series.floats.len() + weights.sum::<usize>()) as u64;
                 if samples > 0 {
+                    self.count_first(samples);
                     held.join(self.memory.acquire(samples, 0)?);
                     meter.add(heap_bytes(&series))?;
                     all.push(series);

@@ -24,6 +24,7 @@ struct Counts {
     held: AtomicU64,
     peak: AtomicU64,
     read: AtomicU64,
+    series: AtomicU64,
     limit: u64,
 }
 
@@ -139,6 +140,17 @@ impl Memory {
     /// Notes that `samples` samples were read from the store.
     pub(crate) fn count_read(&self, samples: u64) {
         self.counts.read.fetch_add(samples, Ordering::Relaxed);
+    }
+
+    /// Notes that a selector found `series` series.
+    pub(crate) fn count_series(&self, series: usize) {
+        self.counts
+            .series
+            .fetch_add(series as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn found_series(&self) -> u64 {
+        self.counts.series.load(Ordering::Relaxed)
     }
 
     pub(crate) fn peak_samples(&self) -> u64 {

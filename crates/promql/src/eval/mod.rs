@@ -9,6 +9,7 @@ mod arithmetic;
 mod binary;
 mod block;
 mod call;
+mod count;
 mod count_values;
 mod finish;
 mod float_pairs;
@@ -30,6 +31,7 @@ mod stored;
 
 pub(crate) use arithmetic::scalar_operation;
 pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
+pub(crate) use count::Counts;
 pub(crate) use memory::{Hold, Memory, Meter, ROW_BYTES};
 pub(crate) use rows::{merge_equal, same_labels};
 pub(crate) use scalar::Scalars;
@@ -38,8 +40,9 @@ use crate::{
     error::QueryError,
     notes::{Note, Notes},
     plan::{self, Node, NodeKind, Plan, Steps},
+    trace::{Phase, Tracer},
 };
-use narthex_model::storage::{Context, Prepared, Store, TimeRange, View};
+use narthex_model::storage::{Batch, Context, Prepared, Store, TimeRange, View};
 use narthex_model::sync::Whole as _;
 use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 use stored::{Emitted, RowsSink};
@@ -65,6 +68,13 @@ pub(crate) struct Limits {
     pub(crate) max_label_bytes: usize,
 }
 
+/// What is observed of an evaluation.
+#[derive(Clone, Copy)]
+pub(crate) struct Watch<'a> {
+    pub(crate) count_steps: bool,
+    pub(crate) tracer: Option<&'a Tracer<'a>>,
+}
+
 /// What a query reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
@@ -84,6 +94,8 @@ pub(crate) struct Eval<'a> {
     /// Weight of a cell read from the store, in cells: more than one once histograms were seen.
     cell_weight: AtomicU64,
     notes: Mutex<Notes>,
+    pub(crate) counts: Counts,
+    tracer: Option<&'a Tracer<'a>>,
 }
 
 impl<'a> Eval<'a> {
@@ -93,6 +105,7 @@ impl<'a> Eval<'a> {
         Source { store, range }: Source<'_>,
         ctx: &'a Context,
         limits: Limits,
+        watch: Watch<'a>,
     ) -> Outcome<Self> {
         let view = plan.finds_selectors.then(|| store.view(range));
         let view = view.transpose()?;
@@ -113,6 +126,8 @@ impl<'a> Eval<'a> {
             memory,
             cell_weight: AtomicU64::new(1),
             notes: Mutex::new(notes),
+            counts: Counts::new(watch.count_steps, plan.steps),
+            tracer: watch.tracer,
         })
     }
 
@@ -123,6 +138,26 @@ impl<'a> Eval<'a> {
 
     /// Evaluates an instant vector and passes it to `sink` block by block.
     pub(crate) fn stream(&self, node: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+        let is_own = !matches!(
+            node.kind,
+            NodeKind::Select(_) | NodeKind::Over(_) | NodeKind::StepInvariant(_)
+        );
+        let Some(tracer) = self.tracer.filter(|_| is_own) else {
+            return self.stream_node(node, steps, sink);
+        };
+        let consumer = tracer.enter_node(node);
+        let outcome = self.stream_node(node, steps, &mut |block| {
+            tracer.count_series(block.len());
+            let producer = tracer.resume(consumer);
+            let outcome = sink(block);
+            tracer.resume(producer);
+            outcome
+        });
+        tracer.resume(consumer);
+        outcome
+    }
+
+    fn stream_node(&self, node: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
         self.ctx.stop.check()?;
         if steps.count == 0 {
             return Ok(());
@@ -147,6 +182,48 @@ impl<'a> Eval<'a> {
 
     /// Evaluates like `stream`; rows of stored series may be shorter than the query.
     fn stream_rows(&self, node: &Node, steps: Steps, sink: &mut RowsSink<'_>) -> Outcome<()> {
+        let is_own = matches!(node.kind, NodeKind::Select(_) | NodeKind::Over(_));
+        let Some(tracer) = self.tracer.filter(|_| is_own) else {
+            return self.stream_stored(node, steps, sink);
+        };
+        let consumer = tracer.enter_node(node);
+        let outcome = self.stream_stored(node, steps, &mut |rows| {
+            tracer.count_series(rows.len());
+            let producer = tracer.resume(consumer);
+            let outcome = sink(rows);
+            tracer.resume(producer);
+            outcome
+        });
+        tracer.resume(consumer);
+        outcome
+    }
+
+    /// Runs `work` as a phase of the operation that is evaluated.
+    pub(crate) fn traced<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        let Some(tracer) = self.tracer else {
+            return work();
+        };
+        let before = tracer.enter(phase);
+        let result = work();
+        tracer.resume(before);
+        result
+    }
+
+    /// Finds the series of a selector of the plan.
+    fn batches(&self, selector: usize) -> Outcome<Vec<Arc<dyn Batch>>> {
+        let found = self.traced(Phase::Select, || self.prepared.batches(selector, self.ctx));
+        Ok(found?)
+    }
+
+    /// Notes that samples were read from the store.
+    fn count_read(&self, samples: u64) {
+        self.memory.count_read(samples);
+        if let Some(tracer) = self.tracer {
+            tracer.count_samples(samples);
+        }
+    }
+
+    fn stream_stored(&self, node: &Node, steps: Steps, sink: &mut RowsSink<'_>) -> Outcome<()> {
         self.ctx.stop.check()?;
         if steps.count == 0 {
             return Ok(());
@@ -220,7 +297,7 @@ impl<'a> Eval<'a> {
         steps: Steps,
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
-        self.stream(inner, steps.first(), &mut |once| {
+        let mut repeat = |once: Block| {
             let cells = (once.cells.len() * steps.count) as u64;
             let _cells = self.memory.acquire(0, cells * size_of::<f64>() as u64)?;
             let mut block = Block::new(steps.count);
@@ -232,6 +309,10 @@ impl<'a> Eval<'a> {
             (block.series, block.histograms, block.dense) =
                 (once.series, once.histograms, once.dense);
             sink(self.charge(block)?)
-        })
+        };
+        let one = steps.first();
+        let (outcome, once) = self.counted_apart(one, || self.stream(inner, one, &mut repeat));
+        self.count_once(once, steps);
+        outcome
     }
 }

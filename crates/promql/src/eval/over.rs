@@ -192,7 +192,7 @@ impl Eval<'_> {
             args,
             steps,
         };
-        let batches = self.prepared.batches(window.select.selector, self.ctx)?;
+        let batches = self.batches(window.select.selector)?;
         self.scan(&batches, range, steps.count, |part| {
             let rows = self.over_part(&job, part, (&reach, width_ms), &ends_ms, window)?;
             self.emit_rows(rows, sink)
@@ -228,6 +228,7 @@ impl Eval<'_> {
         input.float_rows = tile.float_rows().filter(|_| floats_only);
         let end = input.float_rows.unwrap_or(tile.times_ms.len());
         let rows = select::windows(&tile.times_ms[..end], reach, width_ms);
+        self.count_windows(tile, &rows);
         // Of a single float these make nothing.
         let least = if floats_only && job.call.needs_two() {
             2
@@ -289,7 +290,7 @@ impl Eval<'_> {
             args,
             steps,
         };
-        self.stream(&subquery.inner, subquery.steps, &mut |inner| {
+        let mut take = |inner: Block| {
             let input = Input {
                 series: inner.len(),
                 times_ms: &times_ms,
@@ -312,7 +313,13 @@ impl Eval<'_> {
             block.dense = out.dense;
             (block.cells, block.histograms) = (out.cells, out.histograms);
             self.emit(block, &mut |block| sink(Emitted::Block(block)))
-        })
+        };
+        let inner = &subquery.inner;
+        let (outcome, counts) = self.counted_apart(subquery.steps, || {
+            self.stream(inner, subquery.steps, &mut take)
+        });
+        self.count_subquery(counts, windows.rows);
+        outcome
     }
 
     fn over_call(

@@ -62,8 +62,10 @@ impl Eval<'_> {
         Ok(match &node.kind {
             NodeKind::Number(x) => vec![*x; steps.count],
             NodeKind::StepInvariant(inner) => {
-                let once = self.scalar(inner, steps.first())?;
-                vec![once.first().copied().unwrap_or(NAN); steps.count]
+                let one = steps.first();
+                let (once, counts) = self.counted_apart(one, || self.scalar(inner, one));
+                self.count_once(counts, steps);
+                vec![once?.first().copied().unwrap_or(NAN); steps.count]
             }
             NodeKind::Negate(inner) => self.scalar(inner, steps)?.iter().map(|x| -x).collect(),
             NodeKind::Binary(b) => {

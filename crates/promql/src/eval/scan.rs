@@ -4,6 +4,7 @@
 //! between two parts the stop is checked.
 
 use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::StoredRows};
+use crate::trace::Phase;
 use narthex_model::{
     cell,
     storage::{Batch, Layout, Tile, TimeRange},
@@ -64,6 +65,7 @@ impl Eval<'_> {
             if rows == 0 {
                 continue;
             }
+            self.memory.count_series(batch.len());
             let weight = usize::try_from(self.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
             let least = if weight > 1 { 1 } else { 16 };
             let size = (TILE_CELLS / weight / rows.max(steps)).clamp(least, LAST_SERIES);
@@ -71,7 +73,9 @@ impl Eval<'_> {
                 let cells = rows * chunk.len();
                 self.memory
                     .change(&mut hold, 0, (cells * size_of::<f64>()) as u64)?;
-                batch.read(chunk, range, Layout::SeriesMajor, &mut tile, self.ctx)?;
+                self.traced(Phase::Read, || {
+                    batch.read(chunk, range, Layout::SeriesMajor, &mut tile, self.ctx)
+                })?;
                 self.hold_tile(&tile, cells, &mut hold)?;
                 let tile = &tile;
                 work(&Part { batch, chunk, tile })
@@ -107,7 +111,7 @@ impl Eval<'_> {
     /// Makes `hold` cover a tile for which `cells` cells were leased, and its samples.
     fn hold_tile(&self, tile: &Tile, cells: usize, hold: &mut Hold) -> Outcome<()> {
         let (samples, bytes) = held_by(tile);
-        self.memory.count_read(samples);
+        self.count_read(samples);
         let of_cells = (cells * size_of::<f64>()) as u64;
         self.memory.change(hold, samples, of_cells + bytes)?;
         if tile.histograms.len() * 2 > tile.cells.len() {

@@ -13,6 +13,7 @@ use crate::{
     ast::Extension,
     plan::{Select, Steps},
     span::Span,
+    trace::Phase,
 };
 use narthex_model::{
     Histogram,
@@ -48,7 +49,7 @@ impl Eval<'_> {
         steps: Steps,
         sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
-        let batches = self.prepared.batches(select.selector, self.ctx)?;
+        let batches = self.batches(select.selector)?;
         if select.extension == Extension::Smoothed {
             let mut sink = |block| sink(Emitted::Block(block));
             return self.stream_smoothed(select, span, &batches, steps, &mut sink);
@@ -129,6 +130,7 @@ impl Eval<'_> {
                     rows
                 }
             };
+            self.count_rows(&rows);
             self.emit_rows(rows, sink)
         })
     }
@@ -144,19 +146,22 @@ impl Eval<'_> {
         let mut found: Vec<Option<LastCell>> = Vec::new();
         for batch in batches.iter().filter(|batch| !batch.has_ended(range)) {
             // The number of rows is irrelevant here, and computing it may cost the store a search.
+            self.memory.count_series(batch.len());
             self.for_parts(batch, LAST_SERIES, |chunk| {
                 let count = chunk.len() as u64;
                 let bytes = count * size_of::<Option<LastCell>>() as u64;
                 let _hold = self.memory.acquire(0, bytes)?;
                 found.clear();
-                batch.last(chunk, range, &mut found, self.ctx)?;
-                self.memory
-                    .count_read(found.iter().flatten().count() as u64);
+                self.traced(Phase::Read, || {
+                    batch.last(chunk, range, &mut found, self.ctx)
+                })?;
+                self.count_read(found.iter().flatten().count() as u64);
                 let mut rows = StoredRows::new(batch, 0..1);
                 for (series, last) in chunk.iter().zip(&found) {
                     let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
                         continue;
                     };
+                    self.count_last(last, matches!(wanted, Wanted::Value | Wanted::TimeMs));
                     let value = one_cell(last, wanted, &mut rows);
                     rows.dense &= cell::is_float(value);
                     rows.cells.push(value);

@@ -37,6 +37,16 @@ pub(super) enum Emitted {
     Block(Block),
 }
 
+impl Emitted {
+    /// Returns the number of series.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Stored(rows) => rows.len(),
+            Self::Block(block) => block.len(),
+        }
+    }
+}
+
 /// Consumer of a stream's results.
 pub(super) type RowsSink<'s> = dyn FnMut(Emitted) -> Outcome<()> + 's;
 

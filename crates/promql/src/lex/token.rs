@@ -116,6 +116,28 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
+    /// All operators.
+    pub const ALL: [Self; 18] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Mod,
+        Self::Pow,
+        Self::Atan2,
+        Self::Eq,
+        Self::Ne,
+        Self::Gt,
+        Self::Lt,
+        Self::Ge,
+        Self::Le,
+        Self::TrimUpper,
+        Self::TrimLower,
+        Self::And,
+        Self::Or,
+        Self::Unless,
+    ];
+
     /// Returns the operator's symbol.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -209,6 +231,24 @@ pub enum AggregateOp {
 }
 
 impl AggregateOp {
+    /// All operators.
+    pub const ALL: [Self; 14] = [
+        Self::Sum,
+        Self::Avg,
+        Self::Count,
+        Self::Min,
+        Self::Max,
+        Self::Group,
+        Self::Stddev,
+        Self::Stdvar,
+        Self::Topk,
+        Self::Bottomk,
+        Self::CountValues,
+        Self::Quantile,
+        Self::Limitk,
+        Self::LimitRatio,
+    ];
+
     /// Returns the operator's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -48,7 +48,7 @@ pub(crate) static GLOBAL: Section = Section {
         key("scrape_protocols", KeyKind::Texts, "", "Formats to negotiate, in order of preference."),
         key("evaluation_interval", KeyKind::Period, "1m", "Interval between evaluations of a rule."),
         key("rule_query_offset", KeyKind::Period, "", "Offset into the past at which rules are evaluated."),
-        key("query_log_file", KeyKind::Path, "", "File to which queries are logged.").refused(NOT_HERE),
+        key("query_log_file", KeyKind::Path, "", "File to which queries are logged, one JSON object per line; reopened on every reload. An agent has none."),
         key("query_max_series", KeyKind::Count, "", "Maximum number of series per query.").no_effect(QUERY_COST),
         key("query_max_samples_read", KeyKind::Count, "", "Maximum number of samples read per query.").no_effect(QUERY_COST),
         key("query_max_duration", KeyKind::Period, "", "Timeout of a query.").no_effect(QUERY_COST),

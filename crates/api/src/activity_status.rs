@@ -1,0 +1,192 @@
+//! `/status/active_queries`, `/status/top_queries` and `/status/metric_names_stats`.
+
+use crate::{
+    activity::{
+        Origin, State,
+        top::{Cost, Key},
+        usage::Uses,
+    },
+    answer::{Answer, respond},
+    config::{Api, Gate},
+    error::ApiError,
+    params::Params,
+    query::run,
+};
+use http::HeaderMap;
+use narthex_model::{
+    METRIC_NAME, Matcher,
+    storage::{SeriesQuery, TimeRange},
+    sync::Whole as _,
+};
+use narthex_net::axum::{
+    extract::{Request, State as Shared},
+    response::Response,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Names that `/status/metric_names_stats` lists by default, as VictoriaMetrics does.
+const NAMES: usize = 1000;
+/// Queries in each list of `/status/top_queries` by default.
+const TOP: usize = 20;
+
+pub(crate) async fn active_queries(Shared(api): Shared<Arc<Api>>, headers: HeaderMap) -> Response {
+    let running = api.activity.running.lock().whole().clone();
+    let items = running.iter().map(|(id, entry)| {
+        let progress = entry.progress();
+        json!({
+            "id": id.to_string(),
+            "query": &*entry.text,
+            "start": seconds(entry.start_ms),
+            "end": seconds(entry.end_ms),
+            "step": seconds(entry.step_ms),
+            "arrived": seconds(entry.arrived_ms),
+            "durationSeconds": entry.age().as_secs_f64(),
+            "state": match progress.state {
+                State::Queued => "queued",
+                State::Evaluating => "evaluating",
+                State::Sending => "sending",
+            },
+            "stateSeconds": progress.since.elapsed().as_secs_f64(),
+            "origin": origin(&entry.origin),
+        })
+    });
+    let data = Value::Array(items.collect());
+    let answer = Answer::whole(data.to_string().into_bytes());
+    respond(Ok(answer), &headers)
+}
+
+fn origin(origin: &Origin) -> Value {
+    match origin {
+        Origin::Rule => json!({ "kind": "rule" }),
+        Origin::Http {
+            client,
+            method,
+            path,
+            is_dashboard,
+        } => json!({
+            "kind": if *is_dashboard { "dashboard" } else { "query" },
+            "clientIP": client,
+            "method": method,
+            "path": path,
+        }),
+    }
+}
+
+pub(crate) async fn top_queries(
+    Shared(api): Shared<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    respond(top_of(&api, request).await, &headers)
+}
+
+async fn top_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(api, request).await?;
+    let most = params.count("topN")?.unwrap_or(TOP);
+    let top = api.activity.top.lock().whole();
+    let list = |all: Vec<(Key, Cost)>| Value::Array(all.iter().map(cost).collect());
+    let average = |cost: &Cost| cost.duration.as_secs_f64() / cost.count.max(1) as f64;
+    let data = json!({
+        "since": seconds(api.activity.since_ms),
+        "topN": most,
+        "forgottenTotal": top.forgotten,
+        "topByCount": list(top.by(most, |cost| cost.count)),
+        "topBySumDuration": list(top.by(most, |cost| cost.duration)),
+        "topByAvgDuration": list(top.by(most, average)),
+        "topBySamples": list(top.by(most, |cost| cost.samples)),
+    });
+    Ok(Answer::whole(data.to_string().into_bytes()))
+}
+
+fn cost(((text, range), cost): &(Key, Cost)) -> Value {
+    json!({
+        "query": &**text,
+        "timeRangeSeconds": range,
+        "count": cost.count,
+        "failures": cost.failures,
+        "sumDurationSeconds": cost.duration.as_secs_f64(),
+        "avgDurationSeconds": cost.duration.as_secs_f64() / cost.count.max(1) as f64,
+        "maxDurationSeconds": cost.longest.as_secs_f64(),
+        "samplesRead": cost.samples,
+        "peakSamples": cost.peak_samples,
+        "first": seconds(cost.first_ms),
+        "last": seconds(cost.last_ms),
+    })
+}
+
+pub(crate) async fn metric_names_stats(
+    Shared(api): Shared<Arc<Api>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    respond(names_of(&api, request).await, &headers)
+}
+
+async fn names_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(api, request).await?;
+    let limit = params.count("limit")?.unwrap_or(NAMES);
+    let most = params.count("le")?;
+    let (start_ms, end_ms) = (api.activity.since_ms, (api.now_ms)());
+    let range = TimeRange::new(
+        params.time_or("start", start_ms.min(end_ms))?,
+        params.time_or("end", end_ms)?,
+    );
+    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+        let pattern = params.get("match_pattern");
+        let wanted = if pattern.is_empty() {
+            Vec::new()
+        } else {
+            let op = narthex_model::MatchOp::Regex;
+            let matcher = Matcher::within(op, METRIC_NAME, &pattern, &api.engine.patterns(ctx))
+                .map_err(|error| ApiError::parameter("match_pattern", error))?;
+            vec![vec![matcher]]
+        };
+        let query = SeriesQuery {
+            any_of: wanted,
+            range,
+            limit: None,
+        };
+        let names = api.store.view(range)?.label_values(METRIC_NAME, &query, ctx)?;
+        let usage = api.activity.usage.lock().whole();
+        let (records, bytes) = usage.size();
+        let mut found: Vec<(Uses, String)> = names
+            .items
+            .into_iter()
+            .map(|name| (usage.of(&name), name))
+            .filter(|(uses, _)| most.is_none_or(|most| uses.total() <= most as u64))
+            .collect();
+        let forgotten = usage.forgotten;
+        drop(usage);
+        let total = found.len();
+        found.sort_by(|a, b| a.0.total().cmp(&b.0.total()).then_with(|| a.1.cmp(&b.1)));
+        found.truncate(limit);
+        let head = format!(
+            "{{\"statsCollectedSince\":{},\"statsCollectedRecordsTotal\":{records},\"trackerCurrentMemoryUsageBytes\":{bytes},\"forgottenTotal\":{forgotten},\"matchingTotal\":{total},\"records\":",
+            seconds(api.activity.since_ms),
+        );
+        let mut answer = Answer::framed_list(head, found, "}", |out, (uses, name)| {
+            out.extend_from_slice(record(uses, &name).to_string().as_bytes());
+        });
+        answer.holds.add(names.lease);
+        answer.warnings = names.warnings;
+        Ok(answer)
+    })
+    .await
+}
+
+fn record(uses: Uses, name: &str) -> Value {
+    json!({
+        "metricName": name,
+        "queryRequestsCount": uses.total(),
+        "queries": uses.queries,
+        "dashboards": uses.dashboards,
+        "rules": uses.rules,
+        "lastRequestTimestamp": uses.last_ms / 1000,
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1000.0
+}
