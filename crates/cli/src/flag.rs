@@ -7,6 +7,8 @@ use crate::Value;
 pub struct Flag {
     /// Name without dashes.
     pub name: &'static str,
+    /// A letter that stands for the name after a single dash; empty for none.
+    pub short: &'static str,
     /// Kind of value.
     pub kind: ValueKind,
     /// Name of the value in help; empty for the kind's name.
@@ -86,6 +88,7 @@ impl Flag {
     pub const fn typed<T: Value>(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
+            short: "",
             kind: T::KIND,
             value_name: "",
             default: if matches!(T::KIND, ValueKind::Switch) {
@@ -109,6 +112,13 @@ impl Flag {
     #[must_use]
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = default;
+        self
+    }
+
+    /// Sets a letter that stands for the name after a single dash.
+    #[must_use]
+    pub const fn short(mut self, letter: &'static str) -> Self {
+        self.short = letter;
         self
     }
 
@@ -192,6 +202,10 @@ impl Flag {
 
     /// Returns the flag as written, such as `--query.timeout=2m`.
     pub(crate) fn usage(&self) -> String {
+        if !self.short.is_empty() {
+            let long = Self { short: "", ..*self };
+            return format!("-{}, {}", self.short, long.usage());
+        }
         let again = if self.is_repeatable { " ..." } else { "" };
         match (self.kind, self.default) {
             _ if self.is_positional && self.is_optional => {

@@ -215,6 +215,10 @@ fn find(values: &Values, name: &str) -> Option<(&'static Flag, bool)> {
     if let Some(flag) = flags.find(|flag| flag.name == name) {
         return Some((flag, true));
     }
+    let mut letters = values.flags().filter(|flag| !flag.short.is_empty());
+    if let Some(flag) = letters.find(|flag| flag.short == name) {
+        return Some((flag, true));
+    }
     let off = name.strip_prefix("no-")?;
     let mut switches = values.flags().filter(|flag| flag.kind == ValueKind::Switch);
     Some((switches.find(|flag| flag.name == off)?, false))

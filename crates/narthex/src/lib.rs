@@ -23,6 +23,7 @@ mod reload;
 mod remote;
 mod role;
 mod rules;
+mod screen;
 mod segments;
 mod sources;
 mod status;
@@ -98,12 +99,27 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
             ended(role::segment::run(&command, &mut out, &mut error))
         }
+        Ok(cli::Invocation::Query(command)) => query(&command),
         Ok(cli::Invocation::CheckMetrics) => {
             let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());
             ended(role::check_metrics::run(page, &mut out))
         }
         Err(error) => fail(&format!("{error}, try --help"), 2),
     }
+}
+
+/// Asks a server or a data directory.
+fn query(command: &role::query::QueryCommand) -> ExitCode {
+    let (mut out, mut error) = (std::io::stdout(), std::io::stderr());
+    let screen = screen::of(&out);
+    let is_terminal = error.is_terminal();
+    ended(role::query::run(
+        command,
+        screen,
+        &mut out,
+        &mut error,
+        is_terminal,
+    ))
 }
 
 /// Prints to standard output; a closed pipe is the reader's choice, not an error.

@@ -43,8 +43,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use db::{Db, EarlySink, Notice, Opening};
 pub use error::{Damage, TsdbError};
 pub use io::{
-    AppendFile, Fault, FaultyIo, FileIdentity, Gate, Io, Lock, Op, PowerLoss, ReadFile, RealIo,
-    is_exhausted, is_full,
+    AppendFile, Fault, FaultyIo, FileIdentity, Gate, Io, Lock, Op, PowerLoss, ReadFile, ReadOnlyIo,
+    RealIo, is_exhausted, is_full,
 };
 pub use options::{DbOptions, Tuning};
 pub use wal::ReplayProgress;

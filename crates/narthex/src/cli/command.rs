@@ -10,6 +10,7 @@ use super::{
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
     pushgateway::PushOptions,
+    query::{self, AnalyzeFlags, AskFlags, InstantFlags, LabelsFlags, RangeFlags, SeriesFlags},
     rules::{self, BackfillOptions, TestFlags},
     segment::{self, DumpFlags, ListFlags, SwitchFlags, WatchFlags},
     server::ServerOptions,
@@ -17,7 +18,8 @@ use super::{
 use crate::doctor::Doctor;
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
-    check_server::CheckServer, push::PushCommand, segment::SegmentCommand, test_rules::TestRules,
+    check_server::CheckServer, push::PushCommand, query::QueryCommand, segment::SegmentCommand,
+    test_rules::TestRules,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError, Values};
 use narthex_host::CollectorKind;
@@ -42,6 +44,7 @@ pub(crate) enum Invocation {
     /// Check the page on standard input.
     CheckMetrics,
     Segment(SegmentCommand),
+    Query(Box<QueryCommand>),
     /// Text to print.
     Print(String),
 }
@@ -184,6 +187,41 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Examines this host, or the metrics page of one, and says what would help.",
             flags: &[DoctorFlags::FLAGS],
             read: |values| check::doctor(values).map(Invocation::Doctor),
+        },
+        Command {
+            name: "query instant",
+            called_as: &[],
+            about: "Evaluates a query at one time, by a server or over a data directory.",
+            flags: &[InstantFlags::FLAGS, AskFlags::FLAGS],
+            read: |values| query::instant(values).map(|ask| Invocation::Query(Box::new(ask))),
+        },
+        Command {
+            name: "query range",
+            called_as: &[],
+            about: "Evaluates a query over a range of time, and plots it on a terminal.",
+            flags: &[RangeFlags::FLAGS, AskFlags::FLAGS],
+            read: |values| query::range(values).map(|ask| Invocation::Query(Box::new(ask))),
+        },
+        Command {
+            name: "query series",
+            called_as: &[],
+            about: "Lists the series that selectors match.",
+            flags: &[SeriesFlags::FLAGS, AskFlags::FLAGS],
+            read: |values| query::series(values).map(|ask| Invocation::Query(Box::new(ask))),
+        },
+        Command {
+            name: "query labels",
+            called_as: &[],
+            about: "Lists the values of a label, or label names.",
+            flags: &[LabelsFlags::FLAGS, AskFlags::FLAGS],
+            read: |values| query::labels(values).map(|ask| Invocation::Query(Box::new(ask))),
+        },
+        Command {
+            name: "query analyze",
+            called_as: &[],
+            about: "Reports how many buckets of histograms are used.",
+            flags: &[AnalyzeFlags::FLAGS, AskFlags::FLAGS],
+            read: |values| query::analyze(values).map(|ask| Invocation::Query(Box::new(ask))),
         },
         Command {
             name: "segment ls",

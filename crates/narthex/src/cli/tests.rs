@@ -149,13 +149,15 @@ fn the_declarations_are_sound() {
         let words = command.name.split(' ');
         let places = flags.iter().filter(|flag| flag.is_positional);
         let needed = match command.name {
-            "push" => Some("--job=x"),
-            name if name.starts_with("tsdb ") => Some("--start=1"),
-            _ => None,
+            "push" => &["--job=x"][..],
+            "query series" => &["--match=x"],
+            "query analyze" => &["--server=x", "--type=histogram", "--match=x"],
+            name if name.starts_with("tsdb ") => &["--start=1"],
+            _ => &[],
         };
         let line: Vec<&str> = std::iter::once("narthex")
             .chain(words)
-            .chain(needed)
+            .chain(needed.iter().copied())
             .chain(places.map(|flag| if flag.name == "state" { "on" } else { "x" }))
             .collect();
         assert!(call(&line).is_ok(), "{line:?}");

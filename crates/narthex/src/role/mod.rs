@@ -16,6 +16,7 @@ pub(crate) mod push;
 mod push_receiver;
 mod push_upkeep;
 pub(crate) mod pushgateway;
+pub(crate) mod query;
 pub(crate) mod segment;
 pub(crate) mod server;
 pub(crate) mod test_rules;

@@ -5,9 +5,11 @@
 //! `append` survive the end of this process, not the end of the machine.
 
 mod faulty;
+mod read_only;
 mod real;
 
 pub use faulty::{Fault, FaultyIo, Gate, Op, PowerLoss};
+pub use read_only::ReadOnlyIo;
 pub use real::RealIo;
 
 use std::{fmt, io, path::Path, sync::Arc};
