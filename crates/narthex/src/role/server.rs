@@ -186,17 +186,12 @@ async fn serve(
     let (writes, push_upkeep) = base::writes(&options, &ends, [&stored; 2], &base, threads).await?;
     let store = rules.manager.noted(Arc::new(db.clone()));
     let reads = base::api(&options, store, &base, threads, runtimes.querying);
-    base.open(
-        &options,
-        &resources,
-        reads
-            .merge(writes)
-            .merge(rule_routes)
-            .merge(narthex_notify::routes(Arc::clone(&notifier))),
-        &manager,
-        reloader,
-        None,
-    );
+    let notifier_routes = narthex_notify::routes(Arc::clone(&notifier));
+    let routes = reads
+        .merge(writes)
+        .merge(rule_routes)
+        .merge(notifier_routes);
+    base.open(&options, &resources, routes, &manager, reloader, None);
 
     stop.stopped().await;
 
