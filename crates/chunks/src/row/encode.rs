@@ -362,10 +362,12 @@ impl Slow<'_> {
         if self.relax {
             // Retry a smaller exponent for a column that once needed many decimals or raw bits.
             let least = find_exp(v, 0).map_or(RAW, |(e, _)| e);
-            return if least > exp || exp - least >= 3 {
-                least
-            } else {
+            // A great number may fit the least exponent and not the next.
+            let fits = exp == RAW || to_int(v, exp).is_some();
+            return if fits && exp.saturating_sub(least) < 3 {
                 exp
+            } else {
+                least
             };
         }
         if exp == RAW || to_int(v, exp).is_some() {

@@ -433,3 +433,21 @@ fn bad_rows_are_refused() {
     let mut decoder = RowDecoder::new();
     assert_eq!(decoder.step(&[0]), Err(ChunkError::NotAKeyRow));
 }
+
+#[test]
+fn numbers_around_the_greatest_integers_of_floats() {
+    for seed in 0..20 {
+        let mut rng = Rng(seed);
+        let columns = 1 + rng.below(120) as usize;
+        let rows: Vec<Plain> = (0..70)
+            .map(|row| Plain {
+                time_ms: row * 15_000,
+                cells: (0..columns).map(|_| rng.next() as f64 / 1e3).collect(),
+                histograms: Vec::new(),
+            })
+            .collect();
+        for key_every in [0, 1, 7, 16] {
+            check(&rows, key_every);
+        }
+    }
+}
