@@ -132,11 +132,13 @@ fn assert_has(receiver: &Running, rig: &Rig, rounds: Range<u64>) {
         let found: Vec<(i64, u64)> = all[&labels].iter().map(|(at, bits)| (*at, *bits)).collect();
         let wanted = rounds.clone();
         let wanted = wanted.map(|round| (rig.time_ms(round), value(at, round).to_bits()));
-        assert!(
-            found.iter().copied().eq(wanted),
-            "{labels}: {} rounds",
-            found.len()
-        );
+        let other = found
+            .iter()
+            .copied()
+            .zip(wanted.clone())
+            .find(|(one, other)| one != other);
+        assert_eq!(other, None, "{labels}: found and wanted");
+        assert_eq!(found.len(), wanted.count(), "{labels}");
     }
 }
 
