@@ -44,6 +44,7 @@ pub mod remote_write;
 pub mod rng;
 mod tool;
 pub mod ttar;
+mod valgrind;
 
 #[cfg(test)]
 #[global_allocator]

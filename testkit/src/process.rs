@@ -68,6 +68,13 @@ impl Spawn {
         self
     }
 
+    /// Has the program, which is valgrind, run ours although the kernel is newer than valgrind knows.
+    #[must_use]
+    pub fn as_valgrind(mut self) -> Self {
+        crate::valgrind::refuse_auxv(&mut self.command);
+        self
+    }
+
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {

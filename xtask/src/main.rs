@@ -12,6 +12,7 @@ mod browser;
 mod ci;
 mod dev;
 mod edges;
+mod function_order;
 mod fuzz;
 mod gendocs;
 mod licenses;
@@ -34,6 +35,7 @@ usage: cargo xtask <command>
                           run libFuzzer over all functions, those of a crate (tsdb) or one (tsdb_wal), inputs kept
   gen-docs [--check]      write (or compare) the documents generated from the binary's own tables
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
+  function-order          profile the release build and list the functions that the linker places together
   edges                   print the table of allowed crate edges for ARCHITECTURE.md
   browser                 start the server and look at its page in headless Chromium
   ci [step|crate...]      everything CI runs, or some of it, ending in one line 'N passed, N failed'
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         ["gen-docs", "--check"] => gendocs::run(true),
         ["licenses"] => licenses::run(false),
         ["licenses", "--check"] => licenses::run(true),
+        ["function-order"] => function_order::run(),
         ["edges"] => {
             print!("{}", edges::table());
             Ok(())

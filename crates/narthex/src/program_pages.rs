@@ -5,10 +5,25 @@
 //!
 //! **Invariant:** only segments that nobody may write are given back: the kernel reads their pages from the file again.
 
-use std::ffi::{c_int, c_void};
+use std::{
+    ffi::{c_int, c_void},
+    time::Duration,
+};
+
+/// After this time a command that serves has passed by all that its start needs.
+const START: Duration = Duration::from_secs(10);
+
+/// Gives back what the start of a command that serves needed, some time later.
+pub(crate) fn give_back_after_start() {
+    // The runtime drops it if the command ends earlier.
+    tokio::spawn(async {
+        tokio::time::sleep(START).await;
+        give_back();
+    });
+}
 
 /// Gives back the pages of the program and its libraries; those still needed return one by one as they are touched.
-pub(crate) fn give_back() {
+fn give_back() {
     // SAFETY: the callback has the signature that the loader calls, and needs no data.
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }

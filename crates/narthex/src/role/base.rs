@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     lifecycle,
     memory::{self, Memory},
-    notifications,
+    notifications, program_pages,
     reload::{self, Reloader},
     remote::{self, NowMs},
     sources::OwnPage,
@@ -135,6 +135,7 @@ impl Base {
         }));
         let notifications = &self.status.notifications;
         notifications.remove(notifications::STARTING_UP);
+        program_pages::give_back_after_start();
         tracing::info!(
             url = format!("http://{}{}", self.web.address, options.route_prefix),
             cpus = resources.cpus,

@@ -16,9 +16,6 @@ use narthex_net::{Router, ServerConfig, StopToken, Stopper, axum::middleware};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{sync::Arc, time::Duration};
 
-/// After this time scrapes have passed by all that they need.
-const START: Duration = Duration::from_secs(10);
-
 /// Runs the exporter until it is stopped.
 ///
 /// # Errors
@@ -124,11 +121,6 @@ async fn answer(
     for address in server.local_addrs() {
         tracing::info!(address = address.to_string(), "Listening on");
     }
-    let small = tokio::spawn(async {
-        tokio::time::sleep(START).await;
-        program_pages::give_back();
-    });
-    let cut = server.serve(routes, stop).await.cut_requests_total;
-    small.abort();
-    Ok(cut)
+    program_pages::give_back_after_start();
+    Ok(server.serve(routes, stop).await.cut_requests_total)
 }

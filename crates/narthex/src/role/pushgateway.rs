@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cgroup::Resources,
     cli::PushOptions,
-    descriptors, lifecycle, logging,
+    descriptors, lifecycle, logging, program_pages,
     web::origin::{Origins, protect},
 };
 use narthex_client::Registry;
@@ -131,5 +131,6 @@ async fn answer(
     for address in server.local_addrs() {
         tracing::info!(address = address.to_string(), "Listening on");
     }
+    program_pages::give_back_after_start();
     Ok(server.serve(routes, stop).await.cut_requests_total)
 }
