@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -201,6 +203,7 @@ fn exporter(program: &Path) -> Profiled {
     // Longer than until the start's pages are given back.
     for _ in 0..12 {
         scrape()?;
+        leave(&run.url)?;
         std::thread::sleep(Duration::from_secs(1));
     }
     run.end()
@@ -249,6 +252,7 @@ fn server(program: &Path) -> Profiled {
     run.record(true)?;
     for _ in 0..ROUNDS {
         work()?;
+        leave(&run.url)?;
     }
     run.end()
 }
@@ -284,6 +288,26 @@ fn get(url: &str, encoding: &str) -> Result<(), String> {
     match answer.status {
         200 => Ok(()),
         status => Err(format!("{url}: {status}")),
+    }
+}
+
+/// Asks on a connection that stays open, and closes it.
+fn leave(url: &str) -> Result<(), String> {
+    let address = url.trim_start_matches("http://");
+    let ask = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer)?;
+        stream.shutdown(Shutdown::Write)?;
+        // The server's end.
+        stream.read_to_end(&mut Vec::new())?;
+        Ok::<_, std::io::Error>(length)
+    };
+    match ask() {
+        Ok(1..) => Ok(()),
+        Ok(0) => Err(format!("{url}: no answer")),
+        Err(e) => Err(format!("{url}: {e}")),
     }
 }
 
