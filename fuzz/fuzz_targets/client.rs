@@ -8,6 +8,7 @@ use narthex_testkit::fuzz::{self, Function};
 static ALLOCATOR: Counting = Counting;
 
 static FUNCTIONS: &[(&str, Function)] = &[
+    ("accept", narthex_client::fuzz::fuzz_accept),
     ("escape", narthex_client::fuzz::fuzz_escape),
     ("proc", narthex_client::fuzz::fuzz_proc),
 ];

@@ -5,10 +5,11 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::encode::write_labels;
 use crate::lanes::Reader;
-use crate::metric::{FamilyVisit, Metric, Part, Raw, RawVisitor, Spec, sealed};
-use crate::text;
-use crate::visit::{Labels, MetricType, Sample, Visitor};
+use crate::metric::{FamilyVisit, Metric, Raw, RawVisitor, Spec, sealed};
+use crate::point::{Point, Reading, SeriesVisitor};
+use crate::visit::{MetricType, SampleLabels};
 
 /// Declares a family with `N` labels for [`Registry::register_fn`](crate::Registry::register_fn).
 #[derive(Clone, Copy, Debug)]
@@ -51,22 +52,29 @@ impl<const N: usize> Desc<N> {
 
 /// Receives the samples of one family.
 pub struct Samples<'a, const N: usize> {
-    names: &'static [&'static str],
+    spec: Spec,
     family: FamilyVisit<'a>,
 }
 
 impl<const N: usize> Samples<'_, N> {
     /// Adds a sample; label values in the order the labels were declared.
     pub fn push(&mut self, labels: &[&str; N], value: f64) {
-        let labels = Labels::of_slice(self.names, labels);
-        self.family.sample(Part::PLAIN, labels, value);
+        let labels = SampleLabels::of_slice(self.spec.labels, labels);
+        let point = match self.spec.kind {
+            MetricType::Counter => Point::Counter {
+                value,
+                exemplar: None,
+            },
+            _ => Point::Gauge(value),
+        };
+        self.family.point(labels, point);
     }
 }
 
 impl<const N: usize> std::fmt::Debug for Samples<'_, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Samples")
-            .field("names", &self.names)
+            .field("names", &self.spec.labels)
             .finish_non_exhaustive()
     }
 }
@@ -112,11 +120,11 @@ where
         self.spec
     }
 
-    fn visit(&self, _: &Reader, visitor: &mut dyn Visitor) {
+    fn visit(&self, reader: &Reader, visitor: &mut dyn SeriesVisitor) {
         if self.on.load(Relaxed) {
             (self.collect)(&mut Samples {
-                names: self.spec.labels,
-                family: FamilyVisit::new(self.spec, visitor),
+                spec: self.spec,
+                family: FamilyVisit::new(reader, self.spec, visitor),
             });
         }
     }
@@ -141,16 +149,17 @@ struct AsRaw<'a> {
     visitor: &'a mut dyn RawVisitor,
 }
 
-impl Visitor for AsRaw<'_> {
-    fn family(&mut self, _: &str, _: &str, _: MetricType) {}
+impl SeriesVisitor for AsRaw<'_> {
+    fn family(&mut self, _: &Spec) {}
 
-    fn sample(&mut self, sample: &Sample<'_>) {
-        let raw = match self.spec.kind {
-            MetricType::Counter => Raw::Counter(sample.value),
-            _ => Raw::Gauge(sample.value),
+    fn series(&mut self, reading: &Reading<'_>) {
+        let raw = match reading.point {
+            Point::Counter { value, .. } => Raw::Counter(value),
+            Point::Gauge(value) => Raw::Gauge(value),
+            Point::Histogram { .. } | Point::Summary { .. } => return,
         };
         self.labels.clear();
-        text::write_labels(&mut self.labels, sample.labels);
+        write_labels(&mut self.labels, reading.labels);
         self.visitor.series(&self.spec, &self.labels, &raw);
     }
 }

@@ -4,8 +4,10 @@
 
 use std::fmt;
 
+use crate::exemplar::Exemplars;
 use crate::lanes;
-use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
+use crate::metric::{Raw, Scratch, Single, Spec, Value};
+use crate::point::Point;
 use crate::range::Range;
 use crate::visit::MetricType;
 
@@ -29,12 +31,14 @@ impl Counter {
 /// Value of a [`Counter`] or of one series of a [`CounterVec`](crate::CounterVec).
 pub struct CounterValue {
     range: Range,
+    exemplars: Exemplars,
 }
 
 impl CounterValue {
     const fn new() -> Self {
         Self {
             range: Range::new(),
+            exemplars: Exemplars::new(),
         }
     }
 
@@ -61,6 +65,35 @@ impl CounterValue {
             && let Some(slot) = self.range.slot(CELLS)
         {
             lanes::write(slot, CELLS, |cells| cells.add_f64(1, v));
+        }
+    }
+
+    /// Adds a number and keeps it as the exemplar, in place of the one before.
+    ///
+    /// Labels of more than [`EXEMPLAR_MAX_CHARS`](crate::EXEMPLAR_MAX_CHARS) characters, invalid names or none at all
+    /// add the number alone. Exemplars appear in OpenMetrics and protobuf.
+    pub fn add_with_exemplar<N: AsRef<str>, V: AsRef<str>>(
+        &self,
+        v: f64,
+        labels: impl IntoIterator<Item = (N, V)>,
+    ) {
+        self.add(v);
+        if v >= 0.0 && self.range.is_enabled() {
+            self.exemplars.set(1, 0, v, labels);
+        }
+    }
+
+    /// Adds 1, and keeps it as an exemplar if the last one was exposed since: `labels` runs once per exposition.
+    #[inline]
+    pub fn inc_sampled<L, N, V>(&self, labels: impl FnOnce() -> L)
+    where
+        L: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: AsRef<str>,
+    {
+        self.inc();
+        if self.exemplars.wants(0) && self.range.is_enabled() {
+            self.exemplars.set(1, 0, 1.0, labels());
         }
     }
 
@@ -93,13 +126,15 @@ impl Value for CounterValue {
         self.range.is_enabled()
     }
 
-    fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
-        if let Some(slot) = self.range.peek() {
-            put(
-                Part::PLAIN,
-                slot.map_or(0.0, |slot| read(scratch.reader, slot)),
-            );
+    fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {
+        let slot = self.range.peek()?;
+        if scratch.wants_exemplars {
+            self.exemplars.read(&mut scratch.exemplars);
         }
+        Some(Point::Counter {
+            value: slot.map_or(0.0, |slot| read(scratch.reader, slot)),
+            exemplar: scratch.exemplars.first().and_then(Option::as_deref),
+        })
     }
 
     fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::lanes::{self, Slot, fetch_add_f64};
-use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
+use crate::metric::{Raw, Scratch, Single, Spec, Value};
+use crate::point::Point;
 use crate::range::{ALIGNED_FROM, Range};
 use crate::visit::MetricType;
 
@@ -95,10 +96,9 @@ impl Value for GaugeValue {
         self.range.is_enabled()
     }
 
-    fn samples(&self, _: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
-        if let Some(slot) = self.range.peek() {
-            put(Part::PLAIN, slot.map_or(0.0, read));
-        }
+    fn read<'s>(&self, _: &'s mut Scratch<'_>) -> Option<Point<'s>> {
+        let slot = self.range.peek()?;
+        Some(Point::Gauge(slot.map_or(0.0, read)))
     }
 
     fn raw<'s>(&self, _: &'s mut Scratch<'_>) -> Option<Raw<'s>> {

@@ -6,10 +6,12 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::exemplar::Exemplars;
 use crate::lanes::{self, LONGEST_RANGE, Reader, Slot};
-use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
+use crate::metric::{Raw, Scratch, Single, Spec, Value};
+use crate::point::Point;
 use crate::range::Range;
-use crate::visit::{Extra, MetricType};
+use crate::visit::MetricType;
 
 /// Seconds from 5 ms to 10 s, for the latency of network services: client_golang's default.
 pub const DEFAULT_BOUNDS: [f64; 11] = [
@@ -57,6 +59,7 @@ pub(crate) const fn spec(name: &'static str, help: &'static str, bounds: &'stati
 pub struct HistogramValue {
     range: Range,
     bounds: &'static [f64],
+    exemplars: Exemplars,
 }
 
 impl HistogramValue {
@@ -64,6 +67,7 @@ impl HistogramValue {
         Self {
             range: Range::new(),
             bounds,
+            exemplars: Exemplars::new(),
         }
     }
 
@@ -76,6 +80,39 @@ impl HistogramValue {
                 cells.add(1 + bucket, 1);
                 cells.add_f64(0, v);
             });
+        }
+    }
+
+    /// Counts one observation and keeps it as its bucket's exemplar, in place of the one before.
+    ///
+    /// Labels of more than [`EXEMPLAR_MAX_CHARS`](crate::EXEMPLAR_MAX_CHARS) characters, invalid names or none at all
+    /// count the observation alone. Exemplars appear in OpenMetrics and protobuf.
+    pub fn observe_with_exemplar<N: AsRef<str>, V: AsRef<str>>(
+        &self,
+        v: f64,
+        labels: impl IntoIterator<Item = (N, V)>,
+    ) {
+        self.observe(v);
+        if self.range.is_enabled() {
+            let bucket = bucket_of(self.bounds, v);
+            self.exemplars.set(self.bounds.len() + 1, bucket, v, labels);
+        }
+    }
+
+    /// Counts one observation, and keeps it as its bucket's exemplar if the last one was exposed since: `labels` runs
+    /// once per bucket and exposition.
+    #[inline]
+    pub fn observe_sampled<L, N, V>(&self, v: f64, labels: impl FnOnce() -> L)
+    where
+        L: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: AsRef<str>,
+    {
+        self.observe(v);
+        let bucket = bucket_of(self.bounds, v);
+        if self.exemplars.wants(bucket) && self.range.is_enabled() {
+            self.exemplars
+                .set(self.bounds.len() + 1, bucket, v, labels());
         }
     }
 
@@ -149,25 +186,21 @@ impl Value for HistogramValue {
         self.range.is_enabled()
     }
 
-    fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
-        let Some(Raw::Histogram { sum, .. }) = self.raw(scratch) else {
-            return;
-        };
-        let mut total = 0_u64;
-        let texts = scratch.extras.iter().map(String::as_str).chain(["+Inf"]);
-        for (count, value) in scratch.cells[1..].iter().zip(texts) {
-            total += count;
-            let extra = Some(Extra { name: "le", value });
-            put(
-                Part {
-                    suffix: "_bucket",
-                    extra,
-                },
-                total as f64,
-            );
+    fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {
+        if scratch.wants_exemplars {
+            self.exemplars.read(&mut scratch.exemplars);
         }
-        put(Part::suffix("_sum"), sum);
-        put(Part::suffix("_count"), total as f64);
+        let Raw::Histogram { sum, .. } = self.raw(scratch)? else {
+            return None;
+        };
+        let buckets = &scratch.cells[1..];
+        Some(Point::Histogram {
+            sum,
+            count: buckets.iter().sum(),
+            buckets,
+            exemplars: &scratch.exemplars,
+            native: None,
+        })
     }
 
     fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {

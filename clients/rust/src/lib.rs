@@ -1,8 +1,9 @@
 //! Metrics a process reports about itself: counters, gauges, histograms, summaries.
 //!
 //! Metrics are `static`, counting takes a few nanoseconds at any number of threads, and an exposition copies rendered
-//! label sets and formats digits. There is no default exporter: [`Registry::encode_text`] fills a buffer for the caller
-//! to serve, [`Registry::visit`] passes values without text, [`segment::Publisher`] keeps them in shared memory.
+//! label sets and formats digits. There is no default exporter: [`Registry::encode`] fills a buffer for the caller to
+//! serve, in the text format, OpenMetrics or protobuf as [`Format::negotiate`] finds the request asks for;
+//! [`Registry::visit`] passes values without text, [`segment::Publisher`] keeps them in shared memory.
 //!
 //! ```
 //! use narthex_client::{Counter, CounterVec, DEFAULT_BOUNDS, Histogram, global};
@@ -36,7 +37,11 @@
 //!   other. Twice as many threads as CPUs (at least 8, at most 64) have such cells; others share some, with
 //!   read-modify-write operations.
 //! - A cell takes 8 bytes in each thread's lane that touches its page: a counter has 2 cells, a histogram one per
-//!   bucket and 2, a summary 6 and 128 per power of two it has seen. Nothing is allocated before the first use.
+//!   bucket and 2, a summary 6 and 128 per power of two it has seen, a native histogram 5 and 8 per power of two.
+//!   Nothing is allocated before the first use.
+//! - Labels are rendered once per series for text, and once for protobuf when that is first asked for.
+//! - A sampled exemplar ([`HistogramValue::observe_sampled`]) is asked for once per bucket and exposition; one that is
+//!   not asked for costs one load.
 //! - A gauge has one cell that all threads write, because a value that is set has no parts to add up.
 //! - [`Family::with`] takes no lock and builds no key, but writes the series' reference count; [`Family::update`] does
 //!   not, and a kept handle needs neither.
@@ -49,16 +54,21 @@
 //!   and `+Inf` bucket are always equal.
 //! - Not for signal handlers or a counting allocator (an increment inside an increment of the same thread may be lost).
 //! - Not unbounded: a [`Family`] has a cap, 10,000 by default, and one series for everything above it.
-//! - Not a parser, a server or a push client. Text format 0.0.4 only; no exemplars, no native histograms.
+//! - Not a parser, a server or a push client.
+//! - Not OpenMetrics to the letter: what the text format shows stays, such as the sum of a histogram with bounds below
+//!   zero, and a counter whose name lacks `_total` is of unknown type.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(
     clippy::disallowed_methods,
     reason = "the locks here guard tables whose changes take one step; what users' closures do, they do between steps"
 )]
 
+mod clock;
 mod collector;
 mod counter;
+mod encode;
 mod error;
+mod exemplar;
 mod family;
 #[doc(hidden)]
 pub mod fuzz;
@@ -66,31 +76,44 @@ mod gauge;
 mod histogram;
 mod index;
 mod info;
+mod label;
 mod lanes;
 mod metric;
+mod name;
+mod native;
 mod number;
+mod octaves;
+mod point;
 pub mod process;
 mod range;
 mod registry;
+mod samples;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub mod segment;
+mod spec;
 mod summary;
-mod text;
 mod visit;
 
 pub use collector::{Desc, Samples};
 pub use counter::{Counter, CounterValue};
+pub use encode::{EncodeOptions, Format, TEXT_CONTENT_TYPE};
 pub use error::Error;
+pub use exemplar::EXEMPLAR_MAX_CHARS;
 pub use family::{
-    CounterHandle, CounterVec, DEFAULT_SERIES_CAP, Family, GaugeHandle, GaugeVec, Handle,
-    HistogramHandle, HistogramVec, OVERFLOW, SummaryHandle, SummaryVec,
+    CounterFamily, CounterHandle, CounterVec, DEFAULT_SERIES_CAP, Family, GaugeFamily, GaugeHandle,
+    GaugeVec, Handle, HistogramFamily, HistogramHandle, HistogramVec, NativeHistogramFamily,
+    NativeHistogramHandle, NativeHistogramVec, OVERFLOW, SummaryFamily, SummaryHandle, SummaryVec,
+    TypedFamily,
 };
 pub use gauge::{Gauge, GaugeValue};
 pub use histogram::{DEFAULT_BOUNDS, Histogram, HistogramValue, MAX_BOUNDS, Timer};
 pub use info::register_info;
+#[doc(hidden)]
+pub use label::combinations;
+pub use label::{DigitBuffer, LabelValue, Labels};
 pub use metric::{Metric, Single};
+pub use native::{NativeHistogram, NativeHistogramValue, NativeOptions};
 pub use number::write as write_number;
 pub use registry::{Registry, global};
 pub use summary::{DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, Summary, SummaryValue};
-pub use text::{TEXT_CONTENT_TYPE, TextEncoder};
-pub use visit::{Labels, MetricType, Sample, Visitor};
+pub use visit::{MetricType, Sample, SampleLabels, Visitor};

@@ -3,10 +3,16 @@
 //! **Invariant:** a metric never changes its [`Spec`].
 
 use std::ops::Deref;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::clock::unix_ms;
+use crate::exemplar::Exemplar;
 use crate::lanes::Reader;
-use crate::visit::{Extra, Labels, MetricType, Sample, Visitor};
+use crate::point::{NativePoint, Point, Reading, SeriesVisitor};
+pub(crate) use crate::spec::Spec;
+use crate::visit::SampleLabels;
 
 /// A metric or family of metrics that can be registered. Implemented by this crate's types only.
 pub trait Metric: sealed::Metric {
@@ -20,44 +26,15 @@ pub trait Metric: sealed::Metric {
 }
 
 pub(crate) mod sealed {
-    use super::{RawVisitor, Reader, Spec, Visitor};
+    use super::{RawVisitor, Reader, SeriesVisitor, Spec};
 
     /// The part of a metric that only this crate uses.
     pub trait Metric: Send + Sync {
         fn spec(&self) -> Spec;
-        fn visit(&self, reader: &Reader, visitor: &mut dyn Visitor);
+        /// Notes that the metric is exposed from now on.
+        fn registered(&self) {}
+        fn visit(&self, reader: &Reader, visitor: &mut dyn SeriesVisitor);
         fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor);
-    }
-}
-
-/// A metric's declaration; checked when it is registered.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) kind: MetricType,
-    pub(crate) labels: &'static [&'static str],
-    /// A histogram's bounds.
-    pub(crate) bounds: &'static [f64],
-    /// A summary's quantiles.
-    pub(crate) quantiles: &'static [f64],
-    /// How long an observation counts in a summary's quantiles, and in how many steps it ages.
-    pub(crate) max_age: Duration,
-    pub(crate) age_buckets: u32,
-}
-
-impl Spec {
-    pub(crate) const fn new(name: &'static str, help: &'static str, kind: MetricType) -> Self {
-        Self {
-            name,
-            help,
-            kind,
-            labels: &[],
-            bounds: &[],
-            quantiles: &[],
-            max_age: Duration::ZERO,
-            age_buckets: 0,
-        }
     }
 }
 
@@ -67,8 +44,12 @@ pub trait Value: Send + Sync + Sized + 'static {
     fn create(spec: &Spec) -> Self;
     fn set_enabled(&self, enabled: bool);
     fn is_enabled(&self) -> bool;
-    /// Passes the samples of the series to `put`; none while it is switched off.
-    fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64));
+    /// Returns what is exposed; `None` while it is switched off.
+    fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>>;
+    /// Returns when the value began anew, in milliseconds since 1970; 0 if it never did.
+    fn restarted_ms(&self) -> u64 {
+        0
+    }
     /// Returns what was counted; `None` while it is switched off.
     fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>>;
 }
@@ -109,43 +90,28 @@ pub trait RawVisitor {
     fn series(&mut self, spec: &Spec, labels: &[u8], raw: &Raw<'_>);
 }
 
-/// Which sample of a series it is.
-#[derive(Clone, Copy)]
-pub struct Part<'a> {
-    pub(crate) suffix: &'static str,
-    pub(crate) extra: Option<Extra<'a>>,
-}
-
-impl Part<'_> {
-    pub(crate) const PLAIN: Part<'static> = Part::suffix("");
-
-    pub(crate) const fn suffix(suffix: &'static str) -> Part<'static> {
-        Part {
-            suffix,
-            extra: None,
-        }
-    }
-}
-
 /// Buffers reused for reading the series of one family.
 pub struct Scratch<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) spec: Spec,
+    pub(crate) wants_exemplars: bool,
     pub(crate) cells: Vec<u64>,
-    /// The family's `le` or `quantile` values as text.
-    pub(crate) extras: Vec<String>,
+    /// Values of a summary's quantiles.
+    pub(crate) values: Vec<f64>,
+    pub(crate) exemplars: Vec<Option<Arc<Exemplar>>>,
+    pub(crate) native: NativePoint,
 }
 
 impl<'a> Scratch<'a> {
-    pub(crate) fn new(reader: &'a Reader, spec: &Spec) -> Self {
-        let numbers = spec.bounds.iter().chain(spec.quantiles);
+    pub(crate) fn new(reader: &'a Reader, spec: &Spec, wants_exemplars: bool) -> Self {
         Self {
             reader,
             spec: *spec,
+            wants_exemplars,
             cells: Vec::new(),
-            extras: numbers
-                .map(|number| crate::number::to_string(*number))
-                .collect(),
+            values: Vec::new(),
+            exemplars: Vec::new(),
+            native: NativePoint::default(),
         }
     }
 }
@@ -155,11 +121,17 @@ impl<'a> Scratch<'a> {
 pub struct Single<V> {
     spec: Spec,
     value: V,
+    /// When it was first registered, in milliseconds since 1970; 0 before.
+    created_ms: AtomicU64,
 }
 
 impl<V> Single<V> {
     pub(crate) const fn from_parts(spec: Spec, value: V) -> Self {
-        Self { spec, value }
+        Self {
+            spec,
+            value,
+            created_ms: AtomicU64::new(0),
+        }
     }
 }
 
@@ -187,60 +159,70 @@ impl<V: Value> sealed::Metric for Single<V> {
         self.spec
     }
 
-    fn visit(&self, reader: &Reader, visitor: &mut dyn Visitor) {
-        let mut scratch = Scratch::new(reader, &self.spec);
-        let mut family = FamilyVisit::new(self.spec, visitor);
-        family.series(&self.value, &mut scratch, Labels::NONE);
+    fn registered(&self) {
+        // Fails if it was registered before: then it has counted since.
+        let _ = self
+            .created_ms
+            .compare_exchange(0, unix_ms(), Relaxed, Relaxed);
+    }
+
+    fn visit(&self, reader: &Reader, visitor: &mut dyn SeriesVisitor) {
+        let mut family = FamilyVisit::new(reader, self.spec, visitor);
+        let created_ms = self.created_ms.load(Relaxed);
+        family.series(&self.value, SampleLabels::NONE, created_ms);
     }
 
     fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
-        let mut scratch = Scratch::new(reader, &self.spec);
+        let mut scratch = Scratch::new(reader, &self.spec, false);
         if let Some(raw) = self.value.raw(&mut scratch) {
             visitor.series(&self.spec, b"", &raw);
         }
     }
 }
 
-/// Passes a family's head to the visitor before its first sample, and not at all without one.
+/// Passes a family's head to the visitor before its first series, and not at all without one.
 pub(crate) struct FamilyVisit<'a> {
-    spec: Spec,
-    visitor: &'a mut dyn Visitor,
+    scratch: Scratch<'a>,
+    visitor: &'a mut dyn SeriesVisitor,
     begun: bool,
 }
 
 impl<'a> FamilyVisit<'a> {
-    pub(crate) fn new(spec: Spec, visitor: &'a mut dyn Visitor) -> Self {
+    pub(crate) fn new(reader: &'a Reader, spec: Spec, visitor: &'a mut dyn SeriesVisitor) -> Self {
         Self {
-            spec,
+            scratch: Scratch::new(reader, &spec, visitor.wants_exemplars()),
             visitor,
             begun: false,
         }
     }
 
-    pub(crate) fn series(
-        &mut self,
-        value: &impl Value,
-        scratch: &mut Scratch<'_>,
-        labels: Labels<'_>,
-    ) {
-        value.samples(scratch, &mut |part, number| {
-            self.sample(part, labels, number);
-        });
+    pub(crate) fn series(&mut self, value: &impl Value, labels: SampleLabels<'_>, created_ms: u64) {
+        let spec = self.scratch.spec;
+        // Before the value is read: reading may be what restarts it afterwards.
+        let created_ms = created_ms.max(value.restarted_ms());
+        if let Some(point) = value.read(&mut self.scratch) {
+            if !self.begun {
+                self.begun = true;
+                self.visitor.family(&spec);
+            }
+            self.visitor.series(&Reading {
+                labels,
+                created_ms,
+                point,
+            });
+        }
     }
 
-    pub(crate) fn sample(&mut self, part: Part<'_>, labels: Labels<'_>, value: f64) {
-        let Spec {
-            name, help, kind, ..
-        } = self.spec;
+    /// Passes a value that is counted elsewhere.
+    pub(crate) fn point(&mut self, labels: SampleLabels<'_>, point: Point<'_>) {
         if !self.begun {
             self.begun = true;
-            self.visitor.family(name, help, kind);
+            self.visitor.family(&self.scratch.spec);
         }
-        self.visitor.sample(&Sample {
-            name,
-            suffix: part.suffix,
-            labels: labels.with_extra(part.extra),
-            value,
+        self.visitor.series(&Reading {
+            labels,
+            created_ms: 0,
+            point,
         });
     }
 }

@@ -41,8 +41,7 @@ fn write_thousandths(out: &mut Vec<u8>, v: f64) -> bool {
         out.push(b'-');
     }
     let thousandths = thousandths as u32;
-    let mut buffer = itoa::Buffer::new();
-    out.extend_from_slice(buffer.format(thousandths / 1000).as_bytes());
+    out.extend_from_slice(digits(u64::from(thousandths / 1000), &mut [0; 20]));
     let decimals = thousandths % 1000;
     let digits =
         [decimals / 100, decimals / 10 % 10, decimals % 10].map(|digit| b'0' + digit as u8);
@@ -56,6 +55,36 @@ fn write_thousandths(out: &mut Vec<u8>, v: f64) -> bool {
     true
 }
 
+/// Returns the decimal digits of a whole number, written at the end of the buffer two at a time.
+#[inline]
+pub(crate) fn digits(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    while n >= 100 {
+        at -= 2;
+        buffer[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
+        n /= 100;
+    }
+    if n >= 10 {
+        at -= 2;
+        buffer[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
+    } else {
+        at -= 1;
+        buffer[at] = b'0' + n as u8;
+    }
+    &buffer[at..]
+}
+
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0;
+    while n < 100 {
+        pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+        n += 1;
+    }
+    pairs
+};
+
 /// Returns a number's text.
 pub(crate) fn to_string(v: f64) -> String {
     let mut out = Vec::new();
@@ -64,8 +93,8 @@ pub(crate) fn to_string(v: f64) -> String {
 }
 
 fn write_whole(out: &mut Vec<u8>, n: u64) {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(n).as_bytes();
+    let mut buffer = [0; 20];
+    let digits = digits(n, &mut buffer);
     if digits.len() <= EXPONENT_FROM as usize {
         out.extend_from_slice(digits);
     } else {
@@ -92,10 +121,8 @@ fn write_fraction(out: &mut Vec<u8>, v: f64) {
     if v.is_sign_negative() {
         out.push(b'-');
     }
-    let mut buffer = zmij::Buffer::new();
-    let text = buffer.format_finite(v.abs());
     let mut digits = [0; MAX_DIGITS];
-    let (len, exponent) = decimal(text.as_bytes(), &mut digits);
+    let (len, exponent) = shortest(v.abs(), &mut digits);
     let digits = &digits[..len];
     if !(EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
         write_exponent_form(out, digits, exponent);
@@ -112,6 +139,27 @@ fn write_fraction(out: &mut Vec<u8>, v: f64) {
             out.extend_from_slice(after);
         }
     }
+}
+
+/// Returns the shortest digits that read back as a finite positive number, as [`decimal`] does.
+#[cfg(feature = "fast-digits")]
+fn shortest(v: f64, digits: &mut [u8; MAX_DIGITS]) -> (usize, i32) {
+    decimal(zmij::Buffer::new().format_finite(v).as_bytes(), digits)
+}
+
+#[cfg(not(feature = "fast-digits"))]
+use self::shortest_by_std as shortest;
+
+/// The same with the standard library alone, three times as slow.
+#[cfg(any(test, not(feature = "fast-digits")))]
+fn shortest_by_std(v: f64, digits: &mut [u8; MAX_DIGITS]) -> (usize, i32) {
+    use std::io::Write;
+    // 17 digits, a point, and an exponent of four characters with its `e`.
+    let mut text = [0; 32];
+    let mut rest = &mut text[..];
+    write!(rest, "{v:e}").expect("a number has at most 24 characters");
+    let len = 32 - rest.len();
+    decimal(&text[..len], digits)
 }
 
 /// Splits a shortest representation (`12.5`, `0.001`, `1.5e-7`, `1e21`) into its significant digits and the decimal
@@ -164,18 +212,18 @@ fn parse_exponent(text: &[u8]) -> i32 {
     if negative { -value } else { value }
 }
 
-fn write_exponent_form(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
-    out.push(digits[0]);
-    if digits.len() > 1 {
+fn write_exponent_form(out: &mut Vec<u8>, significant: &[u8], exponent: i32) {
+    out.push(significant[0]);
+    if significant.len() > 1 {
         out.push(b'.');
-        out.extend_from_slice(&digits[1..]);
+        out.extend_from_slice(&significant[1..]);
     }
     out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
     let magnitude = exponent.unsigned_abs();
     if magnitude < 10 {
         out.push(b'0');
     }
-    out.extend_from_slice(itoa::Buffer::new().format(magnitude).as_bytes());
+    out.extend_from_slice(digits(u64::from(magnitude), &mut [0; 20]));
 }
 
 #[cfg(test)]

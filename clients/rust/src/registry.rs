@@ -7,10 +7,13 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::collector::Collector;
+use crate::encode::{EncodeOptions, Format, LineEncoder, MessageEncoder};
 use crate::error::Error;
 use crate::lanes::Reader;
 use crate::metric::{Metric, RawVisitor, Spec};
-use crate::text::TextEncoder;
+use crate::name::is_name;
+use crate::point::SeriesVisitor;
+use crate::samples;
 use crate::visit::{MetricType, Visitor};
 use crate::{Desc, Samples};
 
@@ -132,24 +135,19 @@ impl Registry {
     ///
     /// Metrics keep counting meanwhile; each value is one that the metric had during the call.
     pub fn visit(&self, visitor: &mut dyn Visitor) {
-        let entries = self.prepare();
-        let reader = Reader::new();
-        for entry in &entries {
-            entry.metric().visit(&reader, visitor);
-        }
+        self.prepare().visit(&mut samples::Samples::new(visitor));
     }
 
     /// Passes what every series counted.
     pub(crate) fn visit_raw(&self, visitor: &mut dyn RawVisitor) {
-        let entries = self.prepare();
         let reader = Reader::new();
-        for entry in &entries {
+        for entry in &self.prepare().0 {
             entry.metric().visit_raw(&reader, visitor);
         }
     }
 
     /// Runs the hooks and returns all metrics.
-    fn prepare(&self) -> Vec<Entry> {
+    fn prepare(&self) -> Entries {
         let content = self.read();
         let entries = content.metrics.values().cloned().collect();
         let hooks = content.hooks.clone();
@@ -157,12 +155,38 @@ impl Registry {
         for hook in hooks {
             hook();
         }
-        entries
+        Entries(entries)
+    }
+
+    /// Appends an exposition; its media type is [`Format::content_type`].
+    ///
+    /// [`Format::negotiate`] chooses the format that a request's `Accept` header asks for.
+    pub fn encode(&self, format: Format, out: &mut Vec<u8>) {
+        self.encode_with(EncodeOptions::new(format), out);
+    }
+
+    /// Appends an exposition with options.
+    pub fn encode_with(&self, options: EncodeOptions, out: &mut Vec<u8>) {
+        let entries = self.prepare();
+        match options.format {
+            Format::Text => entries.visit(&mut LineEncoder::text(out)),
+            Format::OpenMetrics => {
+                let is_taken = |name: &str| entries.position(name).is_ok();
+                let mut encoder = LineEncoder::openmetrics(out, options.created_lines, &is_taken);
+                entries.visit(&mut encoder);
+                encoder.finish();
+            }
+            Format::Protobuf => {
+                let mut encoder = MessageEncoder::new(out);
+                entries.visit(&mut encoder);
+                encoder.finish();
+            }
+        }
     }
 
     /// Appends the text exposition format 0.0.4; its media type is [`TEXT_CONTENT_TYPE`](crate::TEXT_CONTENT_TYPE).
     pub fn encode_text(&self, out: &mut Vec<u8>) {
-        self.visit(&mut TextEncoder::new(out));
+        self.encode(Format::Text, out);
     }
 
     fn add(&self, entry: Entry) -> Result<(), Error> {
@@ -182,6 +206,7 @@ impl Registry {
         content
             .exposed
             .extend(exposed.into_iter().map(|name| (name, spec.name)));
+        entry.metric().registered();
         content.metrics.insert(spec.name, entry);
         Ok(())
     }
@@ -193,6 +218,23 @@ impl Registry {
 
     fn write(&self) -> RwLockWriteGuard<'_, Content> {
         self.content.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All metrics of a registry at one moment, by name.
+struct Entries(Vec<Entry>);
+
+impl Entries {
+    fn visit(&self, visitor: &mut dyn SeriesVisitor) {
+        let reader = Reader::new();
+        for entry in &self.0 {
+            entry.metric().visit(&reader, visitor);
+        }
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.0
+            .binary_search_by(|entry| entry.metric().spec().name.cmp(name))
     }
 }
 
@@ -273,19 +315,5 @@ fn label_fault(spec: &Spec, index: usize) -> Option<&'static str> {
         Some("is declared twice")
     } else {
         None
-    }
-}
-
-fn is_name(name: &str, colons: bool) -> bool {
-    let is_start =
-        |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || (colons && byte == b':');
-    match name.as_bytes() {
-        [first, rest @ ..] => {
-            is_start(*first)
-                && rest
-                    .iter()
-                    .all(|byte| is_start(*byte) || byte.is_ascii_digit())
-        }
-        [] => false,
     }
 }

@@ -12,15 +12,17 @@ mod quantile;
 mod window;
 
 use std::fmt;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::lanes::{self, Reader, Slot};
-use crate::metric::{Part, Raw, Scratch, Single, Spec, Value};
-use crate::range::{self, Range};
-use crate::visit::{Extra, MetricType};
+use crate::metric::{Raw, Scratch, Single, Spec, Value};
+use crate::octaves::Octaves;
+use crate::point::Point;
+use crate::range::Range;
+use crate::visit::MetricType;
 
 pub(crate) use self::coarse::Coarse;
 use self::quantile::{BUCKETS_PER_OCTAVE, Bucket, quantile};
@@ -41,13 +43,6 @@ const NAN: usize = 3;
 const INFINITE: usize = 4;
 const NEGATIVE_INFINITE: usize = 5;
 
-/// Bits of a float below its octave (sign and exponent).
-const MANTISSA_BITS: u32 = 52;
-/// The octaves of 2^-24 to 2^40, 60 ns to 18 minutes in nanoseconds, are found without an indirection.
-const NEAR_FIRST: u32 = 1023 - 24;
-const NEAR: usize = 64;
-/// All octaves: 2048 exponents of each sign.
-const FAR: usize = 4096;
 /// Observations of one thread between two reads of the clock; a power of two.
 const LOOK_AT_CLOCK_EVERY: u64 = 128;
 
@@ -109,9 +104,7 @@ pub(crate) const fn spec(
 /// Value of a [`Summary`] or of one series of a [`SummaryVec`](crate::SummaryVec).
 pub struct SummaryValue {
     range: Range,
-    /// Slot of each octave's buckets; 0 until the octave is seen.
-    near: [AtomicU32; NEAR],
-    far: OnceLock<Box<[AtomicU32; FAR]>>,
+    octaves: Octaves,
     window: Mutex<Window>,
     /// When the window turns next, in milliseconds as in [`since_epoch_ms`]: observing threads read this instead of the
     /// lock, whose cache line they would otherwise contend for.
@@ -122,8 +115,7 @@ impl SummaryValue {
     const fn new(max_age: Duration, age_buckets: u32) -> Self {
         Self {
             range: Range::new(),
-            near: [const { AtomicU32::new(0) }; NEAR],
-            far: OnceLock::new(),
+            octaves: Octaves::new(),
             window: Mutex::new(Window::new(max_age, age_buckets)),
             next_turn_ms: AtomicU64::new(0),
         }
@@ -135,10 +127,9 @@ impl SummaryValue {
         let Some(slot) = self.range.slot(CELLS) else {
             return;
         };
-        let near = ((v.to_bits() >> MANTISSA_BITS) as u32).wrapping_sub(NEAR_FIRST) as usize;
-        match self.near.get(near).map(|octave| octave.load(Acquire)) {
-            None | Some(0) => self.observe_far(slot, v),
-            Some(octave) => count_in(Slot::from_raw(octave), v),
+        match self.octaves.near(v.to_bits()) {
+            None => self.observe_far(slot, v),
+            Some(octave) => count_in(octave, v),
         }
         lanes::write(slot, CELLS, |cells| {
             cells.add_f64(SUM, v);
@@ -170,7 +161,7 @@ impl SummaryValue {
     /// Returns the `q`-quantile of the recent observations; NaN without any.
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
-        quantile(&self.read(&Reader::new(), Instant::now()).young, q)
+        quantile(&self.reading(&Reader::new(), Instant::now()).young, q)
     }
 
     /// Counts a value without a near octave (yet): zero, NaN, infinities, negative, tiny and huge numbers.
@@ -196,26 +187,9 @@ impl SummaryValue {
 
     /// Returns the buckets of a number's octave, allocating them for the first number in it.
     fn octave(&self, v: f64) -> Option<Slot> {
-        let octave = octave_of(v);
-        let word = match self.near.get(octave.wrapping_sub(NEAR_FIRST as usize)) {
-            Some(near) => near,
-            None => &self
-                .far
-                .get_or_init(|| Box::new([const { AtomicU32::new(0) }; FAR]))[octave],
-        };
-        let seen = word.load(Acquire);
-        if seen != 0 {
-            return Some(Slot::from_raw(seen));
-        }
-        self.window().begin(Instant::now());
-        let slot = range::allocate(BUCKETS_PER_OCTAVE)?;
-        match word.compare_exchange(0, slot.raw(), AcqRel, Acquire) {
-            Ok(_) => Some(slot),
-            Err(other) => {
-                range::release(slot, BUCKETS_PER_OCTAVE);
-                Some(Slot::from_raw(other))
-            }
-        }
+        let first = || self.window().begin(Instant::now());
+        self.octaves
+            .get_or_allocate(v.to_bits(), BUCKETS_PER_OCTAVE, first)
     }
 
     /// Turns the window in time even if nobody reads the summary.
@@ -241,7 +215,7 @@ impl SummaryValue {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, reader: &Reader, now: Instant) -> Reading {
+    fn reading(&self, reader: &Reader, now: Instant) -> Reading {
         let mut window = self.window();
         let totals = self.totals(reader);
         self.turn(&mut window, now, || totals.buckets.clone());
@@ -265,7 +239,7 @@ impl SummaryValue {
             totals.add(key, reader.sum(slot, CELLS, cell));
         }
         let mut cells = Vec::new();
-        for (octave, slot) in self.octaves() {
+        for (octave, slot) in self.octaves.iter() {
             reader.sums(slot, BUCKETS_PER_OCTAVE, &mut cells);
             for (place, count) in cells.iter().enumerate() {
                 totals.add(quantile::key(octave, place), *count);
@@ -275,26 +249,6 @@ impl SummaryValue {
         totals.buckets.sort_unstable_by_key(|bucket| bucket.key);
         totals
     }
-
-    /// Returns the octaves that were seen, in no particular order.
-    fn octaves(&self) -> impl Iterator<Item = (usize, Slot)> {
-        let far = self
-            .far
-            .get()
-            .into_iter()
-            .flat_map(|far| far.iter().enumerate());
-        let near = self.near.iter().enumerate();
-        let near = near.map(|(i, word)| (i + NEAR_FIRST as usize, word));
-        near.chain(far).filter_map(|(octave, word)| {
-            let raw = word.load(Acquire);
-            (raw != 0).then(|| (octave, Slot::from_raw(raw)))
-        })
-    }
-}
-
-/// Returns sign and exponent: positive numbers first, each sign by magnitude.
-fn octave_of(v: f64) -> usize {
-    (v.to_bits() >> MANTISSA_BITS) as usize
 }
 
 #[inline(always)]
@@ -347,21 +301,20 @@ impl Value for SummaryValue {
         self.range.is_enabled()
     }
 
-    fn samples(&self, scratch: &mut Scratch<'_>, put: &mut dyn FnMut(Part<'_>, f64)) {
-        let Some(slot) = self.range.peek() else {
-            return;
-        };
+    fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {
+        let slot = self.range.peek()?;
         let sum = slot.map_or(0.0, |slot| scratch.reader.sum_f64(slot, CELLS, SUM));
-        let reading = self.read(scratch.reader, Instant::now());
-        for (q, value) in scratch.spec.quantiles.iter().zip(&scratch.extras) {
-            let extra = Some(Extra {
-                name: "quantile",
-                value,
-            });
-            put(Part { suffix: "", extra }, quantile(&reading.young, *q));
-        }
-        put(Part::suffix("_sum"), sum);
-        put(Part::suffix("_count"), reading.count as f64);
+        let reading = self.reading(scratch.reader, Instant::now());
+        let quantiles = scratch.spec.quantiles.iter();
+        scratch.values.clear();
+        scratch
+            .values
+            .extend(quantiles.map(|q| quantile(&reading.young, *q)));
+        Some(Point::Summary {
+            sum,
+            count: reading.count,
+            values: &scratch.values,
+        })
     }
 
     fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {
@@ -377,16 +330,7 @@ impl Value for SummaryValue {
 impl Drop for SummaryValue {
     fn drop(&mut self) {
         self.range.release(CELLS);
-        let far = self
-            .far
-            .get_mut()
-            .into_iter()
-            .flat_map(|far| far.iter_mut());
-        for octave in self.near.iter_mut().chain(far) {
-            if *octave.get_mut() != 0 {
-                range::release(Slot::from_raw(*octave.get_mut()), BUCKETS_PER_OCTAVE);
-            }
-        }
+        self.octaves.release(BUCKETS_PER_OCTAVE);
     }
 }
 

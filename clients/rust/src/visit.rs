@@ -3,6 +3,8 @@
 //! **Invariant:** the samples of a family directly follow its head, and a family without samples is not shown.
 
 use std::fmt;
+use std::str;
+use std::sync::OnceLock;
 
 /// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,30 +59,29 @@ pub struct Sample<'a> {
     /// Suffix to the family's name: empty, `_bucket`, `_sum` or `_count`.
     pub suffix: &'static str,
     /// The labels.
-    pub labels: Labels<'a>,
+    pub labels: SampleLabels<'a>,
     /// The value.
     pub value: f64,
 }
 
 /// A sample's labels: those of the series in the order they were declared, then `le` or `quantile`.
 #[derive(Clone, Copy, Debug)]
-pub struct Labels<'a> {
+pub struct SampleLabels<'a> {
     pub(crate) names: &'a [&'static str],
     pub(crate) values: Values<'a>,
     pub(crate) extra: Option<Extra<'a>>,
     /// `{a="x",b="y"}` in the text format, without the extra label; empty if it has to be rendered.
     pub(crate) rendered: &'a [u8],
+    /// Where the labels as protobuf fields are kept, without the extra label; `None` if nowhere.
+    pub(crate) encoded: Option<&'a OnceLock<Box<[u8]>>>,
 }
 
 /// Storage of a series' label values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Values<'a> {
     Slice(&'a [&'a str]),
-    /// Value `i` ends at `ends[i]` of the text and begins where the one before ends.
-    Packed {
-        text: &'a str,
-        ends: &'a [u32],
-    },
+    /// The ends of all values in the text that follows them, as numbers of four bytes.
+    Packed(&'a [u8]),
 }
 
 /// The label a bucket or a quantile adds.
@@ -90,24 +91,21 @@ pub(crate) struct Extra<'a> {
     pub(crate) value: &'a str,
 }
 
-impl<'a> Labels<'a> {
-    pub(crate) const NONE: Labels<'static> = Labels {
+impl<'a> SampleLabels<'a> {
+    pub(crate) const NONE: SampleLabels<'static> = SampleLabels {
         names: &[],
         values: Values::Slice(&[]),
         extra: None,
         rendered: b"",
+        encoded: None,
     };
 
     pub(crate) fn of_slice(names: &'a [&'static str], values: &'a [&'a str]) -> Self {
         Self {
             names,
             values: Values::Slice(values),
-            ..Labels::NONE
+            ..SampleLabels::NONE
         }
-    }
-
-    pub(crate) fn with_extra(self, extra: Option<Extra<'a>>) -> Self {
-        Self { extra, ..self }
     }
 
     /// Returns the number of labels.
@@ -124,20 +122,47 @@ impl<'a> Labels<'a> {
 
     /// Returns names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let values = self.values;
+        let (values, count) = (self.values, self.names.len());
         let own = self.names.iter().enumerate();
-        let own = own.map(move |(i, name)| (*name, values.get(i)));
+        let own = own.map(move |(i, name)| (*name, values.get(count, i)));
         own.chain(self.extra.map(|extra| (extra.name, extra.value)))
     }
 }
 
+/// Packs label values for [`Values::Packed`].
+pub(crate) fn pack(values: &[&str]) -> Box<[u8]> {
+    let len = values.iter().map(|value| 4 + value.len()).sum();
+    let mut packed = Vec::with_capacity(len);
+    let mut end = 0_u32;
+    for value in values {
+        let len = u32::try_from(value.len()).ok();
+        end = len
+            .and_then(|len| end.checked_add(len))
+            .expect("label values of less than 4 GiB");
+        packed.extend_from_slice(&end.to_ne_bytes());
+    }
+    for value in values {
+        packed.extend_from_slice(value.as_bytes());
+    }
+    packed.into_boxed_slice()
+}
+
+/// Returns one of `count` packed values.
+#[inline(always)]
+pub(crate) fn unpack(packed: &[u8], count: usize, index: usize) -> &[u8] {
+    let (ends, text) = packed.split_at(4 * count);
+    let (ends, _) = ends.as_chunks::<4>();
+    let end = |index: usize| u32::from_ne_bytes(ends[index]) as usize;
+    let start = index.checked_sub(1).map_or(0, end);
+    &text[start..end(index)]
+}
+
 impl<'a> Values<'a> {
-    fn get(self, index: usize) -> &'a str {
+    fn get(self, count: usize, index: usize) -> &'a str {
         match self {
             Self::Slice(values) => values[index],
-            Self::Packed { text, ends } => {
-                let start = index.checked_sub(1).map_or(0, |before| ends[before]);
-                &text[start as usize..ends[index] as usize]
+            Self::Packed(packed) => {
+                str::from_utf8(unpack(packed, count, index)).expect("packed from strings")
             }
         }
     }

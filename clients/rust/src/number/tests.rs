@@ -74,3 +74,29 @@ proptest! {
         }
     }
 }
+
+#[cfg(feature = "fast-digits")]
+proptest! {
+    #[test]
+    fn the_standard_library_gives_the_same_digits(bits: u64, small: i32, scale in 0..9) {
+        let decimal = f64::from(small) / 10_f64.powi(scale);
+        for v in [f64::from_bits(bits), decimal, decimal.abs().sqrt()] {
+            let v = v.abs();
+            if v.is_finite() && v > 0.0 {
+                let (mut fast, mut standard) = ([0; MAX_DIGITS], [0; MAX_DIGITS]);
+                let (len, exponent) = shortest(v, &mut fast);
+                prop_assert_eq!((len, exponent), shortest_by_std(v, &mut standard));
+                prop_assert_eq!(&fast[..len], &standard[..len], "{}", v);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whole_numbers_are_written_digit_by_digit(n: u64, shift in 0..64_u32) {
+        let n: u64 = n >> shift;
+        let expected = n.to_string();
+        prop_assert_eq!(digits(n, &mut [0; 20]).to_vec(), expected.into_bytes());
+    }
+}

@@ -8,6 +8,7 @@ mod concurrency;
 mod errors;
 mod exposition;
 mod family;
+mod formats;
 mod fuzz;
 mod histogram;
 mod promtool;

@@ -1,6 +1,7 @@
 //! The exposition formats against reference bodies and against mutated ones.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod client;
 mod corpus;
 mod fuzz;
 mod messages;

@@ -13,19 +13,19 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Samples in the form that both sides show.
-type Shown = BTreeSet<String>;
+pub(crate) type Shown = BTreeSet<String>;
 
-struct Oracle(LineServer);
+pub(crate) struct Oracle(LineServer);
 
 /// A side's result for a body: its samples and families, or its refusal.
-type Verdict = Result<(Shown, BTreeMap<String, String>), String>;
+pub(crate) type Verdict = Result<(Shown, BTreeMap<String, String>), String>;
 
 impl Oracle {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(LineServer::start(&go_program("oracle")))
     }
 
-    fn read(&mut self, format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
+    pub(crate) fn read(&mut self, format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
         let request = json!({ "exposition": {
             "content_type": match format {
                 Format::Text => "text/plain",
@@ -125,7 +125,7 @@ fn histogram(h: &Histogram) -> Value {
 }
 
 /// Returns our result in the form of the oracle's.
-fn ours(format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
+pub(crate) fn ours(format: Format, body: &[u8], options: &ParseOptions) -> Verdict {
     let mut parser = Parser::new(LabelSet::empty(), *options);
     // The second round runs along the template and must give the same.
     parser
@@ -223,7 +223,10 @@ fn ways() -> Vec<ParseOptions> {
 const SPELLED: &str = "bad_grouping_or_ordering_3";
 
 /// Describes the difference between two readings, if there is one.
-fn difference(theirs: &(Shown, BTreeMap<String, String>), ours: &Verdict) -> Option<String> {
+pub(crate) fn difference(
+    theirs: &(Shown, BTreeMap<String, String>),
+    ours: &Verdict,
+) -> Option<String> {
     let ours = match ours {
         Ok(ours) => ours,
         Err(error) => return Some(format!("refused: {error}")),

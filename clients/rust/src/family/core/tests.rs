@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn series<const N: usize>(values: &[&str; N]) -> Series<(), N> {
+fn series(values: &[&str]) -> Series<()> {
     Series::new(&["a", "b", "c"], values, ())
 }
 

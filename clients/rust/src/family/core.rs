@@ -1,0 +1,270 @@
+//! The series of a family, whatever the type of its label set is.
+//!
+//! **Invariant:** at most `cap` series plus the overflow series exist; a combination of label values has one series.
+//! Label values always come in the number that the family declares.
+
+use std::cmp::Ordering;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
+
+use super::{DEFAULT_SERIES_CAP, OVERFLOW};
+use crate::clock::unix_ms;
+use crate::encode::write_labels;
+use crate::index::{Index, Item};
+use crate::lanes::Reader;
+use crate::metric::{FamilyVisit, RawVisitor, Scratch, Spec, Value};
+use crate::point::SeriesVisitor;
+use crate::visit::{SampleLabels, Values, pack, unpack};
+
+/// Distance between the series being read and the one being prefetched.
+const PREFETCH_AHEAD: usize = 8;
+
+/// A family without the type of its label set.
+pub(super) struct Core<V> {
+    pub(super) spec: Spec,
+    pub(super) cap: usize,
+    off: AtomicBool,
+    /// 1 while the overflow series exists, which does not count against the cap.
+    overflow_series: AtomicUsize,
+    overflows: AtomicU64,
+    index: Index<Series<V>>,
+}
+
+impl<V> Core<V> {
+    pub(super) const fn new(spec: Spec) -> Self {
+        Self {
+            spec,
+            cap: DEFAULT_SERIES_CAP,
+            off: AtomicBool::new(false),
+            overflow_series: AtomicUsize::new(0),
+            overflows: AtomicU64::new(0),
+            index: Index::new(),
+        }
+    }
+}
+
+impl<V: Value> Core<V> {
+    /// Returns the series with these label values; creates it if needed.
+    #[inline(always)]
+    pub(super) fn with(&self, values: &[&str]) -> Arc<Series<V>> {
+        let hash = hash_of(values);
+        let found = self.index.get(hash, |series| series.is(values));
+        found.unwrap_or_else(|| self.insert(hash, values))
+    }
+
+    /// Calls `f` with the series, without touching its reference count.
+    #[inline(always)]
+    pub(super) fn update<R>(&self, values: &[&str], f: impl Fn(&V) -> R) -> R {
+        let hash = hash_of(values);
+        let found = self
+            .index
+            .with(hash, |series| series.is(values), |series| f(&series.value));
+        found.unwrap_or_else(|| f(&self.insert(hash, values).value))
+    }
+
+    pub(super) fn remove(&self, values: &[&str]) -> bool {
+        let removed = self
+            .index
+            .remove(hash_of(values), |series| series.is(values));
+        if removed && values.iter().all(|value| *value == OVERFLOW) {
+            self.overflow_series.store(0, Relaxed);
+        }
+        removed
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(super) fn overflows(&self) -> u64 {
+        self.overflows.load(Relaxed)
+    }
+
+    pub(super) fn set_enabled(&self, enabled: bool) {
+        self.index.for_each(
+            || self.off.store(!enabled, Relaxed),
+            |series| series.value.set_enabled(enabled),
+        );
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        !self.off.load(Relaxed)
+    }
+
+    pub(super) fn visit(&self, reader: &Reader, visitor: &mut dyn SeriesVisitor) {
+        let mut family = FamilyVisit::new(reader, self.spec, visitor);
+        // No lock is held from here on: series can be added while a slow visitor is running.
+        let all = self.index.sorted();
+        for (i, series) in all.iter().enumerate() {
+            // Series are scattered in memory: prefetch each before it is needed, then its text.
+            if let Some(soon) = all.get(i + 2 * PREFETCH_AHEAD) {
+                prefetch(Arc::as_ptr(soon));
+            }
+            if let Some(soon) = all.get(i + PREFETCH_AHEAD) {
+                prefetch(soon.rendered.as_ptr());
+                prefetch(soon.rendered.as_ptr().wrapping_add(64));
+            }
+            family.series(&series.value, series.labels(&self.spec), series.created_ms);
+        }
+    }
+
+    pub(super) fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
+        let mut scratch = Scratch::new(reader, &self.spec, false);
+        for series in self.index.sorted().iter() {
+            if let Some(raw) = series.value.raw(&mut scratch) {
+                visitor.series(&self.spec, &series.rendered, &raw);
+            }
+        }
+    }
+
+    #[cold]
+    fn insert(&self, hash: u64, values: &[&str]) -> Arc<Series<V>> {
+        let made = self.index.get_or_insert(
+            hash,
+            |series| series.is(values),
+            |live| {
+                let full = live >= self.cap.saturating_add(self.overflow_series.load(Relaxed));
+                (!full).then(|| self.make(values))
+            },
+        );
+        made.unwrap_or_else(|| self.overflow())
+    }
+
+    fn overflow(&self) -> Arc<Series<V>> {
+        self.overflows.fetch_add(1, Relaxed);
+        let values = &*vec![OVERFLOW; self.spec.labels.len()];
+        let made = self.index.get_or_insert(
+            hash_of(values),
+            |series| series.is(values),
+            |_| {
+                self.overflow_series.store(1, Relaxed);
+                Some(self.make(values))
+            },
+        );
+        made.expect("the overflow series is never refused")
+    }
+
+    fn make(&self, values: &[&str]) -> Arc<Series<V>> {
+        let value = V::create(&self.spec);
+        value.set_enabled(!self.off.load(Relaxed));
+        Arc::new(Series::new(self.spec.labels, values, value))
+    }
+}
+
+/// A series with its label values and their renderings.
+pub(super) struct Series<V> {
+    pub(super) value: V,
+    created_ms: u64,
+    count: usize,
+    /// The label values, packed.
+    values: Box<[u8]>,
+    rendered: Box<[u8]>,
+    /// The labels as protobuf fields, once they are needed.
+    encoded: OnceLock<Box<[u8]>>,
+}
+
+impl<V> Series<V> {
+    pub(super) fn new(names: &'static [&'static str], values: &[&str], value: V) -> Self {
+        let mut rendered = Vec::new();
+        write_labels(&mut rendered, SampleLabels::of_slice(names, values));
+        Self {
+            value,
+            created_ms: unix_ms(),
+            count: values.len(),
+            values: pack(values),
+            rendered: rendered.into_boxed_slice(),
+            encoded: OnceLock::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is(&self, values: &[&str]) -> bool {
+        let is = |i: usize| unpack(&self.values, values.len(), i) == values[i].as_bytes();
+        (0..values.len()).all(is)
+    }
+
+    fn labels(&self, spec: &Spec) -> SampleLabels<'_> {
+        SampleLabels {
+            names: spec.labels,
+            values: Values::Packed(&self.values),
+            extra: None,
+            rendered: &self.rendered,
+            encoded: Some(&self.encoded),
+        }
+    }
+}
+
+impl<V> Item for Series<V> {
+    /// Compares by the first label's value, then the second's, and so on.
+    fn order(&self, other: &Self) -> Ordering {
+        let count = self.count;
+        (0..count)
+            .map(|i| unpack(&self.values, count, i).cmp(unpack(&other.values, count, i)))
+            .find(|order| order.is_ne())
+            .unwrap_or(Ordering::Equal)
+    }
+}
+
+/// Prefetches a cache line.
+#[inline(always)]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing the program sees, from any address; SSE is part of x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Hashes label values eight bytes at a time with folded multiplications, from a seed of this process.
+#[inline(always)]
+pub(super) fn hash_of(values: &[&str]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = seed();
+    let fold = |a: u64, b: u64| {
+        let wide = u128::from(a) * u128::from(b);
+        wide as u64 ^ (wide >> 64) as u64
+    };
+    for value in values {
+        let bytes = value.as_bytes();
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            hash = fold(hash ^ u64::from_le_bytes(*word), ODD);
+        }
+        // Including the length makes ("ab", "c") and ("a", "bc") differ.
+        hash = fold(hash ^ last_word(bytes, rest), ODD ^ bytes.len() as u64);
+    }
+    hash
+}
+
+/// Returns a word with the bytes of `rest`, the last 0 to 7 of `bytes`; it may contain others too.
+#[inline(always)]
+fn last_word(bytes: &[u8], rest: &[u8]) -> u64 {
+    if let Some(word) = bytes.last_chunk::<8>() {
+        return u64::from_le_bytes(*word);
+    }
+    match (rest.first_chunk::<4>(), rest.last_chunk::<4>(), rest) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        }
+        (_, _, [first, .., last]) => {
+            let middle = rest[rest.len() / 2];
+            u64::from(*first) << 16 | u64::from(middle) << 8 | u64::from(*last)
+        }
+        (_, _, [only]) => u64::from(*only),
+        _ => 0,
+    }
+}
+
+/// Returns a random number, fixed for this process: an attacker who chooses label values cannot choose collisions.
+fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().hash_one(0) | 1)
+}
+
+#[cfg(test)]
+mod tests;
