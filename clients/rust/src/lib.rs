@@ -1,4 +1,4 @@
-//! Metrics a process reports about itself: counters, gauges, histograms, summaries.
+//! Metrics a process reports about itself: counters, gauges, classic and native histograms, summaries.
 //!
 //! Metrics are `static`, counting takes a few nanoseconds at any number of threads, and an exposition copies rendered
 //! label sets and formats digits. There is no default exporter: [`Registry::encode`] fills a buffer for the caller to
@@ -43,6 +43,7 @@
 //! - A sampled exemplar ([`HistogramValue::observe_sampled`]) is asked for once per bucket and exposition; one that is
 //!   not asked for costs one load.
 //! - A gauge has one cell that all threads write, because a value that is set has no parts to add up.
+//! - A [`TypedFamily`] whose labels are enums finds a series by its number.
 //! - [`Family::with`] takes no lock and builds no key, but writes the series' reference count; [`Family::update`] does
 //!   not, and a kept handle needs neither.
 //! - [`Metric::set_enabled`] switches a metric off and on while it is used. Off, it costs the same one load that says
@@ -57,6 +58,12 @@
 //! - Not a parser, a server or a push client.
 //! - Not OpenMetrics to the letter: what the text format shows stays, such as the sum of a histogram with bounds below
 //!   zero, and a counter whose name lacks `_total` is of unknown type.
+//!
+//! # Features
+//!
+//! - `fast-digits` (default): digits of fractions come from the crate `zmij`, three times as fast as the standard
+//!   library's. Without it the crate has no dependencies; the bytes are the same.
+//! - `derive`: `#[derive(Labels)]` and `#[derive(LabelValue)]`, from a crate of their own without dependencies.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(
     clippy::disallowed_methods,
@@ -112,8 +119,15 @@ pub use info::register_info;
 pub use label::combinations;
 pub use label::{DigitBuffer, LabelValue, Labels};
 pub use metric::{Metric, Single};
+#[cfg(feature = "derive")]
+pub use narthex_client_derive::{LabelValue, Labels};
 pub use native::{NativeHistogram, NativeHistogramValue, NativeOptions};
 pub use number::write as write_number;
 pub use registry::{Registry, global};
 pub use summary::{DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, Summary, SummaryValue};
 pub use visit::{MetricType, Sample, SampleLabels, Visitor};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
