@@ -48,7 +48,8 @@ impl Exemplar {
 
 /// The exemplars of one series; nothing is allocated before the first one.
 pub(crate) struct Exemplars {
-    slots: OnceLock<Box<[Place]>>,
+    /// A thin pointer: most series have none.
+    slots: OnceLock<Box<Box<[Place]>>>,
 }
 
 struct Place {
@@ -88,7 +89,7 @@ impl Exemplars {
                 is_wanted: AtomicBool::new(true),
                 exemplar: Mutex::new(None),
             };
-            (0..len).map(place).collect()
+            Box::new((0..len).map(place).collect())
         });
         let mut stored = slots[at].lock();
         *stored = Some(Arc::new(exemplar));
@@ -98,7 +99,7 @@ impl Exemplars {
     /// Replaces `out` with the exemplars of all places, which are wanted anew; with nothing if there never was one.
     pub(crate) fn read(&self, out: &mut Vec<Option<Arc<Exemplar>>>) {
         out.clear();
-        for place in self.slots.get().into_iter().flatten() {
+        for place in self.slots.get().into_iter().flat_map(|slots| slots.iter()) {
             let stored = place.lock();
             out.push(stored.clone());
             place.is_wanted.store(true, Relaxed);

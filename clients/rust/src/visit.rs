@@ -73,7 +73,21 @@ pub struct SampleLabels<'a> {
     /// `{a="x",b="y"}` in the text format, without the extra label; empty if it has to be rendered.
     pub(crate) rendered: &'a [u8],
     /// Where the labels as protobuf fields are kept, without the extra label; `None` if nowhere.
-    pub(crate) encoded: Option<&'a OnceLock<Box<[u8]>>>,
+    pub(crate) encoded: Option<&'a EncodedLabels>,
+}
+
+/// A series' labels as protobuf fields, once they are needed; two pointers wide until then.
+#[derive(Debug)]
+pub(crate) struct EncodedLabels(OnceLock<Box<Box<[u8]>>>);
+
+impl EncodedLabels {
+    pub(crate) const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    pub(crate) fn get_or_encode(&self, encode: impl FnOnce() -> Box<[u8]>) -> &[u8] {
+        self.0.get_or_init(|| Box::new(encode()))
+    }
 }
 
 /// Storage of a series' label values.
@@ -129,10 +143,8 @@ impl<'a> SampleLabels<'a> {
     }
 }
 
-/// Packs label values for [`Values::Packed`].
-pub(crate) fn pack(values: &[&str]) -> Box<[u8]> {
-    let len = values.iter().map(|value| 4 + value.len()).sum();
-    let mut packed = Vec::with_capacity(len);
+/// Appends label values as [`Values::Packed`] has them.
+pub(crate) fn pack(packed: &mut Vec<u8>, values: &[&str]) {
     let mut end = 0_u32;
     for value in values {
         let len = u32::try_from(value.len()).ok();
@@ -144,7 +156,6 @@ pub(crate) fn pack(values: &[&str]) -> Box<[u8]> {
     for value in values {
         packed.extend_from_slice(value.as_bytes());
     }
-    packed.into_boxed_slice()
 }
 
 /// Returns one of `count` packed values.

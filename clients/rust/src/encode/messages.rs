@@ -138,7 +138,7 @@ impl SeriesVisitor for MessageEncoder<'_> {
     fn series(&mut self, reading: &Reading<'_>) {
         let field = self.put_value(reading);
         let labels = match reading.labels.encoded {
-            Some(kept) => &**kept.get_or_init(|| {
+            Some(kept) => kept.get_or_encode(|| {
                 let mut labels = Vec::new();
                 put_labels(&mut labels, reading.labels);
                 labels.into_boxed_slice()

@@ -16,7 +16,7 @@ use crate::index::{Index, Item};
 use crate::lanes::Reader;
 use crate::metric::{FamilyVisit, RawVisitor, Scratch, Spec, Value};
 use crate::point::SeriesVisitor;
-use crate::visit::{SampleLabels, Values, pack, unpack};
+use crate::visit::{EncodedLabels, SampleLabels, Values, pack, unpack};
 
 /// Distance between the series being read and the one being prefetched.
 const PREFETCH_AHEAD: usize = 8;
@@ -100,11 +100,13 @@ impl<V: Value> Core<V> {
         for (i, series) in all.iter().enumerate() {
             // Series are scattered in memory: prefetch each before it is needed, then its text.
             if let Some(soon) = all.get(i + 2 * PREFETCH_AHEAD) {
-                prefetch(Arc::as_ptr(soon));
+                let soon = Arc::as_ptr(soon).cast::<u8>();
+                prefetch(soon);
+                prefetch(soon.wrapping_add(64));
             }
             if let Some(soon) = all.get(i + PREFETCH_AHEAD) {
-                prefetch(soon.rendered.as_ptr());
-                prefetch(soon.rendered.as_ptr().wrapping_add(64));
+                prefetch(soon.labels.as_ptr());
+                prefetch(soon.labels.as_ptr().wrapping_add(64));
             }
             family.series(&series.value, series.labels(&self.spec), series.created_ms);
         }
@@ -114,7 +116,7 @@ impl<V: Value> Core<V> {
         let mut scratch = Scratch::new(reader, &self.spec, false);
         for series in self.index.sorted().iter() {
             if let Some(raw) = series.value.raw(&mut scratch) {
-                visitor.series(&self.spec, &series.rendered, &raw);
+                visitor.series(&self.spec, series.rendered(), &raw);
             }
         }
     }
@@ -157,40 +159,52 @@ impl<V: Value> Core<V> {
 pub(super) struct Series<V> {
     pub(super) value: V,
     created_ms: u64,
-    count: usize,
-    /// The label values, packed.
-    values: Box<[u8]>,
-    rendered: Box<[u8]>,
-    /// The labels as protobuf fields, once they are needed.
-    encoded: OnceLock<Box<[u8]>>,
+    /// The labels as text, then their values, packed: one allocation, because families have many series.
+    labels: Box<[u8]>,
+    rendered_len: u32,
+    count: u32,
+    encoded: EncodedLabels,
 }
 
 impl<V> Series<V> {
     pub(super) fn new(names: &'static [&'static str], values: &[&str], value: V) -> Self {
-        let mut rendered = Vec::new();
-        write_labels(&mut rendered, SampleLabels::of_slice(names, values));
+        let mut labels = Vec::new();
+        write_labels(&mut labels, SampleLabels::of_slice(names, values));
+        let rendered_len = labels.len();
+        pack(&mut labels, values);
+        let number = |len| u32::try_from(len).expect("labels of less than 4 GiB");
         Self {
             value,
             created_ms: unix_ms(),
-            count: values.len(),
-            values: pack(values),
-            rendered: rendered.into_boxed_slice(),
-            encoded: OnceLock::new(),
+            rendered_len: number(rendered_len),
+            count: number(values.len()),
+            labels: labels.into_boxed_slice(),
+            encoded: EncodedLabels::new(),
         }
     }
 
     #[inline(always)]
     pub(super) fn is(&self, values: &[&str]) -> bool {
-        let is = |i: usize| unpack(&self.values, values.len(), i) == values[i].as_bytes();
+        let packed = self.packed();
+        let is = |i: usize| unpack(packed, values.len(), i) == values[i].as_bytes();
         (0..values.len()).all(is)
+    }
+
+    #[inline(always)]
+    fn packed(&self) -> &[u8] {
+        &self.labels[self.rendered_len as usize..]
+    }
+
+    fn rendered(&self) -> &[u8] {
+        &self.labels[..self.rendered_len as usize]
     }
 
     fn labels(&self, spec: &Spec) -> SampleLabels<'_> {
         SampleLabels {
             names: spec.labels,
-            values: Values::Packed(&self.values),
+            values: Values::Packed(self.packed()),
             extra: None,
-            rendered: &self.rendered,
+            rendered: self.rendered(),
             encoded: Some(&self.encoded),
         }
     }
@@ -199,9 +213,10 @@ impl<V> Series<V> {
 impl<V> Item for Series<V> {
     /// Compares by the first label's value, then the second's, and so on.
     fn order(&self, other: &Self) -> Ordering {
-        let count = self.count;
+        let count = self.count as usize;
+        let (own, others) = (self.packed(), other.packed());
         (0..count)
-            .map(|i| unpack(&self.values, count, i).cmp(unpack(&other.values, count, i)))
+            .map(|i| unpack(own, count, i).cmp(unpack(others, count, i)))
             .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal)
     }

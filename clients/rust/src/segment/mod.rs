@@ -32,6 +32,7 @@
 //! - A process that forks has to publish after that: what was counted before is in each child, and a publisher that was
 //!   inherited fails.
 //! - A summary's quantiles are computed by the reader, from 16 buckets for each power of two between 2^-24 and 2^40.
+//! - A native histogram is published with its classic buckets, without any as sum and count; exemplars are not.
 //! - A metric that the program itself switches off, and a series that it removes, keep their last numbers.
 //! - Linux with 64 bits only.
 

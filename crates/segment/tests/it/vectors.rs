@@ -1,7 +1,7 @@
 //! What every client library writes for the same metrics is read alike: `clients/vectors/segment.txt`.
 
 use narthex_client::{
-    CounterVec, Gauge, HistogramVec, Registry,
+    CounterVec, Gauge, HistogramVec, Metric, NativeHistogramVec, NativeOptions, Registry,
     segment::{GaugeMerge, Publisher, SegmentOptions},
 };
 use narthex_model::{ColumnId, Frame};
@@ -12,6 +12,7 @@ use std::{
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -46,23 +47,19 @@ fn assert_vector(dir: &Path) {
     assert_eq!(pool.problems(), []);
 }
 
-#[test]
-fn the_rust_client_writes_the_vector() {
-    static REQUESTS: CounterVec<2> = CounterVec::new("requests_total", "R.", &["code", "path"]);
-    static SIZES: HistogramVec<1> = HistogramVec::new("size", "S.", &["kind"], &[0.5, 1.5]);
-    static OPEN: Gauge = Gauge::new("open", "O.");
-    static FREE: Gauge = Gauge::new("free", "F.");
+/// Fails unless the Rust client writes the vector with these histograms, which have observed its values.
+fn assert_rust_writes_the_vector(sizes: &'static dyn Metric) {
+    let requests = CounterVec::new("requests_total", "R.", &["code", "path"]);
+    requests.with(&["200", "/a\"\\\n"]).add(2.5);
+    requests.with(&["200", "/a\"\\\n"]).add(-1.0);
+    let (open, free) = (Gauge::new("open", "O."), Gauge::new("free", "F."));
+    open.set(-3.0);
+    free.set(7.0);
     let registry = Registry::new();
-    registry
-        .register_all(&[&REQUESTS, &SIZES, &OPEN, &FREE])
-        .unwrap();
-    REQUESTS.with(&["200", "/a\"\\\n"]).add(2.5);
-    REQUESTS.with(&["200", "/a\"\\\n"]).add(-1.0);
-    for value in [0.5, 0.75, 9.0, -1.0] {
-        SIZES.with(&["b"]).observe(value);
-    }
-    OPEN.set(-3.0);
-    FREE.set(7.0);
+    registry.register(sizes).unwrap();
+    registry.register_shared(Arc::new(requests)).unwrap();
+    registry.register_shared(Arc::new(open)).unwrap();
+    registry.register_shared(Arc::new(free)).unwrap();
     let dir = TempDir::new("vector");
     let mut options = SegmentOptions::new(dir.path(), "vector");
     options.worker = "0".to_owned();
@@ -70,6 +67,25 @@ fn the_rust_client_writes_the_vector() {
     let mut publisher = Publisher::create(&options).unwrap();
     publisher.publish(&registry).unwrap();
     assert_vector(dir.path());
+}
+
+#[test]
+fn the_rust_client_writes_the_vector() {
+    static SIZES: HistogramVec<1> = HistogramVec::new("size", "S.", &["kind"], &[0.5, 1.5]);
+    for value in [0.5, 0.75, 9.0, -1.0] {
+        SIZES.with(&["b"]).observe(value);
+    }
+    assert_rust_writes_the_vector(&SIZES);
+}
+
+#[test]
+fn a_native_histogram_writes_its_classic_buckets() {
+    const OPTIONS: NativeOptions = NativeOptions::new().bounds(&[0.5, 1.5]);
+    static SIZES: NativeHistogramVec<1> = NativeHistogramVec::new("size", "S.", &["kind"], OPTIONS);
+    for value in [0.5, 0.75, 9.0, -1.0] {
+        SIZES.with(&["b"]).observe(value);
+    }
+    assert_rust_writes_the_vector(&SIZES);
 }
 
 #[test]
