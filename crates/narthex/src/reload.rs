@@ -16,7 +16,9 @@ use narthex_client::{Gauge, Registry};
 use narthex_discovery::{SdConfig, TargetGroup, TargetSets, Targets};
 use narthex_files::FilesManager;
 use narthex_model::{storage::Budget, sync::Whole as _};
-use narthex_net::{Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running};
+use narthex_net::{
+    AwsEnvironment, Client, ClientConfig, ProxyEnvironment, StopToken, catch_panic, keep_running,
+};
 use narthex_notify::{AlertingConfig, Notifier};
 use narthex_remote::RemoteStorage;
 use narthex_rules::RuleSet;
@@ -55,6 +57,7 @@ pub(crate) fn register_metrics(registry: &Registry) -> Result<(), narthex_client
 pub(crate) fn client_config() -> ClientConfig {
     let mut config = ClientConfig::default();
     config.environment = ProxyEnvironment::read(environment);
+    config.aws = AwsEnvironment::read(environment);
     config
 }
 

@@ -4,6 +4,7 @@
 //! redirect carries credentials out of the first host's domain or out of an encrypted connection.
 
 mod auth;
+pub(crate) mod aws_environment;
 mod chunked;
 pub(crate) mod config;
 mod connect;
@@ -15,6 +16,7 @@ mod pool;
 pub(crate) mod proxy;
 pub(crate) mod proxy_url;
 pub(crate) mod request;
+pub(crate) mod sigv4;
 pub(crate) mod stream;
 mod streamed;
 

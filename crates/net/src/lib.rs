@@ -74,13 +74,15 @@ pub use axum::Router;
 pub use allowance::{Allowance, Unlimited};
 pub use blocking::{run_long, yield_now};
 pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
+pub use client::aws_environment::AwsEnvironment;
 pub use client::config::{
-    Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, TlsConfig,
-    TlsVersion,
+    Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, SigV4Config,
+    TlsConfig, TlsVersion, TokenRequest,
 };
 pub use client::proxy::ProxyEnvironment;
 pub use client::proxy_url::ProxyUrl;
 pub use client::request::{ClientConfig, Request, ResponseHead};
+pub use client::sigv4::SigV4;
 pub use client::{Client, ClientStats, StreamedResponse};
 pub use compress::compress;
 pub use encoding::Encoding;

@@ -3,7 +3,7 @@
 use super::{ConfigError, access::Access as _};
 use narthex_net::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, NetError, OAuth2, ProxyConfig,
-    ProxyUrl, Secret, TlsConfig, TlsVersion,
+    ProxyUrl, Secret, TlsConfig, TlsVersion, TokenRequest,
 };
 use narthex_yaml::{Node, Value};
 use std::path::PathBuf;
@@ -105,6 +105,7 @@ fn oauth2_of(node: &Node) -> Result<OAuth2, ConfigError> {
         endpoint_params: node.labels("endpoint_params"),
         tls: tls(node)?,
         proxy: proxy(node)?,
+        request: TokenRequest::Standard,
     })
 }
 

@@ -9,6 +9,7 @@
 mod access;
 mod alerting;
 mod check;
+mod cloud;
 mod discovery;
 mod error;
 mod expand;
@@ -199,7 +200,7 @@ impl Config {
         for pattern in patterns.into_iter().filter(|_| more_jobs) {
             config.read_more_jobs(&pattern, &global, &mut jobs)?;
         }
-        config.remote_write = remote::read(&mut root, scheme)?;
+        config.remote_write = remote::read(&mut root, scheme, environment)?;
         other::tidy_otlp(&mut root);
         config.settle(&root, &FILE_ROOT)?;
         config.shown = print::print(&root, &FILE_ROOT);

@@ -1,6 +1,6 @@
 //! Reads the remote ends that samples are sent to.
 
-use super::{ConfigError, access::Access as _, http, rules::rules};
+use super::{ConfigError, Environment, access::Access as _, cloud, http, rules::rules};
 use narthex_model::NameScheme;
 use narthex_net::{BasicAuth, HttpClientConfig, Secret, Url, percent};
 use narthex_remote::{DEFAULT_DISK_BYTES, Message, MetadataConfig, QueueConfig, RemoteWriteConfig};
@@ -42,7 +42,11 @@ pub(crate) struct RemoteWrite {
 ///
 /// # Errors
 /// Fails, in Prometheus' words, at the first unusable setting.
-pub(super) fn read(root: &mut Node, scheme: NameScheme) -> Result<RemoteWrite, ConfigError> {
+pub(super) fn read(
+    root: &mut Node,
+    scheme: NameScheme,
+    environment: Environment<'_>,
+) -> Result<RemoteWrite, ConfigError> {
     let mut remote = RemoteWrite::default();
     let mut names = BTreeSet::new();
     let Some(Value::List(items)) = root.get_mut("remote_write").map(|node| &mut node.value) else {
@@ -50,7 +54,7 @@ pub(super) fn read(root: &mut Node, scheme: NameScheme) -> Result<RemoteWrite, C
     };
     for item in items {
         let name = item.text_of("name").to_owned();
-        let read = destination(item, scheme)?;
+        let read = destination(item, scheme, environment)?;
         if !name.is_empty() && !names.insert(name.clone()) {
             return Err(item.error(format!(
                 "found multiple remote write configs with job name {name:?}"
@@ -72,6 +76,7 @@ pub(super) fn read(root: &mut Node, scheme: NameScheme) -> Result<RemoteWrite, C
 fn destination(
     node: &Node,
     scheme: NameScheme,
+    environment: Environment<'_>,
 ) -> Result<Result<RemoteWriteConfig, String>, ConfigError> {
     if node.is_null() {
         return Err(node.error("empty or null remote write config section"));
@@ -87,6 +92,10 @@ fn destination(
     let mut http = http::client(node)?;
     let queue = queue(node)?;
     check_authentication(node, &http)?;
+    let sigv4 = cloud::sigv4(node)?;
+    if let Some(tokens) = cloud::azuread(node, environment)? {
+        http.oauth2 = Some(tokens);
+    }
     let url = match url(node.text_of("url"), &mut http) {
         Ok(url) => url,
         Err(reason) => return Ok(Err(reason)),
@@ -101,6 +110,7 @@ fn destination(
         message,
         frames: !node.flag("disable_frames"),
         http,
+        sigv4,
         queue,
         metadata: metadata(node),
         ..RemoteWriteConfig::new(url)

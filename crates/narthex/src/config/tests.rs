@@ -309,6 +309,34 @@ fn unusable_remote_ends_are_named() {
             "line 2, column 35: remote write queue max_disk_size must be positive",
         ),
         (
+            "url: 'http://h', sigv4: {access_key: a}",
+            "line 2, column 28: must provide a AWS SigV4 Access key and Secret Key if credentials are specified in the SigV4 config",
+        ),
+        (
+            "url: 'http://h', sigv4: {external_id: a}",
+            "line 2, column 28: external_id can only be used with role_arn",
+        ),
+        (
+            "url: 'http://h', azuread: {cloud: c}",
+            "line 2, column 30: must provide a cloud in the Azure AD config",
+        ),
+        (
+            "url: 'http://h', azuread: {scope: s}",
+            "line 2, column 30: must provide an Azure Managed Identity, Azure Workload Identity, Azure OAuth, Azure Certificate or Azure SDK in the Azure AD config",
+        ),
+        (
+            "url: 'http://h', azuread: {managed_identity: {}, oauth: {client_id: a}}",
+            "line 2, column 30: cannot provide multiple authentication methods in the Azure AD config",
+        ),
+        (
+            "url: 'http://h', azuread: {oauth: {client_id: a, tenant_id: t}}",
+            "line 2, column 38: must provide an Azure OAuth client_secret in the Azure AD config",
+        ),
+        (
+            "url: 'http://h', azuread: {managed_identity: {client_id: a}}",
+            "line 2, column 49: the provided Azure Managed Identity client_id is invalid",
+        ),
+        (
             "url: 'http://h', basic_auth: {username: u}, sigv4: {region: r}",
             "line 2, column 3: at most one of basic_auth, authorization, oauth2, sigv4, azuread or google_iam must be configured. Currently configured: [basic_auth sigv4]",
         ),
@@ -316,8 +344,11 @@ fn unusable_remote_ends_are_named() {
         assert_eq!(refused(&with(entry)), error);
     }
     for (entry, error) in [
-        ("sigv4: {region: r}", "remote_write.sigv4"),
-        ("azuread: {cloud: c}", "remote_write.azuread"),
+        ("azuread: {sdk: {}}", "remote_write.azuread.sdk"),
+        (
+            "azuread: {certificate: {}}",
+            "remote_write.azuread.certificate",
+        ),
         (
             "google_iam: {}, round_robin_dns: true",
             "remote_write.round_robin_dns",

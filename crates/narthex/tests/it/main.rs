@@ -16,6 +16,7 @@ mod check;
 mod client;
 mod clients;
 mod clock;
+mod cloud_auth;
 mod cluster;
 mod command_line;
 mod corruption;

@@ -112,6 +112,77 @@ pub struct OAuth2 {
     pub tls: TlsConfig,
     /// `proxy_url` and related keys for the token URL.
     pub proxy: ProxyConfig,
+    /// How tokens are asked for, where it is not as in the keys above. Not a key.
+    pub request: TokenRequest,
+}
+
+/// How tokens are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum TokenRequest {
+    /// As the grant type says.
+    #[default]
+    Standard,
+    /// With the assertion in a file, instead of a client secret (RFC 7523 §2.2).
+    AssertionFile(PathBuf),
+    /// With a GET, as the metadata service of Azure's machines wants it.
+    Metadata,
+}
+
+/// Settings for signing requests as AWS asks for (Signature Version 4).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SigV4Config {
+    /// `region`; empty means that of the environment.
+    pub region: String,
+    /// `access_key`; empty means credentials of the environment.
+    pub access_key: String,
+    /// `secret_key`.
+    pub secret_key: Secret,
+    /// `profile` in the file of credentials.
+    pub profile: String,
+    /// `role_arn`, a role to assume.
+    pub role_arn: String,
+    /// `external_id` of the role.
+    pub external_id: String,
+    /// `session_name` of the role.
+    pub session_name: String,
+    /// `tags` of the session.
+    pub tags: Vec<(String, String)>,
+    /// `use_fips_sts_endpoint`.
+    pub use_fips_sts_endpoint: bool,
+    /// `service_name`; empty means `aps`.
+    pub service_name: String,
+}
+
+impl SigV4Config {
+    /// Checks the combination of keys.
+    ///
+    /// # Errors
+    /// [`NetError::Config`] with Prometheus' text.
+    pub fn validate(&self) -> Result<(), NetError> {
+        if self.access_key.is_empty() != self.secret_key.is_empty() {
+            return Err(invalid(
+                "must provide a AWS SigV4 Access key and Secret Key if credentials are specified in the SigV4 config",
+            ));
+        }
+        if !self.external_id.is_empty() && self.role_arn.is_empty() {
+            return Err(invalid("external_id can only be used with role_arn"));
+        }
+        if !self.session_name.is_empty() && self.role_arn.is_empty() {
+            return Err(invalid("session_name can only be used with role_arn"));
+        }
+        let name = self.session_name.as_bytes();
+        let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+=,.@-".contains(byte);
+        let is_good = (2..=64).contains(&name.len()) && name.iter().all(fits);
+        if !name.is_empty() && !is_good {
+            return Err(invalid(
+                "session_name must match ^[\\w+=,.@-]{2,64}$ (2-64 alphanumeric and +=,.@- characters)",
+            ));
+        }
+        if !self.tags.is_empty() && self.role_arn.is_empty() {
+            return Err(invalid("tags can only be used with role_arn"));
+        }
+        Ok(())
+    }
 }
 
 /// The grant type that sends a signed assertion instead of a client secret.

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use rustls::SignatureScheme;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Client;
-use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2};
-use super::request::{ClientConfig, Request};
+use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, TokenRequest};
+use super::request::{ClientConfig, Request, ResponseHead};
 use crate::basic_auth::basic;
 use crate::error::{NetError, invalid, status_text, tls_error};
 use crate::file_cache::TextSource;
@@ -29,6 +29,8 @@ use crate::url::Url;
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
 /// Lifetime of an assertion.
 const ASSERTION_SECONDS: u64 = 600;
+/// Type of assertions that stand for a client's secret.
+const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -75,7 +77,9 @@ struct Token {
 
 impl TokenSource {
     pub(super) fn new(client: &ClientConfig, config: &OAuth2) -> Result<Self, NetError> {
-        let secret = if config.grant_type == GRANT_JWT_BEARER {
+        let secret = if let TokenRequest::AssertionFile(path) = &config.request {
+            TextSource::new("", Some(path), "client assertion")
+        } else if config.grant_type == GRANT_JWT_BEARER {
             TextSource::new(
                 config.client_certificate_key.expose(),
                 config.client_certificate_key_file.as_deref(),
@@ -133,6 +137,20 @@ impl TokenSource {
     }
 
     async fn fetch(&self, secret: &str) -> Result<Token, NetError> {
+        match self.config.request {
+            TokenRequest::Metadata => return self.ask_metadata().await,
+            TokenRequest::AssertionFile(_) => {
+                let mut form = vec![
+                    ("grant_type", "client_credentials".to_owned()),
+                    ("client_id", self.config.client_id.clone()),
+                    ("client_assertion_type", CLIENT_ASSERTION.to_owned()),
+                    ("client_assertion", secret.to_owned()),
+                ];
+                self.add_scopes_and_parameters(&mut form)?;
+                return self.ask(&form, None).await;
+            }
+            TokenRequest::Standard => {}
+        }
         if self.config.grant_type == GRANT_JWT_BEARER {
             let assertion = self.assertion(secret)?;
             let mut form = vec![
@@ -217,20 +235,21 @@ impl TokenSource {
             .client
             .post(&request, content.as_bytes(), &mut body)
             .await?;
-        let content_type = head.content_type.as_deref().unwrap_or_default();
-        let fields = read_answer(&body, content_type);
-        if !(200..300).contains(&head.status) {
-            // The response's error code is a fixed word (RFC 6749 §5.2); the rest is not repeated.
-            let code = fields.get("error").and_then(Value::as_str);
-            let code = code.filter(|code| {
-                code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-            });
-            let status = status_text(head.status);
-            return Err(NetError::TokenAnswer {
-                reason: code.map_or(status.clone(), |code| format!("{status}: {code}")),
-            });
-        }
-        token(&fields)
+        read_token(&head, &body)
+    }
+
+    /// Asks as Azure's machines are to: the URL has everything.
+    async fn ask_metadata(&self) -> Result<Token, NetError> {
+        let mut request = Request::new(self.url.clone());
+        request.timeout = TIMEOUT;
+        request.body_limit_bytes = MAX_ANSWER_BYTES;
+        let name = HeaderName::from_static("metadata");
+        request
+            .headers
+            .insert(name, HeaderValue::from_static("true"));
+        let mut body = Vec::new();
+        let head = self.client.get(&request, &mut body).await?;
+        read_token(&head, &body)
     }
 
     /// Signs the client's identity for the next ten minutes (RFC 7523).
@@ -280,6 +299,24 @@ impl TokenSource {
             BASE64_URL_SAFE_NO_PAD.encode(signature)
         ))
     }
+}
+
+/// Returns the token in an answer, or the reason that there is none.
+fn read_token(head: &ResponseHead, body: &[u8]) -> Result<Token, NetError> {
+    let content_type = head.content_type.as_deref().unwrap_or_default();
+    let fields = read_answer(body, content_type);
+    if !(200..300).contains(&head.status) {
+        // The response's error code is a fixed word (RFC 6749 §5.2); the rest is not repeated.
+        let code = fields.get("error").and_then(Value::as_str);
+        let code = code.filter(|code| {
+            code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        });
+        let status = status_text(head.status);
+        return Err(NetError::TokenAnswer {
+            reason: code.map_or(status.clone(), |code| format!("{status}: {code}")),
+        });
+    }
+    token(&fields)
 }
 
 /// Parses JSON, or a form as sent by old servers; anything else gives no fields.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
+use super::aws_environment::AwsEnvironment;
 use super::proxy::ProxyEnvironment;
 use crate::encoding::Encoding;
 use crate::error::NetError;
@@ -23,6 +24,8 @@ pub struct ClientConfig {
     pub user_agent: String,
     /// The environment for `proxy_from_environment`. Empty.
     pub environment: ProxyEnvironment,
+    /// The environment for signing as AWS asks for. Empty.
+    pub aws: AwsEnvironment,
 }
 
 impl Default for ClientConfig {
@@ -33,6 +36,7 @@ impl Default for ClientConfig {
             max_idle_per_host: 4,
             user_agent: concat!("Narthex/", env!("CARGO_PKG_VERSION")).to_owned(),
             environment: ProxyEnvironment::default(),
+            aws: AwsEnvironment::default(),
         }
     }
 }

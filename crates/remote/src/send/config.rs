@@ -4,7 +4,7 @@
 
 use crate::Message;
 use narthex_model::relabel::Rule;
-use narthex_net::{HttpClientConfig, Url};
+use narthex_net::{HttpClientConfig, SigV4Config, Url};
 use std::time::Duration;
 
 /// One entry of `remote_write`, with Prometheus' names and defaults.
@@ -30,6 +30,8 @@ pub struct RemoteWriteConfig {
     pub frames: bool,
     /// Authentication, TLS and proxy.
     pub http: HttpClientConfig,
+    /// Signing for AWS, if it is asked for.
+    pub sigv4: Option<SigV4Config>,
     /// The queue.
     pub queue: QueueConfig,
     /// Metadata, in messages of version 1.
@@ -123,6 +125,7 @@ impl RemoteWriteConfig {
                 enable_http2: false,
                 ..HttpClientConfig::default()
             },
+            sigv4: None,
             queue: QueueConfig::default(),
             metadata: MetadataConfig::default(),
         }

@@ -7,8 +7,8 @@ use super::config::RemoteWriteConfig;
 use crate::{Message, frames};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use narthex_model::date::parse_rfc3339;
-use narthex_net::{Client, ClientConfig, NetError, Request};
-use std::time::Duration;
+use narthex_net::{Client, ClientConfig, NetError, Request, SigV4};
+use std::{sync::Arc, time::Duration};
 
 /// Longest part of an answer's body that is shown.
 const SHOWN_BYTES: usize = 512;
@@ -75,6 +75,7 @@ pub(super) enum Verdict {
 pub(super) struct Poster {
     client: Client,
     request: Request,
+    signer: Option<Arc<SigV4>>,
     retry_on_http_429: bool,
 }
 
@@ -84,6 +85,8 @@ impl Poster {
     pub(super) fn new(config: &RemoteWriteConfig, base: &ClientConfig) -> Result<Self, NetError> {
         let mut client = base.clone();
         client.max_idle_per_host = config.queue.max_shards;
+        let signer = config.sigv4.as_ref();
+        let signer = signer.map(|config| SigV4::new(base, config).map(Arc::new));
         let client = Client::with_http(client, config.http.clone())?;
         let mut request = Request::new(config.url.clone());
         request.timeout = config.remote_timeout;
@@ -100,6 +103,7 @@ impl Poster {
         Ok(Self {
             client,
             request,
+            signer: signer.transpose()?,
             retry_on_http_429: config.queue.retry_on_http_429,
         })
     }
@@ -115,6 +119,16 @@ impl Poster {
     ) -> Verdict {
         let mut request = self.request.clone();
         put_headers(&mut request.headers, message, compression, attempt);
+        if let Some(signer) = &self.signer {
+            let headers = &mut request.headers;
+            let signed = signer.sign(&request.url, headers, body, now_ms);
+            if let Err(error) = signed.await {
+                return Verdict::Retry {
+                    reason: error.to_string(),
+                    after: None,
+                };
+            }
+        }
         let mut answer = Vec::new();
         match self.client.post(&request, body, &mut answer).await {
             Err(error) => Verdict::Retry {

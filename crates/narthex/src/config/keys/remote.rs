@@ -35,8 +35,8 @@ static REMOTE_WRITE_OWN: &[Key] = &[
 static REMOTE_WRITE_QUEUE: &[Key] = &[
     key("queue_config", KeyKind::Section(&QUEUE), THERE, "The queue."),
     key("metadata_config", KeyKind::Section(&METADATA), THERE, "Metadata, in messages of version 1.0; those of 2.0 always have it."),
-    key("sigv4", KeyKind::Section(&SIGV4), "", "Signing for AWS.").refused(NOT_HERE),
-    key("azuread", KeyKind::Any, "", "Tokens of Azure AD.").refused(NOT_HERE),
+    key("sigv4", KeyKind::Section(&SIGV4), "", "Signing for AWS."),
+    key("azuread", KeyKind::Section(&AZUREAD), "", "Tokens of Azure AD."),
     key("google_iam", KeyKind::Any, "", "Tokens of Google Cloud.").refused(NOT_HERE),
 ];
 
@@ -73,7 +73,7 @@ static METADATA: Section = Section {
 #[rustfmt::skip]
 pub(super) static SIGV4: Section = Section {
     name: "sigv4",
-    about: "Signing for AWS.",
+    about: "Signing for AWS (Signature Version 4), in `remote_write`. Keys and tokens that are not here come from the environment and files as AWS' tools read them; the roles of machines and containers are not read.",
     parts: &[&[
         key("region", KeyKind::Text, "", "Region."),
         key("access_key", KeyKind::Text, "", "Access key."),
@@ -81,8 +81,54 @@ pub(super) static SIGV4: Section = Section {
         key("profile", KeyKind::Text, "", "Profile."),
         key("role_arn", KeyKind::Text, "", "Role to assume."),
         key("external_id", KeyKind::Text, "", "External ID of the role."),
+        key("session_name", KeyKind::Text, "", "Session name of the role."),
+        key("tags", KeyKind::Labels, "", "Tags of the role's session."),
         key("use_fips_sts_endpoint", KeyKind::Bool, "", "Whether to request tokens from the FIPS endpoint."),
         key("service_name", KeyKind::Text, "", "Service name in the signature."),
+    ]],
+};
+
+#[rustfmt::skip]
+static AZUREAD: Section = Section {
+    name: "azuread",
+    about: "Tokens of Azure AD: one of `managed_identity`, `workload_identity` and `oauth`.",
+    parts: &[&[
+        key("managed_identity", KeyKind::Section(&MANAGED_IDENTITY), "", "The machine's identity."),
+        key("workload_identity", KeyKind::Section(&WORKLOAD_IDENTITY), "", "The pod's identity."),
+        key("oauth", KeyKind::Section(&AZURE_OAUTH), "", "An application with a secret."),
+        key("sdk", KeyKind::Any, "", "Whatever identity Azure's tools find.").refused(NOT_HERE),
+        key("certificate", KeyKind::Any, "", "An application with a certificate.").refused(NOT_HERE),
+        key("cloud", KeyKind::Text, "AzurePublic", "AzurePublic, AzureGovernment or AzureChina."),
+        key("scope", KeyKind::Text, "", "Scope of the tokens; that of the cloud's monitoring service if absent."),
+    ]],
+};
+
+#[rustfmt::skip]
+static MANAGED_IDENTITY: Section = Section {
+    name: "managed_identity",
+    about: "The identity of an Azure machine.",
+    parts: &[&[key("client_id", KeyKind::Text, "", "The client of a user-assigned identity.")]],
+};
+
+#[rustfmt::skip]
+static WORKLOAD_IDENTITY: Section = Section {
+    name: "workload_identity",
+    about: "The identity of a pod.",
+    parts: &[&[
+        key("client_id", KeyKind::Text, "", "The client."),
+        key("tenant_id", KeyKind::Text, "", "The tenant."),
+        key("token_file_path", KeyKind::Path, "", "File with the pod's token; where the environment says if absent."),
+    ]],
+};
+
+#[rustfmt::skip]
+static AZURE_OAUTH: Section = Section {
+    name: "azuread_oauth",
+    about: "An application of Azure AD.",
+    parts: &[&[
+        key("client_id", KeyKind::Text, "", "The client."),
+        key("client_secret", KeyKind::Secret, "", "Its secret."),
+        key("tenant_id", KeyKind::Text, "", "The tenant."),
     ]],
 };
 

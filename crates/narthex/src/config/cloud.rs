@@ -1,0 +1,191 @@
+//! Reads how remote ends in the clouds authenticate senders: `sigv4` and `azuread`.
+
+use super::{ConfigError, Environment, access::Access as _};
+use narthex_model::Pattern;
+use narthex_net::{OAuth2, Secret, SigV4Config, TokenRequest};
+use narthex_yaml::Node;
+use std::path::PathBuf;
+
+/// Clouds with the host that gives tokens and what they are for.
+const AZURE: [(&str, &str, &str); 3] = [
+    (
+        "AzurePublic",
+        "https://login.microsoftonline.com",
+        "https://monitor.azure.com/",
+    ),
+    (
+        "AzureGovernment",
+        "https://login.microsoftonline.us",
+        "https://monitor.azure.us/",
+    ),
+    (
+        "AzureChina",
+        "https://login.chinacloudapi.cn",
+        "https://monitor.azure.cn/",
+    ),
+];
+
+/// The service that gives a machine its tokens.
+const AZURE_METADATA: &str = "http://169.254.169.254";
+/// Where a pod's token is unless the environment says otherwise.
+const WORKLOAD_TOKEN: &str = "/var/run/secrets/azure/tokens/azure-identity-token";
+/// As `AZURE_METADATA` is asked.
+const METADATA_VERSION: &str = "2018-02-01";
+
+/// Reads `sigv4` of a remote end.
+///
+/// # Errors
+/// Fails, in Prometheus' words, when its keys contradict each other.
+pub(super) fn sigv4(node: &Node) -> Result<Option<SigV4Config>, ConfigError> {
+    let Some(node) = node.given("sigv4") else {
+        return Ok(None);
+    };
+    let text = |key: &str| node.text_of(key).to_owned();
+    let config = SigV4Config {
+        region: text("region"),
+        access_key: text("access_key"),
+        secret_key: Secret::new(text("secret_key")),
+        profile: text("profile"),
+        role_arn: text("role_arn"),
+        external_id: text("external_id"),
+        session_name: text("session_name"),
+        tags: node.labels("tags"),
+        use_fips_sts_endpoint: node.flag("use_fips_sts_endpoint"),
+        service_name: text("service_name"),
+    };
+    config
+        .validate()
+        .map_err(|error| node.error(error.to_string()))?;
+    Ok(Some(config))
+}
+
+/// Reads `azuread` of a remote end: where and how tokens are asked for.
+///
+/// # Errors
+/// Fails, in Prometheus' words, on a setting that cannot be used.
+pub(super) fn azuread(
+    node: &Node,
+    environment: Environment<'_>,
+) -> Result<Option<Box<OAuth2>>, ConfigError> {
+    let Some(node) = node.given("azuread") else {
+        return Ok(None);
+    };
+    let cloud = node.text_of("cloud");
+    let Some((_, login, audience)) = AZURE.iter().find(|(name, ..)| *name == cloud) else {
+        return Err(node.error("must provide a cloud in the Azure AD config"));
+    };
+    let ways = [
+        "managed_identity",
+        "workload_identity",
+        "oauth",
+        "certificate",
+        "sdk",
+    ];
+    let given: Vec<(&str, &Node)> = ways
+        .iter()
+        .filter_map(|way| Some((*way, node.given(way)?)))
+        .collect();
+    let [(way, identity)] = given.as_slice() else {
+        return Err(node.error(if given.is_empty() {
+            "must provide an Azure Managed Identity, Azure Workload Identity, Azure OAuth, Azure Certificate or Azure SDK in the Azure AD config"
+        } else {
+            "cannot provide multiple authentication methods in the Azure AD config"
+        }));
+    };
+    // An empty section, which the table of keys lets pass, would send without tokens.
+    if matches!(*way, "certificate" | "sdk") {
+        return Err(identity.error(format!(
+            "remote_write.azuread.{way} is not supported: this version does not have it"
+        )));
+    }
+    let scope = match node.text_of("scope") {
+        "" => format!("{audience}/.default"),
+        scope if fits(scope, r"[\w\s:/.\-]+") => scope.to_owned(),
+        _ => return Err(node.error("the provided scope contains invalid characters")),
+    };
+    let named = |name: &str| environment(name).filter(|value| !value.is_empty());
+    if *way == "managed_identity" {
+        let host = named("AZURE_POD_IDENTITY_AUTHORITY_HOST");
+        let host = host.unwrap_or_else(|| AZURE_METADATA.to_owned());
+        return managed(identity, &host, &scope).map(Some);
+    }
+    let host = named("AZURE_AUTHORITY_HOST").unwrap_or_else(|| (*login).to_owned());
+    let (who, request) = if *way == "oauth" {
+        ("OAuth", TokenRequest::Standard)
+    } else {
+        let path = match identity.text_of("token_file_path") {
+            "" => named("AZURE_FEDERATED_TOKEN_FILE").unwrap_or_else(|| WORKLOAD_TOKEN.to_owned()),
+            path => path.to_owned(),
+        };
+        let request = TokenRequest::AssertionFile(PathBuf::from(path));
+        ("Workload Identity", request)
+    };
+    application(identity, who, (&host, &scope), request).map(Some)
+}
+
+/// Returns how an application asks for tokens.
+fn application(
+    node: &Node,
+    who: &str,
+    (host, scope): (&str, &str),
+    request: TokenRequest,
+) -> Result<Box<OAuth2>, ConfigError> {
+    let mut needed = vec!["client_id", "tenant_id"];
+    if request == TokenRequest::Standard {
+        needed.insert(1, "client_secret");
+    }
+    for key in needed {
+        if node.text_of(key).is_empty() {
+            let text = format!("must provide an Azure {who} {key} in the Azure AD config");
+            return Err(node.error(text));
+        }
+    }
+    let tenant = node.text_of("tenant_id");
+    check_id(node, who, "client_id")?;
+    if request != TokenRequest::Standard {
+        check_id(node, who, "tenant_id")?;
+    } else if !fits(tenant, r"[0-9a-zA-Z\-.]+") {
+        return Err(node.error(format!("the provided Azure {who} tenant_id is invalid")));
+    }
+    Ok(Box::new(OAuth2 {
+        client_id: node.text_of("client_id").to_owned(),
+        client_secret: Secret::new(node.text_of("client_secret")),
+        token_url: format!("{}/{tenant}/oauth2/v2.0/token", host.trim_end_matches('/')),
+        scopes: vec![scope.to_owned()],
+        request,
+        ..OAuth2::default()
+    }))
+}
+
+/// Returns how a machine asks for tokens of its own identity.
+fn managed(node: &Node, host: &str, scope: &str) -> Result<Box<OAuth2>, ConfigError> {
+    let client = node.text_of("client_id");
+    let resource = scope.trim_end_matches("/.default");
+    let mut url = format!(
+        "{}/metadata/identity/oauth2/token?api-version={METADATA_VERSION}&resource={}",
+        host.trim_end_matches('/'),
+        narthex_net::percent::escape_form(resource)
+    );
+    if !client.is_empty() {
+        check_id(node, "Managed Identity", "client_id")?;
+        url.push_str(&format!("&client_id={client}"));
+    }
+    Ok(Box::new(OAuth2 {
+        client_id: "managed identity".to_owned(),
+        token_url: url,
+        request: TokenRequest::Metadata,
+        ..OAuth2::default()
+    }))
+}
+
+fn check_id(node: &Node, who: &str, key: &str) -> Result<(), ConfigError> {
+    let form = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
+    if fits(node.text_of(key), form) {
+        return Ok(());
+    }
+    Err(node.error(format!("the provided Azure {who} {key} is invalid")))
+}
+
+fn fits(text: &str, pattern: &str) -> bool {
+    Pattern::anchored(pattern).is_ok_and(|pattern| pattern.is_match(text))
+}
