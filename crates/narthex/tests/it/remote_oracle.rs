@@ -112,7 +112,18 @@ fn prometheus_receives_in_version_2_all_that_was_served() {
     let floats = floats(&all);
     let pages = known::assert_true(&floats, &rig.targets);
     let served: u64 = rig.targets.iter().map(Target::count).sum();
-    assert!(pages as u64 + 2 >= served, "{pages} of {served} pages");
+    // A scrape of each target may have been cut off by the end, others may have taken too long.
+    let failed = |job: &str| -> u64 {
+        let ups = all.iter().filter(|(labels, _)| labels.starts_with("up{"));
+        let ups = ups.filter(|(labels, _)| labels.contains(job));
+        let zeros = ups.map(|(_, up)| up.samples.values().filter(|text| bits(text) == Some(0)));
+        zeros.map(|zeros| zeros.count() as u64).sum()
+    };
+    let cut_off = 2 + failed("job=\"known\"");
+    assert!(
+        pages as u64 + cut_off >= served,
+        "{pages} of {served} pages"
+    );
     assert_markers(&all);
 
     let named = |name: &str| {
@@ -129,10 +140,11 @@ fn prometheus_receives_in_version_2_all_that_was_served() {
         native[&written_ms],
         "{count:3, sum:1.5, (0.5,1]:1, (1,2]:2}"
     );
-    assert_exemplars(&result["exemplars"], asked.count());
+    let cut_off = 1 + failed("job=\"asked\"");
+    assert_exemplars(&result["exemplars"], asked.count(), cut_off);
 }
 
-/// Fails unless the series that comes and goes has a marker at every page without it.
+/// Fails unless the series that comes and goes has a marker at every page without it, unless it had ended before.
 fn assert_markers(all: &BTreeMap<String, Series>) {
     let mut markers = 0;
     for (labels, served) in all {
@@ -147,8 +159,11 @@ fn assert_markers(all: &BTreeMap<String, Series>) {
             match f64::from_bits(bits(text).unwrap()) {
                 n if bits(text) == Some(STALE) || n < 1.0 => {}
                 n if n % 3.0 == 0.0 => {
-                    markers += 1;
-                    assert_eq!(bits_here, Some(STALE), "{labels} at page {n}");
+                    let before = flapping.range(..time_ms).next_back();
+                    let lived = before.is_some_and(|(_, text)| bits(text) != Some(STALE));
+                    markers += usize::from(lived);
+                    let marker = lived.then_some(STALE);
+                    assert_eq!(bits_here, marker, "{labels} at page {n}");
                 }
                 n => assert_eq!(bits_here.map(f64::from_bits), Some(n), "{labels}"),
             }
@@ -157,8 +172,8 @@ fn assert_markers(all: &BTreeMap<String, Series>) {
     assert!(markers >= 8, "{markers} markers");
 }
 
-/// Fails unless the exemplars are those of the pages and of the request.
-fn assert_exemplars(all: &Value, pages: u64) {
+/// Fails unless the exemplars are those of the pages and of the request; that of so many pages may be missing.
+fn assert_exemplars(all: &Value, pages: u64, cut_off: u64) {
     let of = |name: &str| -> Vec<String> {
         let all = all.as_array().unwrap().iter();
         let ours = all.filter(|one| one["seriesLabels"]["__name__"] == name);
@@ -172,6 +187,11 @@ fn assert_exemplars(all: &Value, pages: u64) {
     assert_eq!(of("b_total"), ["abc 0.25"]);
     let asked = of("asked_seconds_bucket");
     let expected: Vec<String> = (1..=pages).map(|n| format!("t{n} 0.5")).collect();
-    let missing = expected.len().saturating_sub(asked.len());
-    assert!(missing <= 1 && expected.starts_with(&asked), "{asked:?}");
+    let mut left = expected.iter();
+    let in_order = asked.iter().all(|one| left.any(|other| other == one));
+    assert!(in_order, "{asked:?}");
+    assert!(
+        asked.len() as u64 + cut_off >= pages,
+        "{asked:?} of {pages}"
+    );
 }
