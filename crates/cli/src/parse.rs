@@ -51,6 +51,10 @@ impl Values {
             }
             let (name, inline) = split(&argument);
             let name = name.to_string_lossy();
+            if let Some((flag, value)) = lettered(&values, &argument, &name) {
+                values.give(flag, value.into())?;
+                continue;
+            }
             let (flag, on) = find(&values, &name).ok_or_else(|| unknown(&values, &name))?;
             let value = match (flag.kind, inline) {
                 (_, Some(value)) => value.to_owned(),
@@ -222,6 +226,22 @@ fn find(values: &Values, name: &str) -> Option<(&'static Flag, bool)> {
     let off = name.strip_prefix("no-")?;
     let mut switches = values.flags().filter(|flag| flag.kind == ValueKind::Switch);
     Some((switches.find(|flag| flag.name == off)?, false))
+}
+
+/// Returns the flag and the value of `-ojson`: a letter with its value right behind it.
+fn lettered<'a>(
+    values: &Values,
+    argument: &'a OsStr,
+    name: &str,
+) -> Option<(&'static Flag, &'a str)> {
+    if find(values, name).is_some() {
+        return None;
+    }
+    let text = argument.to_str()?.strip_prefix('-')?;
+    let mut letters = values.flags().filter(|flag| !flag.short.is_empty());
+    let flag = letters.find(|flag| text.starts_with(flag.short))?;
+    let value = text.strip_prefix(flag.short)?;
+    Some((flag, value)).filter(|_| flag.kind != ValueKind::Switch && !value.is_empty())
 }
 
 fn unknown(values: &Values, name: &str) -> UsageError {

@@ -257,3 +257,45 @@ fn go_durations_are_sums() {
         assert_eq!(parse(text), None, "{text}");
     }
 }
+
+flags! {
+    /// Options with a letter.
+    #[derive(Debug, PartialEq)]
+    pub(crate) struct Lettered {
+        /// The form.
+        form: Option<String> = "form", short("o");
+        /// Whether to be loud.
+        loud: bool = "loud";
+        /// The rest.
+        rest: Option<String> = "rest", positional();
+    }
+}
+
+#[test]
+fn letters_stand_for_names() {
+    let read = |line: &[&str]| {
+        let arguments: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let values = crate::Values::parse(&[Lettered::FLAGS], &arguments, Surroundings::process());
+        let read = Lettered::from_values(values?)?;
+        Ok::<_, UsageError>((read.form.unwrap_or_default(), read.rest.unwrap_or_default()))
+    };
+    let expected = ("json".to_owned(), "x".to_owned());
+    for line in [
+        &["-o", "json", "x"][..],
+        &["-ojson", "x"],
+        &["-o=json", "x"],
+        &["x", "--form=json"],
+        &["--form", "json", "x"],
+    ] {
+        assert_eq!(read(line).unwrap(), expected, "{line:?}");
+    }
+    for line in [
+        &["--ojson"][..],
+        &["-o"],
+        &["-ojson", "-o", "csv"],
+        &["-lx"],
+    ] {
+        assert!(read(line).is_err(), "{line:?}");
+    }
+    assert_eq!(Lettered::FLAGS[0].usage(), "-o, --form=TEXT");
+}

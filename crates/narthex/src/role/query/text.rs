@@ -66,7 +66,9 @@ pub(super) fn short(value: f64) -> String {
     let decimals = match scaled.abs() {
         x if x >= 100.0 => 1,
         x if x >= 10.0 => 2,
-        _ => 3,
+        x if x >= 0.1 => 3,
+        x if x >= 0.01 => 4,
+        _ => 5,
     };
     let text = format!("{scaled:.decimals$}");
     let text = match text.contains('.') {
