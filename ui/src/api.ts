@@ -28,10 +28,44 @@ export interface RangeSeries {
 /** What an evaluation cost the server; times in seconds. A server may leave any of it out. */
 export interface QueryStats {
   timings?: Readonly<Record<string, number>>;
-  samples?: Readonly<Record<string, number>>;
+  samples?: Readonly<Record<string, unknown>>;
 }
 
-export type QueryData = { stats?: QueryStats } & (
+/** Where a query's time went, by operation; times in seconds. Only this server tells. */
+export interface Trace {
+  queuedSeconds: number;
+  totalSeconds: number;
+  plan: string;
+  /** Parents first; the first one is the query itself. */
+  nodes: readonly TraceNode[];
+}
+
+export interface TraceNode {
+  /** The operation's part of the query, and where it is, in bytes. */
+  text: string;
+  start: number;
+  end: number;
+  parent: number | null;
+  /** By phase, without inputs. */
+  seconds: Readonly<Record<string, number>>;
+  /** Passed on. */
+  series: number;
+  /** Read from the storage. */
+  samples: number;
+}
+
+export interface ExemplarSeries {
+  seriesLabels: Labels;
+  exemplars: readonly { labels: Labels; value: string; timestamp: number }[];
+}
+
+/** A family of the server's own metrics, as protobuf's JSON has it. */
+export interface OwnFamily {
+  name: string;
+  metric: readonly { label?: readonly { name: string; value: string }[]; counter?: { value: number | string }; gauge?: { value: number | string } }[];
+}
+
+export type QueryData = { stats?: QueryStats; trace?: Trace } & (
   | { resultType: "vector"; result: readonly InstantSeries[] }
   | { resultType: "matrix"; result: readonly RangeSeries[] }
   | { resultType: "scalar"; result: Sample }
@@ -392,6 +426,23 @@ export function walReplay(signal?: AbortSignal): Promise<Answer<WalReplay>> {
 /** Evaluates at one time; without `time` at the server's own clock. */
 export function query(expr: string, time?: number, signal?: AbortSignal, stats = false): Promise<Answer<QueryData>> {
   return request("query", { query: expr, time: time?.toFixed(3), stats: stats ? "true" : undefined }, signal);
+}
+
+/** Evaluates over a range and says where the time went. */
+export function explainRange(expr: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
+  const range = { start: start.toFixed(3), end: end.toFixed(3), step: String(step) };
+  return request("query_range", { query: expr, ...range, stats: "true", trace: "1" }, signal);
+}
+
+/** Exemplars of the series that an expression selects. */
+export async function exemplars(expr: string, start: number, end: number, signal?: AbortSignal): Promise<readonly ExemplarSeries[]> {
+  const { data } = await request<readonly ExemplarSeries[] | null>("query_exemplars", { query: expr, start: start.toFixed(3), end: end.toFixed(3) }, signal);
+  return data ?? [];
+}
+
+/** The server's own metrics whose names match, anchored. */
+export function selfMetrics(pattern: string, signal?: AbortSignal): Promise<Answer<readonly OwnFamily[]>> {
+  return request("status/self_metrics", { metric_name_pattern: pattern }, signal);
 }
 
 /** Evaluates at `start`, `start + step`, ... up to and including `end`. */

@@ -9,6 +9,7 @@ import { cssColor, scheme } from "./lib/theme";
 import { useStore } from "./lib/store";
 import { formatTimeTicks } from "./lib/time";
 import { formatTicks, type Unit } from "./lib/units";
+import { keyed, zoomed, type TimeRange } from "./lib/zoom";
 
 export interface PlotLine {
   name: string;
@@ -20,6 +21,12 @@ export interface PlotLine {
   faint?: boolean;
   /** Drawn below zero (mode `mirrored`); its values stay positive. */
   below?: boolean;
+}
+
+/** A single sample over the lines, such as an exemplar. */
+export interface PlotMark {
+  time: number;
+  value: number;
 }
 
 export interface PlotProps {
@@ -43,6 +50,9 @@ export interface PlotProps {
   /** The line closest to the pointer changed. */
   onNear?: (name: string | null) => void;
   onZoom?: (from: number, to: number) => void;
+  marks?: readonly PlotMark[];
+  /** The mark closest to the pointer changed. */
+  onMark?: (index: number | null) => void;
 }
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
@@ -145,7 +155,109 @@ function axesOf(props: PlotProps): uPlot.Axis[] {
   return [x, y];
 }
 
-function optionsOf(width: number, current: () => PlotProps, moved: (u: uPlot) => void): uPlot.Options {
+const MARK_PX = 4;
+
+/** Where a mark is, in pixels of the canvas; one beyond the y axis is at its end. */
+function markPlace(u: uPlot, mark: PlotMark): [number, number] {
+  const { top, height } = u.bbox;
+  const y = u.valToPos(mark.value, "y", true);
+  return [u.valToPos(mark.time, "x", true), Math.min(top + height, Math.max(top, y))];
+}
+
+function drawMarks(u: uPlot, marks: readonly PlotMark[]): void {
+  const { ctx } = u;
+  const size = MARK_PX * uPlot.pxRatio;
+  ctx.save();
+  ctx.fillStyle = cssColor("--c-purple");
+  ctx.strokeStyle = cssColor("--surface");
+  for (const mark of marks) {
+    const [x, y] = markPlace(u, mark);
+    if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, y - size);
+    ctx.lineTo(x + size, y);
+    ctx.lineTo(x, y + size);
+    ctx.lineTo(x - size, y);
+    ctx.closePath();
+    ctx.fill();
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** The mark at the pointer, if one is close. */
+function nearMark(u: uPlot, marks: readonly PlotMark[]): number | null {
+  const { left, top } = u.cursor;
+  if (left === undefined || top === undefined || left < 0) return null;
+  const ratio = uPlot.pxRatio;
+  let best: number | null = null;
+  let least = (3 * MARK_PX) ** 2;
+  marks.forEach((mark, i) => {
+    const [x, y] = markPlace(u, mark);
+    const distance = ((x - u.bbox.left) / ratio - left) ** 2 + ((y - u.bbox.top) / ratio - top) ** 2;
+    if (distance < least) [best, least] = [i, distance];
+  });
+  return best;
+}
+
+/** What the mouse does beside uPlot's own selection: Shift and dragging moves the range, Ctrl and the wheel zooms. */
+function bindMouse(u: uPlot, current: () => PlotProps, show: (range: TimeRange | null) => void): () => void {
+  let timer = 0;
+  let pending: TimeRange | null = null;
+  const ask = (range: TimeRange): void => {
+    pending = null;
+    current().onZoom?.(range.from, range.to);
+  };
+  const wheel = (event: WheelEvent): void => {
+    if (!(event.ctrlKey || event.metaKey) || current().onZoom === undefined) return;
+    event.preventDefault();
+    const { left } = u.over.getBoundingClientRect();
+    const before = pending ?? current();
+    const at = before.from + ((event.clientX - left) / u.over.clientWidth) * (before.to - before.from);
+    pending = zoomed(before, at, event.deltaY > 0 ? 1.25 : 0.8);
+    show(pending);
+    // One step of the history for all turns of the wheel.
+    clearTimeout(timer);
+    timer = window.setTimeout(() => pending !== null && ask(pending), 350);
+  };
+  const press = (event: MouseEvent): void => {
+    if (!event.shiftKey || event.button !== 0 || current().onZoom === undefined) return;
+    // Not a selection.
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    const { from, to } = current();
+    const begin = event.clientX;
+    let moved: TimeRange | null = null;
+    const move = (to_: MouseEvent): void => {
+      const by = ((begin - to_.clientX) / u.over.clientWidth) * (to - from);
+      moved = { from: from + by, to: to + by };
+      show(moved);
+    };
+    const release = (): void => {
+      document.removeEventListener("mousemove", move);
+      document.removeEventListener("mouseup", release);
+      if (moved !== null) ask(moved);
+    };
+    document.addEventListener("mousemove", move);
+    document.addEventListener("mouseup", release);
+  };
+  const widen = (): void => {
+    const { from, to } = current();
+    current().onZoom?.(...(Object.values(zoomed({ from, to }, (from + to) / 2, 2)) as [number, number]));
+  };
+  u.over.addEventListener("wheel", wheel, { passive: false });
+  // Before uPlot's own, which are on the same element.
+  u.over.addEventListener("mousedown", press, { capture: true });
+  u.over.addEventListener("dblclick", widen);
+  return () => {
+    clearTimeout(timer);
+    u.over.removeEventListener("wheel", wheel);
+    u.over.removeEventListener("mousedown", press, { capture: true });
+    u.over.removeEventListener("dblclick", widen);
+  };
+}
+
+function optionsOf(width: number, current: () => PlotProps, shown: () => TimeRange, moved: (u: uPlot) => void): uPlot.Options {
   const props = current();
   const { lines, mode, height, sync, onZoom } = props;
   const options: uPlot.Options = {
@@ -156,7 +268,7 @@ function optionsOf(width: number, current: () => PlotProps, moved: (u: uPlot) =>
     series: [{}, ...seriesOf(props)],
     axes: axesOf(props),
     scales: {
-      x: { time: true, range: () => [current().from, current().to] },
+      x: { time: true, range: () => [shown().from, shown().to] },
       y: { range: (_u, min, max) => yRange(min, max, current().mode, current().top) },
     },
     focus: { alpha: 0.25 },
@@ -169,6 +281,7 @@ function optionsOf(width: number, current: () => PlotProps, moved: (u: uPlot) =>
     },
     hooks: {
       setCursor: [moved],
+      draw: [(u) => drawMarks(u, current().marks ?? [])],
       setSeries: [(_u, index) => current().onNear?.(index === null ? null : (current().lines[index - 1]?.name ?? null))],
       setSelect: [
         (u) => {
@@ -212,6 +325,8 @@ export function Plot(props: PlotProps) {
   const latest = useRef(props);
   latest.current = props;
   const lastIndex = useRef<number | null>(null);
+  /** The range while the mouse changes it. */
+  const preview = useRef<TimeRange | null>(null);
 
   const structure = JSON.stringify([
     colors, unit, mode, height, sync, props.onZoom !== undefined,
@@ -226,14 +341,21 @@ export function Plot(props: PlotProps) {
       const index = idx == null || left === undefined || left < 0 ? null : idx;
       lastIndex.current = index;
       latest.current.onCursor?.(index, left ?? 0, u.over.clientWidth);
+      latest.current.onMark?.(nearMark(u, latest.current.marks ?? []));
     };
-    const u = new uPlot(optionsOf(element.clientWidth, () => latest.current, moved), dataOf(latest.current), element);
+    const shown = (): TimeRange => preview.current ?? latest.current;
+    const u = new uPlot(optionsOf(element.clientWidth, () => latest.current, shown, moved), dataOf(latest.current), element);
     chart.current = u;
+    const unbind = bindMouse(u, () => latest.current, (range) => {
+      preview.current = range;
+      u.setScale("x", { min: shown().from, max: shown().to });
+    });
     const observer = new ResizeObserver(() => {
       if (element.clientWidth > 0 && element.clientWidth !== u.width) u.setSize({ width: element.clientWidth, height });
     });
     observer.observe(element);
     return () => {
+      unbind();
       observer.disconnect();
       u.destroy();
       chart.current = null;
@@ -243,10 +365,11 @@ export function Plot(props: PlotProps) {
   useEffect(() => {
     const u = chart.current;
     if (u === null) return;
+    preview.current = null;
     u.setData(dataOf(latest.current), false);
     u.setScale("x", { min: from, max: to });
     // The y scale follows from the x scale: uPlot ranges it over what is in sight.
-  }, [lines, times, from, to]);
+  }, [lines, times, from, to, props.marks]);
 
   useEffect(() => {
     const u = chart.current;
@@ -263,11 +386,17 @@ export function Plot(props: PlotProps) {
       role="img"
       tabIndex={0}
       aria-label={label}
-      aria-roledescription="plot; arrow keys move the cursor"
+      aria-roledescription={props.onZoom === undefined ? "plot; arrow keys move the cursor" : "plot; arrow keys move the cursor, with Shift the range; plus and minus zoom"}
       data-points={points}
       data-to={to}
       style={{ height: `${height}px` }}
       onKeyDown={(event) => {
+        const asked = props.onZoom === undefined ? null : keyed({ from, to }, event.key, event.shiftKey);
+        if (asked !== null) {
+          event.preventDefault();
+          props.onZoom?.(asked.from, asked.to);
+          return;
+        }
         if (chart.current !== null && moveCursor(chart.current, times, lastIndex.current, event.key)) event.preventDefault();
       }}
       onBlur={() => chart.current?.setCursor({ left: -10, top: -10 })}

@@ -7,7 +7,7 @@ import { UNITS, guessUnit, type Unit } from "../lib/units";
 import { stepOf, type PanelState } from "./state";
 
 export function TimeControls({ state, change }: { state: PanelState; change: (part: Partial<PanelState>) => void }) {
-  const graph = state.tab === "graph";
+  const graph = state.tab !== "table";
   const end = state.end;
   const shift = (direction: number): void => {
     const to = (end ?? serverNow()) + (direction * state.range) / 2;
@@ -57,7 +57,7 @@ export function TimeControls({ state, change }: { state: PanelState; change: (pa
           </button>
         )}
       </div>
-      {graph && <GraphControls state={state} change={change} />}
+      {state.tab === "graph" && <GraphControls state={state} change={change} />}
       <label class="check">
         <input type="checkbox" checked={state.live} disabled={end !== null} onChange={(event) => change({ live: event.currentTarget.checked })} />
         refresh every 5 s
@@ -90,8 +90,12 @@ function GraphControls({ state, change }: { state: PanelState; change: (part: Pa
         </select>
       </label>
       <label class="check">
-        <input type="checkbox" checked={state.stacked} onChange={(event) => change({ stacked: event.currentTarget.checked })} />
+        <input type="checkbox" checked={state.stacked} onChange={(event) => change({ stacked: event.currentTarget.checked, heatmap: null })} />
         stacked
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={state.exemplars} onChange={(event) => change({ exemplars: event.currentTarget.checked })} />
+        exemplars
       </label>
     </>
   );

@@ -1,12 +1,14 @@
 // A range query's result as a plot: a legend that picks lines, a readout at the cursor, zoom by dragging.
-import { useMemo, useState } from "preact/hooks";
-import type { Labels } from "../api";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { parseNumber, type ExemplarSeries, type Labels } from "../api";
 import { Swatch } from "../components/panel";
+import { fileName, savePng } from "../lib/export";
 import { commonLabels, without } from "../lib/labels";
 import { latest, type Frame } from "../lib/matrix";
+import { cssColor } from "../lib/theme";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
-import { GUTTER_PX, Plot, type PlotLine } from "../plot";
+import { GUTTER_PX, Plot, type PlotLine, type PlotMark } from "../plot";
 import { SeriesName } from "./table";
 
 const COLORS = ["--c-blue", "--c-orange", "--c-green", "--c-purple", "--c-sky", "--c-red", "--c-yellow", "--c-grey"] as const;
@@ -34,7 +36,23 @@ export interface GraphProps {
   unit: Unit;
   stacked: boolean;
   label: string;
+  expr: string;
+  exemplars: readonly ExemplarSeries[];
+  onCsv: () => void;
   onZoom: (from: number, to: number) => void;
+}
+
+/** An exemplar and whose it is. */
+interface Exemplar extends PlotMark {
+  labels: Labels;
+  series: Labels;
+}
+
+function marksOf(found: readonly ExemplarSeries[]): Exemplar[] {
+  const all = found.flatMap(({ seriesLabels, exemplars }) =>
+    exemplars.map(({ labels, value, timestamp }) => ({ time: timestamp, value: parseNumber(value), labels, series: seriesLabels })),
+  );
+  return all.filter((one) => Number.isFinite(one.value));
 }
 
 interface Cursor {
@@ -43,12 +61,17 @@ interface Cursor {
   width: number;
 }
 
-export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: GraphProps) {
+export function ResultGraph({ frame, from, to, unit, stacked, label, expr, exemplars, onCsv, onZoom }: GraphProps) {
   const [limit, setLimit] = useState(FIRST_LINES);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [cursor, setCursor] = useState<Cursor | null>(null);
   const [pointed, setPointed] = useState<string | null>(null);
   const [near, setNear] = useState<string | null>(null);
+
+  const [marked, setMarked] = useState<number | null>(null);
+  const marks = useMemo(() => marksOf(exemplars), [exemplars]);
+  const mark = marked === null ? undefined : marks[marked];
+  const box = useRef<HTMLDivElement>(null);
 
   const all = useMemo(() => linesOf(frame), [frame]);
   const lines = all.slice(0, limit);
@@ -70,9 +93,16 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: G
     setHidden(next);
   };
 
+  const png = (): void => {
+    const canvas = box.current?.querySelector("canvas");
+    if (canvas == null) return;
+    const legend = visible.map((line): [string, string] => [line.name, cssColor(line.color)]);
+    savePng(fileName(expr, "png"), canvas, expr, legend, { ground: cssColor("--surface"), text: cssColor("--text") });
+  };
+
   return (
     <div class="graph">
-      <div class="graph-plot">
+      <div class="graph-plot" ref={box}>
         <Plot
           label={label}
           lines={visible}
@@ -86,9 +116,21 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: G
           onCursor={(index, left, width) => setCursor(index === null ? null : { index, left, width })}
           onNear={setNear}
           onZoom={onZoom}
+          marks={marks}
+          onMark={setMarked}
         />
-        {shownAt !== null && <Readout at={shownAt} frame={frame} lines={visible} near={near} unit={unit} common={common} />}
+        {shownAt !== null && mark !== undefined && <MarkReadout at={shownAt} mark={mark} unit={unit} />}
+        {shownAt !== null && mark === undefined && <Readout at={shownAt} frame={frame} lines={visible} near={near} unit={unit} common={common} />}
       </div>
+      <p class="exports">
+        <span class="muted zoom-hint">drag zooms, Shift and drag moves, Ctrl and wheel zooms, double click widens</span>
+        <button type="button" class="button quiet" onClick={onCsv}>
+          CSV
+        </button>
+        <button type="button" class="button quiet" onClick={png}>
+          PNG
+        </button>
+      </p>
       <Legend
         lines={lines}
         hidden={hidden}
@@ -107,7 +149,61 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, onZoom }: G
           </button>
         </p>
       )}
+      {marks.length > 0 && <Exemplars marks={marks} unit={unit} />}
     </div>
+  );
+}
+
+/** The exemplar at the pointer. */
+function MarkReadout({ at, mark, unit }: { at: Cursor; mark: Exemplar; unit: Unit }) {
+  const rightSide = at.left < at.width / 2;
+  return (
+    <div class={rightSide ? "readout" : "readout readout-left"} style={{ left: `${at.left + GUTTER_PX}px` }} aria-hidden="true">
+      <p class="muted">exemplar at {formatDateTime(mark.time)}</p>
+      <p>
+        <strong>{formatValue(mark.value, unit)}</strong>
+      </p>
+      <SeriesName metric={mark.labels} />
+      <SeriesName metric={mark.series} />
+    </div>
+  );
+}
+
+const FIRST_EXEMPLARS = 100;
+
+/** All exemplars as text: their labels are there to be copied. */
+function Exemplars({ marks, unit }: { marks: readonly Exemplar[]; unit: Unit }) {
+  const newest = [...marks].sort((a, b) => b.time - a.time).slice(0, FIRST_EXEMPLARS);
+  return (
+    <details class="exemplars">
+      <summary>
+        {marks.length} {marks.length === 1 ? "exemplar" : "exemplars"}
+      </summary>
+      <table class="table">
+        <thead>
+          <tr>
+            <th>Time</th>
+            <th class="num">Value</th>
+            <th>Exemplar</th>
+            <th>Series</th>
+          </tr>
+        </thead>
+        <tbody>
+          {newest.map((mark, i) => (
+            <tr key={i}>
+              <td>{formatDateTime(mark.time)}</td>
+              <td class="num">{formatValue(mark.value, unit)}</td>
+              <td>
+                <SeriesName metric={mark.labels} />
+              </td>
+              <td>
+                <SeriesName metric={mark.series} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
   );
 }
 

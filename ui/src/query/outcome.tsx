@@ -1,10 +1,15 @@
 // A query's result: what the server said beside it, then a table or a graph; or why there is none.
 import { useMemo } from "preact/hooks";
-import type { Answer, ApiError } from "../api";
+import { serverNow, type Answer, type ApiError } from "../api";
 import { Notice } from "../components/controls";
+import { dataCsv, fileName, frameCsv, savePng, saveText } from "../lib/export";
+import { heatUnit, isHeat, toHeat } from "../lib/heat";
 import { toFrame } from "../lib/matrix";
+import { HeatMap } from "../heat";
 import type { ErrorSpot } from "../lib/parse_error";
+import { cssColor } from "../lib/theme";
 import { guessUnit } from "../lib/units";
+import { Explain } from "./explain";
 import { ResultGraph, describe } from "./graph";
 import type { Result } from "./result";
 import type { PanelState } from "./state";
@@ -38,14 +43,50 @@ export function Outcome({ result, state, change }: { result: Result; state: Pane
     () => (tab === "graph" && data.resultType === "matrix" ? toFrame(data.result, from, to, step) : null),
     [result],
   );
-  const zoom = (start: number, end: number): void => change({ range: Math.max(1, Math.round(end - start)), end: Math.round(end), live: false });
+  const kind = useMemo(() => (tab === "graph" && data.resultType === "matrix" ? isHeat(data.result) : null), [result]);
+  // Native histograms have no other form; classic ones are asked for.
+  const isShownAsHeat = kind !== null && (state.heatmap ?? kind === "native");
+  const heat = useMemo(
+    () => (isShownAsHeat && data.resultType === "matrix" ? toHeat(data.result, from, to, step) : null),
+    [result, isShownAsHeat],
+  );
+  const zoom = (start: number, end: number): void => {
+    const range = Math.max(1, Math.round(end - start));
+    // What reaches into the future follows the clock.
+    change(end >= serverNow() ? { range, end: null } : { range, end: Math.round(end), live: false });
+  };
   const unit = state.unit ?? guessUnit(state.expr);
   return (
     <>
       <Annotations warnings={answer.warnings} infos={answer.infos} />
-      {frame === null && <ResultTable data={data} unit={unit} />}
+      {tab === "explain" && <Explain trace={data.trace} />}
+      {tab === "table" && (
+        <p class="exports">
+          <button type="button" class="button quiet" onClick={() => saveText(fileName(state.expr, "csv"), dataCsv(data))}>
+            CSV
+          </button>
+        </p>
+      )}
+      {frame !== null && kind !== null && (
+        <label class="check heat-check">
+          <input type="checkbox" checked={isShownAsHeat} onChange={(event) => change({ heatmap: event.currentTarget.checked, stacked: false })} />
+          heat map
+        </label>
+      )}
+      {heat !== null && heat.cells.length > 0 && (
+        <div class="graph">
+          <HeatMap heat={heat} unit={state.unit ?? heatUnit(state.expr)} label={`${state.expr}: heat map of ${heat.times.length} points in time`} onZoom={zoom} />
+          <p class="exports">
+            <button type="button" class="button quiet" onClick={() => saveText(fileName(state.expr, "csv"), dataCsv(data))}>
+              CSV
+            </button>
+            <HeatPng expr={state.expr} />
+          </p>
+        </div>
+      )}
+      {tab !== "explain" && frame === null && <ResultTable data={data} unit={unit} />}
       {frame !== null && frame.lines.size === 0 && <p class="awaiting">No series in this range.</p>}
-      {frame !== null && frame.lines.size > 0 && (
+      {frame !== null && heat === null && frame.lines.size > 0 && (
         <ResultGraph
           frame={frame}
           from={from}
@@ -53,10 +94,27 @@ export function Outcome({ result, state, change }: { result: Result; state: Pane
           unit={unit}
           stacked={state.stacked}
           label={describe(frame, state.expr)}
+          exemplars={result.exemplars}
+          expr={state.expr}
+          onCsv={() => saveText(fileName(state.expr, "csv"), frameCsv(frame))}
           onZoom={zoom}
         />
       )}
     </>
+  );
+}
+
+/** Saves the heat map above it. */
+function HeatPng({ expr }: { expr: string }) {
+  const save = (event: MouseEvent): void => {
+    const panel = (event.currentTarget as Element).closest(".query-panel");
+    const canvas = panel?.querySelector<HTMLCanvasElement>(".heat-canvas");
+    if (canvas != null) savePng(fileName(expr, "png"), canvas, expr, [], { ground: cssColor("--surface"), text: cssColor("--text") });
+  };
+  return (
+    <button type="button" class="button quiet" onClick={save}>
+      PNG
+    </button>
   );
 }
 

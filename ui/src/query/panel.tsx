@@ -75,7 +75,7 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
       <div class="toolbar">
         <Choice
           label="Result as"
-          options={[["table", "Table"], ["graph", "Graph"]]}
+          options={[["table", "Table"], ["graph", "Graph"], ["explain", "Explain"]]}
           value={state.tab}
           onChange={(tab) => change({ tab })}
         />

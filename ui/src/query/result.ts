@@ -1,6 +1,6 @@
 // A panel's question to the server, asked again when anything in it changes.
 import { useRef, useState } from "preact/hooks";
-import { ApiError, query, queryRange, serverNow, type Answer, type QueryData } from "../api";
+import { ApiError, exemplars, explainRange, query, queryRange, serverNow, type Answer, type ExemplarSeries, type QueryData } from "../api";
 import { REFRESH_MS, usePoll } from "../lib/poll";
 import { stepOf, type PanelState } from "./state";
 
@@ -11,16 +11,25 @@ export interface Result {
   from: number;
   to: number;
   step: number;
+  exemplars: readonly ExemplarSeries[];
 }
 
 async function ask(state: PanelState, signal: AbortSignal): Promise<Result> {
   const step = stepOf(state);
   if (state.tab === "table") {
-    return { answer: await query(state.expr, state.end ?? undefined, signal, true), tab: "table", from: 0, to: 0, step };
+    return { answer: await query(state.expr, state.end ?? undefined, signal, true), tab: "table", from: 0, to: 0, step, exemplars: [] };
   }
   const to = Math.floor((state.end ?? serverNow()) / step) * step;
   const from = to - Math.floor(state.range / step) * step;
-  return { answer: await queryRange(state.expr, from, to, step, signal, true), tab: "graph", from, to, step };
+  if (state.tab === "explain") {
+    return { answer: await explainRange(state.expr, from, to, step, signal), tab: "explain", from, to, step, exemplars: [] };
+  }
+  const [answer, found] = await Promise.all([
+    queryRange(state.expr, from, to, step, signal, true),
+    // A graph without exemplars is better than none.
+    state.exemplars ? exemplars(state.expr, from, to, signal).catch(() => []) : [],
+  ]);
+  return { answer, tab: "graph", from, to, step, exemplars: found };
 }
 
 export interface Asked {
@@ -39,7 +48,7 @@ export function useResult(state: PanelState): Asked {
   const [turn, setTurn] = useState(0);
   const asked = state.expr !== "";
   const key = JSON.stringify([
-    state.expr, state.tab, state.end, state.tab === "graph" ? [state.range, state.step, state.density] : 0, turn,
+    state.expr, state.tab, state.end, state.tab === "table" ? 0 : [state.range, state.step, state.density], state.tab === "graph" && state.exemplars, turn,
   ]);
   const polled = usePoll<Result | null>(
     key,

@@ -18,9 +18,10 @@ test("every part of every panel comes back", () => {
   const panels: PanelState[] = [
     {
       expr: "rate(x[5m])", tab: "graph", range: 5400, end: 1795199500.5, step: 15, density: "medium", stacked: true,
-      unit: "bytes/s", live: true,
+      heatmap: null, exemplars: true, unit: "bytes/s", live: true,
     },
-    { ...EMPTY_PANEL, density: "high" },
+    { ...EMPTY_PANEL, density: "high", tab: "explain" },
+    { ...EMPTY_PANEL, expr: "h", tab: "graph", heatmap: true },
     { ...EMPTY_PANEL, expr: "up", end: 1795199500, step: 0.5 },
   ];
   expect(readPanels(there(panels))).toEqual(panels);
@@ -38,7 +39,7 @@ describe("links made for Prometheus", () => {
         ...EMPTY_PANEL, expr: "rate(http_requests_total[5m])", tab: "graph", range: 7200, end: 1705321845, density: "high",
         stacked: true,
       },
-      { ...EMPTY_PANEL, expr: "up", step: 30 },
+      { ...EMPTY_PANEL, expr: "up", tab: "explain", step: 30, heatmap: false },
     ]);
   });
 

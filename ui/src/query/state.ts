@@ -5,7 +5,7 @@ import { formatAddress } from "../lib/address";
 import { formatDuration, niceStep, parseDuration } from "../lib/time";
 import { UNITS, type Unit } from "../lib/units";
 
-export type Tab = "table" | "graph";
+export type Tab = "table" | "graph" | "explain";
 export type Density = "low" | "medium" | "high";
 
 export interface PanelState {
@@ -19,6 +19,10 @@ export interface PanelState {
   step: number | null;
   density: Density;
   stacked: boolean;
+  /** Histograms as a heat map; null decides by the result. */
+  heatmap: boolean | null;
+  /** Exemplars over the graph. */
+  exemplars: boolean;
   /** Null guesses from the expression. */
   unit: Unit | null;
   /** Asks again every few seconds. */
@@ -34,7 +38,8 @@ const MAX_POINTS = 11_000;
 const MAX_PANELS = 50;
 
 export const EMPTY_PANEL: PanelState = {
-  expr: "", tab: "table", range: DEFAULT_RANGE, end: null, step: null, density: "medium", stacked: false, unit: null, live: false,
+  expr: "", tab: "table", range: DEFAULT_RANGE, end: null, step: null, density: "medium", stacked: false, heatmap: null, exemplars: false,
+  unit: null, live: false,
 };
 
 type Params = Readonly<Record<string, string | undefined>>;
@@ -52,12 +57,14 @@ function readPanel(get: (name: string) => string | undefined): PanelState {
   return {
     expr: get("expr") ?? "",
     // Pages before Prometheus 3 wrote numbers.
-    tab: tab === "graph" || tab === "0" ? "graph" : "table",
+    tab: tab === "graph" || tab === "0" ? "graph" : tab === "explain" ? "explain" : "table",
     range: parseDuration(get("range_input") ?? "") ?? DEFAULT_RANGE,
     end: parseTime(get("moment_input") ?? "") ?? parseTime(get("end_input") ?? ""),
     step: readStep(get),
     density: readDensity(get),
     stacked: mode === undefined ? get("stacked") === "1" : mode === "stacked",
+    heatmap: mode === "heatmap" ? true : mode === "lines" ? false : null,
+    exemplars: get("show_exemplars") === "1",
     unit: UNITS.find((one) => one === get("unit")) ?? null,
     live: get("live") === "1",
   };
@@ -93,7 +100,8 @@ function writePanel(panel: PanelState, prefix: string): Record<string, string | 
     res_type: panel.step !== null ? "custom" : panel.density === "medium" ? undefined : "auto",
     res_step: panel.step === null ? undefined : String(panel.step),
     res_density: panel.step !== null || panel.density === "medium" ? undefined : panel.density,
-    display_mode: panel.stacked ? "stacked" : undefined,
+    display_mode: panel.stacked ? "stacked" : panel.heatmap === null ? undefined : panel.heatmap ? "heatmap" : "lines",
+    show_exemplars: panel.exemplars ? "1" : undefined,
     unit: panel.unit ?? undefined,
     live: panel.live ? "1" : undefined,
   };

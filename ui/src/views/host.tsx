@@ -3,6 +3,7 @@ import { useMemo, useRef } from "preact/hooks";
 import { serverNow, vector } from "../api";
 import { Choice, Notice } from "../components/controls";
 import { ScrapeCost } from "../components/scrape_cost";
+import { ServerOverview } from "../components/server_overview";
 import { TargetsSummary } from "../components/targets_summary";
 import { TargetsTable } from "../components/targets_table";
 import { Filesystems } from "../host/filesystems";
@@ -23,6 +24,7 @@ type Range = (typeof RANGES)[number];
 const POINTS = 180;
 const FACTS_REFRESH_MS = 15_000;
 const DISCOVERY_MS = 30_000;
+const PATIENCE_MS = 60_000;
 const DEFAULT_INTERVAL = 15;
 const TARGETS_SHOWN = 10;
 
@@ -32,7 +34,8 @@ export function HostView() {
   const discovery = usePoll(
     "hosts",
     async (signal) => hostsOf(await vector(DISCOVERY, signal), location.hostname),
-    (found) => (found.length === 0 ? EAGER_MS : DISCOVERY_MS),
+    // A host that is awaited comes with the next scrape; most servers without one stay so.
+    (found) => (found.length === 0 && performance.now() < PATIENCE_MS ? EAGER_MS : DISCOVERY_MS),
   );
   const hosts = discovery.data ?? [];
   const wanted = params["instance"];
@@ -109,12 +112,13 @@ function Awaiting(props: { loading: boolean; error: unknown; targets: readonly T
     );
   }
   return (
-    <Notice tone="info" title="No host metrics yet">
-      <p>
-        Nothing stored is named <span class="mono">node_load1</span>, <span class="mono">node_memory_MemTotal_bytes</span> or{" "}
-        <span class="mono">node_uname_info</span>. Scrape a node exporter to see its machine here; this page looks again every 2 s.
+    <>
+      <ServerOverview targets={targets} />
+      <p class="muted overview-note">
+        No host is watched: nothing stored is named <span class="mono">node_load1</span>, <span class="mono">node_memory_MemTotal_bytes</span>{" "}
+        or <span class="mono">node_uname_info</span>. With a node exporter’s metrics, its machine is shown here.
       </p>
-    </Notice>
+    </>
   );
 }
 
