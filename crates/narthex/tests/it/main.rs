@@ -66,6 +66,7 @@ mod soak;
 mod sockets;
 mod startup;
 mod support;
+mod surface;
 mod target;
 mod tls_peers;
 mod unit_tests;

@@ -1,0 +1,199 @@
+//! What is described of the API, the query log, and questions from a terminal.
+
+use crate::{
+    client,
+    support::{self, PATIENCE, Running, until},
+};
+use narthex_testkit::{TempDir, http, process::Finished};
+use narthex_yaml::{Node, Value};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
+/// Calls that end the server, go on for ever, or take seconds.
+const UNASKED: [&str; 4] = [
+    "get /api/v1/notifications/live",
+    "get /debug/flamegraph",
+    "get /debug/pprof/profile",
+    "post /-/quit",
+];
+
+fn pairs(node: &Node) -> Vec<(&str, &Node)> {
+    match &node.value {
+        Value::Map(pairs) => pairs.iter().map(|(key, node)| (&*key.text, node)).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_described_is_served_by_these_methods_and_no_others() {
+    let dir = TempDir::new("described");
+    let server = Running::of(support::server_in(&dir.join("data")).args([
+        "--web.enable-lifecycle",
+        "--web.enable-remote-write-receiver",
+        "--web.enable-push-receiver",
+        "--enable-feature=search-api",
+    ]));
+    let document = http::get(&format!("{}/api/v1/openapi.yaml", server.url)).unwrap();
+    assert_eq!(
+        document.header("content-type"),
+        Some("application/yaml; charset=utf-8")
+    );
+    let document = narthex_yaml::read(&document.text()).unwrap();
+    let mut asked = 0;
+    for (path, item) in pairs(document.get("paths").unwrap()) {
+        let below = if item.get("servers").is_some() {
+            ""
+        } else {
+            "/api/v1"
+        };
+        let path = format!("{below}{}", path.replace("{name}", "job"));
+        for method in METHODS {
+            let call = format!("{method} {path}");
+            if UNASKED.contains(&&*call) || call == "put /-/quit" {
+                continue;
+            }
+            let url = format!("{}{path}", server.url);
+            let answer = http::request(&method.to_uppercase(), &url, &[], b"").unwrap();
+            let is_served = !matches!(answer.status, 404 | 405);
+            let is_described = item.get(method).is_some();
+            assert_eq!(is_served, is_described, "{call}: {}", answer.status);
+            asked += 1;
+        }
+    }
+    assert!(asked > 200, "{asked}");
+    server.stop();
+}
+
+#[test]
+fn queries_are_logged_in_prometheus_form() {
+    let dir = TempDir::new("query-log");
+    let config = dir.write("p.yml", "global: {query_log_file: q.json}\n");
+    let spawn = support::server_in(&dir.join("data")).arg(support::config_flag(&config));
+    let server = Running::of(spawn.arg("--web.enable-lifecycle"));
+    let ask = |query: &str| {
+        let url = format!("{}/api/v1/query_range", server.url);
+        let fields = [
+            ("query", query),
+            ("start", "10"),
+            ("end", "20.5"),
+            ("step", "5"),
+        ];
+        http::post_form(&url, &fields).unwrap().status
+    };
+    let lines = |file: &str| -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(dir.join(file)).unwrap();
+        let lines = text.lines().map(serde_json::from_str);
+        lines.collect::<Result<_, _>>().unwrap()
+    };
+    assert_eq!(ask("1 + 1"), 200);
+    assert_eq!(ask("1 +"), 400);
+    let logged = lines("q.json");
+    assert_eq!(logged.len(), 1, "a query that is invalid is not evaluated");
+    let line = &logged[0];
+    // As Prometheus 3.16 writes it, but for the source and the times.
+    assert_eq!(
+        line["params"],
+        serde_json::json!({
+            "end": "1970-01-01T00:00:20.500Z",
+            "query": "1 + 1",
+            "start": "1970-01-01T00:00:10.000Z",
+            "step": 5,
+        })
+    );
+    let request = &line["httpRequest"];
+    assert_eq!(request["clientIP"], "127.0.0.1");
+    assert_eq!(request["method"], "POST");
+    assert_eq!(request["path"], "/api/v1/query_range");
+    assert_eq!(
+        (&line["level"], &line["msg"]),
+        (&"INFO".into(), &"promql query logged".into())
+    );
+    assert_eq!(line["stats"]["samples"]["totalQueryableSamples"], 0);
+    fs::rename(dir.join("q.json"), dir.join("old.json")).unwrap();
+    let reloaded = http::post(&format!("{}/-/reload", server.url), "text/plain", b"");
+    assert_eq!(reloaded.unwrap().status, 200);
+    assert_eq!(ask("2"), 200);
+    assert_eq!((lines("old.json").len(), lines("q.json").len()), (1, 1));
+    // A file that cannot be opened changes nothing.
+    dir.write("p.yml", "global: {query_log_file: none/q.json}\n");
+    let refused = http::post(&format!("{}/-/reload", server.url), "text/plain", b"").unwrap();
+    assert_eq!(refused.status, 500);
+    assert!(refused.text().contains("can't create json log file"));
+    assert_eq!(ask("3"), 200);
+    assert_eq!(lines("q.json").len(), 2);
+    server.stop();
+}
+
+fn query(arguments: &[&str]) -> Finished {
+    support::narthex()
+        .arg("query")
+        .args(arguments)
+        .run(PATIENCE)
+}
+
+/// Returns the files below a directory with their contents.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_data_directory_is_asked_without_changing_it() {
+    let dir = TempDir::new("query-data");
+    let data = dir.join("data");
+    let mut server = Running::of(support::server_in(&data));
+    until("both targets are stored", || {
+        let up = client::vector(&server.url, "up", None);
+        (up.len() == 2).then_some(())
+    });
+    let shown = data.to_str().unwrap();
+    let refused = query(&["instant", shown, "up"]);
+    assert_eq!(refused.exit.code, Some(1));
+    assert!(
+        refused
+            .stderr
+            .contains("a running server has this directory open"),
+        "{}",
+        refused.stderr
+    );
+    let asked = query(&["instant", &server.url, "count(up)"]);
+    assert!(asked.stdout.starts_with("{} => 2 @["), "{}", asked.stdout);
+    server.process.kill9();
+    let before = files(&data);
+    let asked = query(&["instant", "-o", "csv", shown, "count(up)"]);
+    assert_eq!(asked.exit.code, Some(0), "{}", asked.stderr);
+    assert!(asked.stdout.ends_with(",2\n"), "{}", asked.stdout);
+    assert_eq!(query(&["labels", shown, "job"]).stdout, "narthex\nnode\n");
+    let series = query(&["series", "--match=up", "-ojson", shown]);
+    assert_eq!(series.stdout.matches("\"__name__\":\"up\"").count(), 2);
+    let range = query(&[
+        "range",
+        "--start=-5m",
+        "--step=1m",
+        "-o",
+        "table",
+        shown,
+        "count(up)",
+    ]);
+    assert!(
+        range.stdout.starts_with("1 series\nmin  avg  max"),
+        "{}",
+        range.stdout
+    );
+    let bad = query(&["instant", shown, "count("]);
+    assert_eq!(bad.exit.code, Some(1));
+    assert!(bad.stderr.contains("parse error"), "{}", bad.stderr);
+    assert!(before == files(&data), "the directory has changed");
+}
