@@ -6,6 +6,7 @@ import { fileName, savePng } from "../lib/export";
 import { commonLabels, without } from "../lib/labels";
 import { latest, type Frame } from "../lib/matrix";
 import { cssColor } from "../lib/theme";
+import { thin } from "../lib/thin";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
 import { GUTTER_PX, Plot, type PlotLine, type PlotMark } from "../plot";
@@ -13,6 +14,8 @@ import { SeriesName } from "./table";
 
 const COLORS = ["--c-blue", "--c-orange", "--c-green", "--c-purple", "--c-sky", "--c-red", "--c-yellow", "--c-grey"] as const;
 const FIRST_LINES = 100;
+/** Stretches of time that each have up to three exemplars. */
+const STRETCHES = 40;
 
 interface GraphLine extends PlotLine {
   metric: Labels;
@@ -69,7 +72,8 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, expr, exemp
   const [near, setNear] = useState<string | null>(null);
 
   const [marked, setMarked] = useState<number | null>(null);
-  const marks = useMemo(() => marksOf(exemplars), [exemplars]);
+  const found = useMemo(() => marksOf(exemplars), [exemplars]);
+  const marks = useMemo(() => thin(found, from, to, STRETCHES), [found, from, to]);
   const mark = marked === null ? undefined : marks[marked];
   const box = useRef<HTMLDivElement>(null);
 
@@ -149,7 +153,7 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, expr, exemp
           </button>
         </p>
       )}
-      {marks.length > 0 && <Exemplars marks={marks} unit={unit} />}
+      {found.length > 0 && <Exemplars marks={found} drawn={marks.length} unit={unit} />}
     </div>
   );
 }
@@ -163,8 +167,12 @@ function MarkReadout({ at, mark, unit }: { at: Cursor; mark: Exemplar; unit: Uni
       <p>
         <strong>{formatValue(mark.value, unit)}</strong>
       </p>
-      <SeriesName metric={mark.labels} />
-      <SeriesName metric={mark.series} />
+      <p>
+        <SeriesName metric={mark.labels} />
+      </p>
+      <p>
+        <SeriesName metric={mark.series} />
+      </p>
     </div>
   );
 }
@@ -172,12 +180,13 @@ function MarkReadout({ at, mark, unit }: { at: Cursor; mark: Exemplar; unit: Uni
 const FIRST_EXEMPLARS = 100;
 
 /** All exemplars as text: their labels are there to be copied. */
-function Exemplars({ marks, unit }: { marks: readonly Exemplar[]; unit: Unit }) {
+function Exemplars({ marks, drawn, unit }: { marks: readonly Exemplar[]; drawn: number; unit: Unit }) {
   const newest = [...marks].sort((a, b) => b.time - a.time).slice(0, FIRST_EXEMPLARS);
   return (
     <details class="exemplars">
       <summary>
         {marks.length} {marks.length === 1 ? "exemplar" : "exemplars"}
+        {drawn < marks.length && `, ${drawn} of them drawn`}
       </summary>
       <table class="table">
         <thead>
