@@ -182,7 +182,7 @@ fn used_buckets_are_counted_as_promtool_counts_them() {
     let native = json!([[1, {"count": "2", "sum": "1", "buckets": [[0, "1", "2", "2"]]}],
                         [2, {"count": "3", "sum": "1", "buckets": [[0, "1", "2", "2"], [0, "2", "4", "1"]]}]]);
     let data = json!({"resultType": "matrix", "result": [
-        series("1", ["0", "1"]), series("+Inf", ["3", "5"]), series("0.5", ["0", "0"]),
+        series("1", ["0", "1"]), series("2", ["0", "1"]), series("+Inf", ["3", "5"]), series("0.5", ["0", "0"]),
         {"metric": {"__name__": "n"}, "histograms": native},
         {"metric": {"__name__": "gauge"}, "values": [[1, "1"], [2, "1"]]},
     ]});
@@ -195,13 +195,13 @@ fn used_buckets_are_counted_as_promtool_counts_them() {
     assert_eq!(asked, ["h[90000ms]"]);
     assert!(report.contains("\n- n (native): 1/1.500/2\n"), "{report}");
     assert!(
-        report.contains("\n- h_bucket{a=\"b\"} (classic): 1/1.500/2/3\n"),
+        report.contains("\n- h_bucket{a=\"b\"} (classic): 1/1.500/2/4\n"),
         "{report}"
     );
     assert!(
         report.ends_with(
             "Classic histogram series (1 in total):\n- min populated: 1/1.000/1\n\
-         - avg populated: 1/1.000/1\n- max populated: 2/2.000/2\n- total: 3/3.000/3\n"
+         - avg populated: 1/1.000/1\n- max populated: 2/2.000/2\n- total: 4/4.000/4\n"
         ),
         "{report}"
     );
