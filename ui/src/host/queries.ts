@@ -15,9 +15,9 @@ export interface Host {
 const PRESSURE_SIGN = "node_pressure_cpu_waiting_seconds_total";
 const SOCKETS_SIGN = "node_sockstat_sockets_used";
 
-/** One to six series a machine, whichever collectors it runs. */
+/** One to six series a machine, whichever collectors it runs. Nobody asked for them: they do not count as used. */
 export const DISCOVERY =
-  `{__name__=~"node_uname_info|node_load1|node_boot_time_seconds|node_memory_MemTotal_bytes|${PRESSURE_SIGN}|${SOCKETS_SIGN}"}`;
+  `{__name__=~"node_uname_info|node_load1|node_boot_time_seconds|node_memory_MemTotal_bytes|${PRESSURE_SIGN}|${SOCKETS_SIGN}",__ignore_usage__=""}`;
 
 /** The machines in an answer to DISCOVERY; the one most likely to be the server's own first. */
 export function hostsOf(series: readonly InstantSeries[], pageHost: string): Host[] {

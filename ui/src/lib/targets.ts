@@ -17,7 +17,7 @@ export interface TargetRow {
   series: number | null;
 }
 
-const COSTS = '{__name__=~"scrape_samples_scraped|scrape_response_size_bytes|scrape_body_size_bytes|scrape_duration_seconds"}';
+const COSTS = '{__name__=~"scrape_samples_scraped|scrape_response_size_bytes|scrape_body_size_bytes|scrape_duration_seconds",__ignore_usage__=""}';
 
 const identity = (job: string | undefined, instance: string | undefined): string => JSON.stringify([job ?? "", instance ?? ""]);
 
