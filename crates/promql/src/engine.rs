@@ -84,6 +84,17 @@ impl Engine {
         }
     }
 
+    /// Returns the same engine for the queries of one group of rules in a file.
+    #[must_use]
+    pub fn of_group(&self, file: &str, group: &str) -> Self {
+        let observer = self.observer.as_ref();
+        let of_group = observer.and_then(|observer| observer.of_group(file, group));
+        match of_group {
+            Some(observer) => self.observed(observer),
+            None => self.clone(),
+        }
+    }
+
     /// Returns the same engine with another lookback.
     #[must_use]
     pub fn with_lookback(mut self, lookback_delta_ms: i64) -> Self {

@@ -4,7 +4,7 @@
 
 use crate::{QueryError, QueryStats};
 use narthex_model::storage::Selector;
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 /// A query to evaluate.
 #[derive(Clone, Copy)]
@@ -67,6 +67,11 @@ pub struct Planned<'a> {
 pub trait Observer: Send + Sync + Debug {
     /// Called when a valid query is about to be evaluated.
     fn begin(&self, query: &Planned<'_>) -> Box<dyn Observation>;
+
+    /// Returns an observer of the queries of one group of rules in a file, if it tells them apart.
+    fn of_group(&self, _file: &str, _group: &str) -> Option<Arc<dyn Observer>> {
+        None
+    }
 }
 
 /// Observes one evaluation.

@@ -93,15 +93,21 @@ fn line(
         line.push_str(&format!(",\"error\":{}", Value::from(error.to_string())));
     }
     line.push_str(&format!(",\"stats\":{stats}"));
-    if let Origin::Http {
-        client,
-        method,
-        path,
-        ..
-    } = &entry.origin
-    {
-        let request = json!({ "clientIP": client, "method": method, "path": path });
-        line.push_str(&format!(",\"httpRequest\":{request}"));
+    match &entry.origin {
+        Origin::Http {
+            client,
+            method,
+            path,
+            ..
+        } => {
+            let request = json!({ "clientIP": client, "method": method, "path": path });
+            line.push_str(&format!(",\"httpRequest\":{request}"));
+        }
+        Origin::Rule { file, group } if !file.is_empty() => {
+            let group = json!({ "file": file, "name": group });
+            line.push_str(&format!(",\"ruleGroup\":{group}"));
+        }
+        Origin::Rule { .. } => {}
     }
     line.push('}');
     line

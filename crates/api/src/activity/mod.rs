@@ -48,7 +48,12 @@ pub enum Origin {
         is_dashboard: bool,
     },
     /// A rule.
-    Rule,
+    Rule {
+        /// File, empty for queries of templates.
+        file: String,
+        /// Group.
+        group: String,
+    },
 }
 
 /// What is asked of the server.
@@ -132,7 +137,11 @@ impl Activity {
     /// Returns an observer of the queries that rules make.
     #[must_use]
     pub fn of_rules(self: &Arc<Self>) -> Arc<dyn Observer> {
-        Arc::new(RuleObserver(Arc::clone(self)))
+        Arc::new(RuleObserver {
+            activity: Arc::clone(self),
+            file: String::new(),
+            group: String::new(),
+        })
     }
 
     /// Registers a query that has arrived.
@@ -231,7 +240,11 @@ impl Observer for TicketObserver {
 }
 
 #[derive(Debug)]
-struct RuleObserver(Arc<Activity>);
+struct RuleObserver {
+    activity: Arc<Activity>,
+    file: String,
+    group: String,
+}
 
 impl Observer for RuleObserver {
     fn begin(&self, query: &Planned<'_>) -> Box<dyn Observation> {
@@ -241,7 +254,19 @@ impl Observer for RuleObserver {
             end_ms: query.end_ms,
             step_ms: query.step_ms,
         };
-        self.0.arrive(&asked, Origin::Rule).begin(query)
+        let origin = Origin::Rule {
+            file: self.file.clone(),
+            group: self.group.clone(),
+        };
+        self.activity.arrive(&asked, origin).begin(query)
+    }
+
+    fn of_group(&self, file: &str, group: &str) -> Option<Arc<dyn Observer>> {
+        Some(Arc::new(Self {
+            activity: Arc::clone(&self.activity),
+            file: file.to_owned(),
+            group: group.to_owned(),
+        }))
     }
 }
 

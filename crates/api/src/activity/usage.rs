@@ -46,7 +46,7 @@ impl Uses {
 
     fn count(&mut self, origin: &Origin, now_ms: i64) {
         let count = match origin {
-            Origin::Rule => &mut self.rules,
+            Origin::Rule { .. } => &mut self.rules,
             Origin::Http { is_dashboard, .. } if *is_dashboard => &mut self.dashboards,
             Origin::Http { .. } => &mut self.queries,
         };

@@ -128,6 +128,31 @@ fn queries_are_logged_in_prometheus_form() {
     server.stop();
 }
 
+#[test]
+fn queries_of_rules_name_their_group_in_the_log() {
+    let dir = TempDir::new("query-log-rules");
+    let rules = dir.write(
+        "r.yml",
+        "groups: [{name: g, interval: 1s, rules: [{record: a, expr: vector(7)}]}]\n",
+    );
+    let config = dir.write(
+        "p.yml",
+        "global: {query_log_file: q.json}\nrule_files: [r.yml]\n",
+    );
+    let server = Running::start(&dir.join("data"), &config);
+    let line: serde_json::Value = until("a rule is logged", || {
+        let text = fs::read_to_string(dir.join("q.json")).ok()?;
+        let line = text.split_inclusive('\n').next()?;
+        line.ends_with('\n')
+            .then(|| serde_json::from_str(line).unwrap())
+    });
+    let group = serde_json::json!({ "file": rules.to_str(), "name": "g" });
+    assert_eq!(line["ruleGroup"], group);
+    assert_eq!(line["params"]["query"], "vector(7)");
+    assert!(line.get("httpRequest").is_none());
+    server.stop();
+}
+
 fn query(arguments: &[&str]) -> Finished {
     support::narthex()
         .arg("query")

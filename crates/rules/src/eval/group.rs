@@ -214,6 +214,8 @@ impl Group {
         self.metrics().evaluations.inc();
         let moment = Moment {
             tools,
+            file: &self.file,
+            group: &self.name,
             ctx: &ctx,
             time_ms,
             offset_ms,

@@ -96,6 +96,9 @@ pub(crate) struct RuleWork {
 /// Circumstances of an evaluation.
 pub(crate) struct Moment<'a> {
     pub(crate) tools: &'a Tools,
+    /// The rule's file and group.
+    pub(crate) file: &'a str,
+    pub(crate) group: &'a str,
     pub(crate) ctx: &'a Context,
     pub(crate) time_ms: i64,
     pub(crate) offset_ms: i64,
@@ -242,7 +245,8 @@ impl LiveRule {
         let stored_ms = moment.time_ms - moment.offset_ms;
         let query = work.query.get_or_insert_with(|| {
             let (expr, text) = (Arc::clone(&self.expr), Arc::clone(&self.text));
-            settings.engine.prepare(expr, text)
+            let engine = settings.engine.of_group(moment.file, moment.group);
+            engine.prepare(expr, text)
         });
         let elements = tools.evaluate(query, stored_ms, ctx);
         let elements = elements.map_err(Failure::Evaluation)?;
