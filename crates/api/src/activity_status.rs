@@ -149,15 +149,18 @@ async fn names_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
         };
         let names = api.store.view(range)?.label_values(METRIC_NAME, &query, ctx)?;
         let usage = api.activity.usage.lock().whole();
-        let (records, bytes) = usage.size();
-        let mut found: Vec<(Uses, String)> = names
-            .items
-            .into_iter()
-            .map(|name| (usage.of(&name), name))
-            .filter(|(uses, _)| most.is_none_or(|most| uses.total() <= most as u64))
-            .collect();
-        let forgotten = usage.forgotten;
+        let ((records, bytes), forgotten) = (usage.size(), usage.forgotten);
+        let _copy = ctx.budget.lease(bytes)?;
+        let counts = usage.counts();
         drop(usage);
+        let (mut found, mut pace) = (Vec::new(), ctx.stop.pace());
+        for name in names.items {
+            pace.spend(counts.work(&name))?;
+            let uses = counts.of(&name);
+            if most.is_none_or(|most| uses.total() <= most as u64) {
+                found.push((uses, name));
+            }
+        }
         let total = found.len();
         found.sort_by(|a, b| a.0.total().cmp(&b.0.total()).then_with(|| a.1.cmp(&b.1)));
         found.truncate(limit);

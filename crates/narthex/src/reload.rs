@@ -238,7 +238,7 @@ impl Reloader {
         check_role(notifier.is_none(), &config)?;
         let rule_set = load_rules(rules.as_ref(), &config)?;
         open_failure_logs(&manager, &config)?;
-        open_query_log(&activity, &config)?;
+        open_query_log(&activity, rules.is_some(), &config)?;
         send(&remote, &config)?;
         let options = discovery_options();
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
@@ -327,7 +327,7 @@ impl Reloader {
         // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
         // go to the remote ends of this configuration.
         open_failure_logs(&self.applied.manager, &config)?;
-        open_query_log(&self.activity, &config)?;
+        open_query_log(&self.activity, self.rules.is_some(), &config)?;
         send(&self.remote, &config)?;
         Ok((config, rules))
     }
@@ -484,16 +484,16 @@ fn open_failure_logs(manager: &Manager, config: &Config) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-fn open_query_log(activity: &Activity, config: &Config) -> Result<(), String> {
-    activity
-        .log_to(config.query_log.as_deref())
-        .map_err(|error| {
-            let path = config.query_log.clone().unwrap_or_default();
-            format!(
-                "can't create json log file: open {}: {error}",
-                path.display()
-            )
-        })
+/// Opens the query log of a configuration; who answers no queries has none.
+fn open_query_log(activity: &Activity, has_queries: bool, config: &Config) -> Result<(), String> {
+    let path = config.query_log.as_deref().filter(|_| has_queries);
+    activity.log_to(path).map_err(|error| {
+        let path = config.query_log.clone().unwrap_or_default();
+        format!(
+            "can't create json log file: open {}: {error}",
+            path.display()
+        )
+    })
 }
 
 /// Returns a hash of the paths and contents of files.

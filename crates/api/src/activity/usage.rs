@@ -30,6 +30,31 @@ pub(crate) struct Usage {
     lease: Lease,
 }
 
+/// What was counted until some moment.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    names: HashMap<Box<str>, Uses>,
+    patterns: Vec<(Matcher, Uses)>,
+}
+
+impl Counts {
+    /// Returns how often a metric was asked for.
+    pub(crate) fn of(&self, name: &str) -> Uses {
+        let mut uses = self.names.get(name).copied().unwrap_or_default();
+        for (matcher, more) in &self.patterns {
+            if matcher.matches(name) {
+                uses.add(*more);
+            }
+        }
+        uses
+    }
+
+    /// Returns about how many steps it takes to look a name up.
+    pub(crate) fn work(&self, name: &str) -> usize {
+        16 + name.len() * (1 + self.patterns.len())
+    }
+}
+
 /// How often something was asked for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Uses {
@@ -126,15 +151,12 @@ impl Usage {
         self.patterns.get_mut(text).map(|(_, uses)| uses)
     }
 
-    /// Returns how often a metric was asked for.
-    pub(crate) fn of(&self, name: &str) -> Uses {
-        let mut uses = self.names.get(name).copied().unwrap_or_default();
-        for (matcher, more) in self.patterns.values() {
-            if matcher.matches(name) {
-                uses.add(*more);
-            }
+    /// Returns a copy to look things up in, which keeps no query waiting.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            names: self.names.clone(),
+            patterns: self.patterns.values().cloned().collect(),
         }
-        uses
     }
 
     /// Returns the number of names and patterns, and their memory in bytes.

@@ -42,6 +42,14 @@ impl Filter {
         }
     }
 
+    /// Returns about how many steps it takes to score a name.
+    pub(super) fn work(&self, name: &str) -> usize {
+        let terms = self.terms.iter().map(|term| term.chars.len());
+        terms.fold(16 + name.len(), |steps, term| {
+            steps + name.len() * (1 + term / 8)
+        })
+    }
+
     /// Returns how well a name fits, up to 1; `None` if it doesn't.
     pub(super) fn score(&self, name: &str) -> Option<f64> {
         if self.terms.is_empty() {

@@ -35,6 +35,8 @@ const DEFAULT: usize = 100;
 const MAX_BATCH: usize = 1000;
 /// Most `search[]` terms.
 const MAX_TERMS: usize = 32;
+/// Longest `search[]` term, in bytes: comparing takes as long as the term and the name together.
+const TERM_BYTES: usize = 1 << 10;
 /// How far back a search without `start` looks.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -177,6 +179,10 @@ impl Search {
                 terms.len()
             )));
         }
+        if terms.iter().any(|term| term.len() > TERM_BYTES) {
+            let reason = format!("longer than {TERM_BYTES} bytes");
+            return Err(ApiError::parameter("search[]", reason));
+        }
         let filter = filter(params, &terms)?;
         let with_score = flag(params, "include_score", false)?;
         let order = order(params, kind, terms.is_empty())?;
@@ -209,7 +215,7 @@ impl Search {
     ) -> Result<Answer, ApiError> {
         let (mut results, mut pace) = (Vec::new(), ctx.stop.pace());
         for name in listing.items {
-            pace.spend(name.len() + 16)?;
+            pace.spend(self.filter.work(&name))?;
             if let Some(score) = self.filter.score(&name) {
                 results.push((name, score));
             }

@@ -89,6 +89,10 @@ fn bad_searches_are_refused_in_prometheus_words() {
                 "label_names?fuzz_alg=x",
                 "unsupported fuzz_alg \"x\": must be one of [subsequence jarowinkler]",
             ),
+            (
+                &format!("label_names?search[]={}", "a".repeat(1025)),
+                "invalid parameter \"search[]\": longer than 1024 bytes",
+            ),
         ] {
             let response = served.get(&format!("/api/v1/search/{path}")).await;
             assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{path}");

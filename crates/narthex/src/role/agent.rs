@@ -40,7 +40,7 @@ use std::{
 const MAX_THREADS: usize = 2;
 
 /// Parts of the API that need storage, as Prometheus' agent refuses them.
-const UNAVAILABLE: [&str; 14] = [
+const UNAVAILABLE: [&str; 19] = [
     "/api/v1/admin/tsdb/",
     "/api/v1/alertmanagers",
     "/api/v1/alerts",
@@ -52,8 +52,13 @@ const UNAVAILABLE: [&str; 14] = [
     "/api/v1/query_exemplars",
     "/api/v1/query_range",
     "/api/v1/rules",
+    "/api/v1/search/",
     "/api/v1/series",
+    "/api/v1/status/active_queries",
+    "/api/v1/status/metric_names_stats",
+    "/api/v1/status/top_queries",
     "/api/v1/status/tsdb",
+    "/api/v1/status/tsdb/blocks",
     "/federate",
 ];
 
