@@ -228,6 +228,8 @@ impl Inner {
             let _turn = strip.turn();
             let mut state = strip.lock();
             let bytes = self.seal_due(strip, &mut state, now_ms, everything, all_out_of_order);
+            let newest_row = state.open.published().end_row();
+            state.windows.prune(newest_row);
             held += state.heap_bytes();
             range = super::hull(range, state.time_range());
             if bytes > 0 {

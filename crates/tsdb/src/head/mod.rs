@@ -55,6 +55,8 @@ pub(crate) struct Head {
     /// Strip for series that no origin has bound.
     ungrouped: Mutex<Option<Arc<Strip>>>,
     next_strip: AtomicU32,
+    /// Memory of rows kept decoded.
+    windows: Budget,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -70,11 +72,19 @@ pub(crate) struct Bound {
     pub(crate) refused: usize,
 }
 
+/// Most bytes of rows kept decoded.
+const MOST_WINDOW_BYTES: u64 = 32 << 20;
+
 impl Head {
     /// Returns an empty head that accepts new series while `memory` permits.
     pub(crate) fn new(metrics: Arc<Metrics>, memory: Budget) -> Self {
         Self {
             index: RwLock::new(Index::new(&memory)),
+            windows: memory.share(
+                "windows",
+                memory.percent(2).min(MOST_WINDOW_BYTES),
+                memory.percent(50),
+            ),
             families: Mutex::new(Families::new(memory.limit_bytes())),
             admission: Admission::new(memory, Arc::clone(&metrics)),
             sharing: Mutex::new(()),

@@ -1,7 +1,7 @@
 //! Strips: the samples one origin reported since the last flush.
 //!
 //! Rows are in row chunks, samples without a row in the out-of-order buffer. Writers and readers share one lock, held
-//! for encoding one row or taking a snapshot, never while decoding, and never for the disk: what a writer has stored is
+//! for encoding or decoding a few rows or taking a snapshot, and never for the disk: what a writer has stored is
 //! behind the numbers up to which readers look until the log has it. Writers of one strip take turns, until then.
 //!
 //! **Invariant:** whoever ends row chunks or adds samples has the turn, so that what is not visible yet is last and can
@@ -11,6 +11,7 @@
 
 use super::{
     out_of_order::{OutOfOrderBuffer, Value},
+    read::Windows,
     row_chunk::{OpenRowChunk, RowChunk},
     starts::StartTimes,
 };
@@ -83,6 +84,8 @@ pub(crate) struct StripState {
     pub(crate) shared: Arc<Shared>,
     /// WAL file that mentions the strip, and how many of its columns.
     pub(crate) logged: (u32, usize),
+    /// Newest rows that are read again and again.
+    pub(crate) windows: Windows,
 }
 
 /// Part of a strip that a view sees: from the first numbers, inclusive, to the second, exclusive.
@@ -115,6 +118,7 @@ impl Strip {
             starts: StartTimes::default(),
             shared: Arc::default(),
             logged: (0, 0),
+            windows: Windows::default(),
         };
         Self {
             id,
@@ -346,10 +350,10 @@ impl StripState {
     }
 
     /// Returns the row chunks, oldest first, with a copy of the open one.
-    pub(crate) fn row_chunks(&self) -> Vec<Arc<RowChunk>> {
+    pub(crate) fn row_chunks(&mut self) -> Vec<Arc<RowChunk>> {
         let mut row_chunks: Vec<Arc<RowChunk>> = self.sealed.iter().cloned().collect();
         if self.open.published().rows() > 0 {
-            row_chunks.push(Arc::new(self.open.readable()));
+            row_chunks.push(self.open.readable());
         }
         row_chunks
     }

@@ -19,6 +19,7 @@ mod pressure;
 mod support;
 mod together;
 mod upkeep;
+mod windows;
 mod workload;
 
 use narthex_testkit::alloc::Counting;

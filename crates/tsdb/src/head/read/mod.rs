@@ -7,9 +7,11 @@ mod decode;
 mod listing;
 mod out_of_order;
 mod strip;
+mod windows;
 
 pub(crate) use decode::decode_row_chunk;
 pub(crate) use strip::StripBatch;
+pub(crate) use windows::Windows;
 
 use super::{
     Head,
@@ -19,7 +21,7 @@ use super::{
 };
 use narthex_model::{
     ColumnId, LabelSet, Matcher, Schema,
-    storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange},
+    storage::{Batch, Budget, Context, Estimate, Hints, Lease, StorageError, TimeRange},
 };
 use out_of_order::OutOfOrderBatch;
 use std::sync::Arc;
@@ -46,6 +48,8 @@ pub(crate) struct HeadBatches {
 /// The columns of one selector.
 pub(crate) struct Selected {
     chosen: Vec<Chosen>,
+    /// Memory of rows kept decoded.
+    windows: Budget,
     /// Memory of the columns, and of the batches made from them.
     lease: Lease,
 }
@@ -270,7 +274,11 @@ impl Selected {
         ctx: &Context,
     ) -> Result<HeadBatches, StorageError> {
         let mut batches = HeadBatches::default();
-        let Self { chosen, mut lease } = self;
+        let Self {
+            chosen,
+            windows,
+            mut lease,
+        } = self;
         for visible in visible(chosen, snapshot, range, ctx)? {
             let mixed = Arc::from(&*visible.rows_mixed);
             let rows = [(Arc::clone(&visible.rows_alone), false), (mixed, true)];
@@ -283,6 +291,7 @@ impl Selected {
                     visible.snapshot.rows,
                     visible.range,
                     hints.start_times,
+                    windows.clone(),
                 );
                 batches.push(Arc::new(batch), mixed);
             }
@@ -325,7 +334,11 @@ impl Head {
         let mut lease = ctx.budget.lease(0)?;
         let index = self.index();
         let chosen = index.select(matchers, min_ms, &ctx.stop, COLUMN_BYTES, &mut lease)?;
-        Ok(Selected { chosen, lease })
+        Ok(Selected {
+            chosen,
+            windows: self.windows.clone(),
+            lease,
+        })
     }
 
     fn visible(

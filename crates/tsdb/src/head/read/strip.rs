@@ -1,9 +1,12 @@
 //! The rows of a strip as a batch: one time axis for all its columns.
 //!
-//! **Invariant:** row chunks are fetched once, at the first read; the newest values come from the encoder's state,
+//! **Invariant:** row chunks are fetched once, at the first read that no window answers; the newest values come from the encoder's state,
 //! without decoding, if nothing newer than the view has been stored. The state is copied only to decode from it.
 
-use super::decode::{Picks, decode};
+use super::{
+    decode::{Picks, decode},
+    windows::{Decoded, Window},
+};
 use crate::head::{
     row_chunk::RowChunk,
     strip::{PAGE_COLUMNS, Strip, StripState},
@@ -13,11 +16,13 @@ use narthex_model::{
     ColumnId, LabelHash, LabelSet, Schema,
     cell::{self, Cell},
     storage::{
-        Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange, group_key_of,
+        Batch, Budget, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange,
+        group_key_of,
     },
 };
 use std::{
     borrow::Cow,
+    ops::Range,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
@@ -31,6 +36,8 @@ pub(crate) struct StripBatch {
     row_range: (u64, u64),
     range: TimeRange,
     start_times: bool,
+    /// Memory of rows kept decoded.
+    windows: Budget,
     /// Row chunks as they were at the first read.
     fetched: OnceLock<Vec<Arc<RowChunk>>>,
 }
@@ -46,6 +53,7 @@ impl StripBatch {
         row_range: (u64, u64),
         range: TimeRange,
         start_times: bool,
+        windows: Budget,
     ) -> Self {
         Self {
             strip,
@@ -54,6 +62,7 @@ impl StripBatch {
             row_range,
             range,
             start_times,
+            windows,
             fetched: OnceLock::new(),
         }
     }
@@ -66,6 +75,45 @@ impl StripBatch {
             });
             row_chunks
         })
+    }
+
+    /// Passes the window that has all rows within `range` to `work`, if there is one.
+    fn in_window<T>(
+        &self,
+        range: TimeRange,
+        work: impl FnOnce(&Window, Range<usize>) -> T,
+    ) -> Option<T> {
+        if self.start_times || self.fetched.get().is_some() {
+            return None;
+        }
+        let mut state = self.strip.lock();
+        let StripState { windows, open, .. } = &mut *state;
+        let (window, rows) = windows.find(open, &self.columns, self.row_range, range)?;
+        Some(work(window, rows))
+    }
+
+    /// Keeps the rows of a tile that has all columns, if they are consecutive.
+    fn keep_window(&self, pieces: &[(usize, usize, usize)], tile: &Tile) {
+        let number = |(at, row): (usize, usize)| self.fetched()[at].first_row + row as u64;
+        let Some((at, from, _)) = pieces.first() else {
+            return;
+        };
+        let follows = |two: &[(usize, usize, usize)]| {
+            let [(before, _, end), (at, from, _)] = two else {
+                return false;
+            };
+            number((*before, *end)) == number((*at, *from))
+        };
+        if self.start_times || !pieces.windows(2).all(follows) {
+            return;
+        }
+        let decoded = Decoded {
+            first_row: number((*at, *from)),
+            tile,
+        };
+        let mut state = self.strip.lock();
+        let windows = &mut state.windows;
+        windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
     }
 
     /// Returns the state after the last row of a page, if that is still the strip's last row.
@@ -254,6 +302,9 @@ impl Batch for StripBatch {
     }
 
     fn rows(&self, range: TimeRange) -> usize {
+        if let Some(rows) = self.in_window(range, |_, rows| rows.len()) {
+            return rows;
+        }
         self.pieces(range)
             .iter()
             .map(|(_, from, to)| to - from)
@@ -269,6 +320,14 @@ impl Batch for StripBatch {
         ctx: &Context,
     ) -> Result<(), StorageError> {
         ctx.stop.check()?;
+        let all = series.len() == self.columns.len();
+        let whole = all && (0u32..).zip(series).all(|(at, series)| at == *series);
+        let copied =
+            whole.then(|| self.in_window(range, |window, rows| window.copy(rows, layout, tile)));
+        if copied.flatten().is_some() {
+            tile.establish_facts();
+            return Ok(());
+        }
         let fetched = self.fetched();
         let pieces = self.pieces(range);
         let times = pieces.iter().flat_map(|(at, from, to)| {
@@ -298,6 +357,9 @@ impl Batch for StripBatch {
         }
         if self.start_times {
             self.fill_start_times(&pieces, &columns, tile);
+        }
+        if whole {
+            self.keep_window(&pieces, tile);
         }
         tile.establish_facts();
         Ok(())

@@ -1,0 +1,240 @@
+//! The newest rows of some columns of a strip, decoded: rules ask for the same columns again after every few rows.
+//!
+//! A window is made when columns are asked for the second time, and goes on with every row that was stored since.
+//!
+//! **Invariant:** a window has, of consecutive rows, what decoding them would give. They are visible, hence never taken
+//! back, and hold no histograms.
+
+use crate::head::{row_chunk::OpenRowChunk, strip::PAGE_COLUMNS};
+use narthex_chunks::row::RowBack;
+use narthex_model::{
+    cell::{ABSENT, Cell},
+    storage::{Budget, Layout, Lease, Tile, TimeRange},
+};
+use std::{ops::Range, sync::Arc};
+
+/// Most rows and cells of a window: more is rarely asked for, and decoding it is most of a query's work anyway.
+const MOST_ROWS: usize = 64;
+const MOST_CELLS: usize = 4096;
+/// Most windows of a strip.
+const MOST_WINDOWS: usize = 64;
+/// Rows stored since a window was read after which it is decoded anew, and after which it is dropped.
+const FEW_ROWS: u64 = 8;
+const IDLE_ROWS: u64 = 32;
+/// Rows beyond those asked for that a window has at most, and after it was shortened.
+const SPARE_ROWS: usize = 12;
+const LEFT_ROWS: usize = 4;
+
+/// The windows of a strip.
+#[derive(Debug, Default)]
+pub(crate) struct Windows(Vec<Window>);
+
+#[derive(Debug)]
+pub(super) struct Window {
+    columns: Arc<[u32]>,
+    /// The strip's number of the first row.
+    first_row: u64,
+    times_ms: Vec<i64>,
+    /// One row after the other.
+    cells: Vec<f64>,
+    /// Most rows that were asked for.
+    asked: usize,
+    /// Rows of the strip when it was last read.
+    read_at: u64,
+    /// `None` while its columns were asked for once.
+    lease: Option<Lease>,
+}
+
+/// Rows that were decoded, for a window.
+pub(super) struct Decoded<'a> {
+    pub(super) first_row: u64,
+    pub(super) tile: &'a Tile,
+}
+
+impl Windows {
+    /// Returns the window of `columns` and its rows within `range` that `rows` of the strip show, if it has all of them.
+    pub(super) fn find(
+        &mut self,
+        open: &OpenRowChunk,
+        columns: &[u32],
+        rows: (u64, u64),
+        range: TimeRange,
+    ) -> Option<(&Window, Range<usize>)> {
+        let same = |window: &Window| *window.columns == *columns;
+        let at = self.0.iter().position(same)?;
+        let window = &mut self.0[at];
+        window.lease.as_ref()?;
+        if window.follow(open, rows.1).is_none() {
+            self.0.swap_remove(at);
+            return None;
+        }
+        let window = &mut self.0[at];
+        let found = window.rows_within(rows, range)?;
+        window.asked = window.asked.max(found.len());
+        window.read_at = rows.1;
+        Some((&self.0[at], found))
+    }
+
+    /// Keeps what was decoded of `columns`, if they were asked for before.
+    pub(super) fn learn(
+        &mut self,
+        columns: &Arc<[u32]>,
+        decoded: &Decoded<'_>,
+        newest_row: u64,
+        memory: &Budget,
+    ) {
+        let Decoded { first_row, tile } = decoded;
+        let rows = tile.times_ms.len();
+        if !is_worth_a_window(columns, tile) || newest_row > first_row + rows as u64 + FEW_ROWS {
+            return;
+        }
+        let Some(window) = self.0.iter_mut().find(|own| own.columns == *columns) else {
+            self.prune(newest_row);
+            if self.0.len() < MOST_WINDOWS {
+                self.0.push(Window::asked_for(columns, newest_row));
+            }
+            return;
+        };
+        let most = (rows + SPARE_ROWS) * (size_of::<i64>() + columns.len() * size_of::<f64>());
+        window.lease = memory.lease(most as u64).ok();
+        if window.lease.is_some() {
+            window.fill(*first_row, tile);
+            window.read_at = newest_row;
+        }
+    }
+
+    /// Drops what has not been read for long before row `newest_row`.
+    pub(crate) fn prune(&mut self, newest_row: u64) {
+        let is_read = |window: &Window| window.read_at + IDLE_ROWS >= newest_row;
+        if !self.0.iter().all(is_read) {
+            self.0.retain(is_read);
+        }
+    }
+}
+
+/// Reports whether a window of `columns` may have the rows of `tile`.
+fn is_worth_a_window(columns: &[u32], tile: &Tile) -> bool {
+    let page = |column: &u32| *column as usize / PAGE_COLUMNS;
+    let rows = tile.times_ms.len();
+    let is_small = (1..=MOST_ROWS).contains(&rows)
+        && (rows + SPARE_ROWS) * columns.len() <= MOST_CELLS
+        && tile.histograms.is_empty();
+    is_small && columns.first().map(page) == columns.last().map(page)
+}
+
+impl Window {
+    fn asked_for(columns: &Arc<[u32]>, row: u64) -> Self {
+        Self {
+            columns: Arc::clone(columns),
+            first_row: 0,
+            times_ms: Vec::new(),
+            cells: Vec::new(),
+            asked: 0,
+            read_at: row,
+            lease: None,
+        }
+    }
+
+    fn end_row(&self) -> u64 {
+        self.first_row + self.times_ms.len() as u64
+    }
+
+    fn fill(&mut self, first_row: u64, tile: &Tile) {
+        let rows = tile.times_ms.len();
+        (self.first_row, self.asked) = (first_row, rows);
+        self.times_ms = Vec::with_capacity(rows + SPARE_ROWS);
+        self.times_ms.extend_from_slice(&tile.times_ms);
+        self.cells = Vec::with_capacity((rows + SPARE_ROWS) * tile.series);
+        for row in 0..rows {
+            let cells = (0..tile.series).map(|series| tile.get(row, series));
+            self.cells.extend(cells);
+        }
+    }
+
+    /// Decodes the rows up to number `end` that it lacks; `None` if it has to be made anew.
+    fn follow(&mut self, open: &OpenRowChunk, end: u64) -> Option<()> {
+        let own_end = self.end_row();
+        if end <= own_end {
+            return Some(());
+        }
+        let published = open.published();
+        let newest = published.end_row();
+        if newest < end || published.first_row > own_end || newest - own_end > FEW_ROWS {
+            return None;
+        }
+        let page = *self.columns.first()? as usize / PAGE_COLUMNS;
+        let first = published.first_row + published.pages.get(page)?.first as u64;
+        let mut back = RowBack::new(open.state(page)?.clone());
+        let mut rows: Vec<Vec<f64>> = Vec::new();
+        for row in (own_end..newest).rev() {
+            let mut cells = vec![ABSENT; self.columns.len()];
+            if row >= first {
+                let of_page = usize::try_from(row - first).ok()?;
+                back.step(open.row(page, of_page)?).ok()?;
+                for (cell, column) in cells.iter_mut().zip(&*self.columns) {
+                    if published.has_seen(*column) {
+                        let found = back.cells().get(*column as usize % PAGE_COLUMNS);
+                        *cell = found.copied().unwrap_or(ABSENT);
+                    }
+                }
+            }
+            if row < end {
+                rows.push(cells);
+            }
+        }
+        for cells in rows.into_iter().rev() {
+            if cells
+                .iter()
+                .any(|cell| matches!(Cell::decode(*cell), Cell::Histogram(_)))
+            {
+                return None;
+            }
+            let row = usize::try_from(self.end_row() - published.first_row).ok()?;
+            self.push(published.time_ms(row), &cells);
+        }
+        Some(())
+    }
+
+    fn push(&mut self, time_ms: i64, cells: &[f64]) {
+        if self.times_ms.len() >= self.asked + SPARE_ROWS {
+            let gone = self.times_ms.len() - (self.asked + LEFT_ROWS).min(self.times_ms.len());
+            self.times_ms.drain(..gone);
+            self.cells.drain(..gone * self.columns.len());
+            self.first_row += gone as u64;
+        }
+        self.times_ms.push(time_ms);
+        self.cells.extend_from_slice(cells);
+    }
+
+    /// Returns the rows within `range` that `rows` show; `None` if it may lack some of them.
+    fn rows_within(&self, rows: (u64, u64), range: TimeRange) -> Option<Range<usize>> {
+        let oldest_ms = *self.times_ms.first()?;
+        if oldest_ms > range.min_ms && self.first_row > rows.0 {
+            return None;
+        }
+        let number = |row: u64| {
+            let at = row.saturating_sub(self.first_row);
+            usize::try_from(at).unwrap_or(usize::MAX)
+        };
+        let at = |time_ms: i64| self.times_ms.partition_point(|own_ms| *own_ms < time_ms);
+        let from = at(range.min_ms).max(number(rows.0));
+        let to = at(range.max_ms.saturating_add(1)).min(number(rows.1));
+        Some(from..to.max(from))
+    }
+
+    /// Copies rows to a tile.
+    pub(super) fn copy(&self, rows: Range<usize>, layout: Layout, tile: &mut Tile) {
+        let columns = self.columns.len();
+        tile.shape(layout, &self.times_ms[rows.clone()], columns, ABSENT);
+        let cells = &self.cells[rows.start * columns..rows.end * columns];
+        if layout == Layout::TimeMajor {
+            tile.cells.copy_from_slice(cells);
+            return;
+        }
+        for (row, cells) in cells.chunks_exact(columns).enumerate() {
+            for (series, cell) in cells.iter().enumerate() {
+                tile.cells[series * rows.len() + row] = *cell;
+            }
+        }
+    }
+}

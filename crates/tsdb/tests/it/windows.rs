@@ -1,0 +1,302 @@
+//! Windows of the newest rows, read after every row as rules do, have the samples of the model.
+//!
+//! The storage keeps them decoded. What may go wrong: rows that were taken back, blocks that took rows over, views from
+//! before a row, columns that come, histograms, samples out of order, restarts.
+
+use crate::support::options;
+use narthex_model::{
+    ColumnId, Frame, Histogram, LabelSet, METRIC_NAME, Matcher, MemStore, Schema,
+    cell::{self, Cell},
+    conformance::BASE_MS,
+    metadata::Family,
+    storage::{
+        Binding, Context, Layout, Prepared, Selector, SeriesSample, Sink, Store, Tile, TimeRange,
+    },
+};
+use narthex_testkit::rng::SplitMix64;
+use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock};
+use std::{collections::BTreeMap, sync::Arc, thread};
+
+const STEP_MS: i64 = 5000;
+const ROUNDS: i64 = 70;
+
+/// Samples by series: times and bits, those of a histogram its sum's.
+type Found = BTreeMap<String, Vec<(i64, u64)>>;
+
+struct Origin {
+    schema: Schema,
+    /// Of the storage and of the model.
+    bindings: Option<(Box<dyn Binding>, Box<dyn Binding>)>,
+    values: Vec<f64>,
+}
+
+impl Origin {
+    fn new(at: u64) -> Self {
+        let instance = at.to_string();
+        let mut origin = Self {
+            schema: Schema::new(LabelSet::new([("instance", &*instance)])),
+            bindings: None,
+            values: Vec::new(),
+        };
+        (0..12).for_each(|_| origin.add_column());
+        origin
+    }
+
+    fn add_column(&mut self) {
+        let mut edit = self.schema.edit();
+        let family = edit.family(Family::default());
+        let (at, name) = (self.values.len(), ["a", "b"][self.values.len() % 2]);
+        edit.push(
+            &LabelSet::new([(METRIC_NAME, name), ("at", &*at.to_string())]),
+            family,
+        );
+        self.schema = edit.finish();
+        self.values.push(0.0);
+    }
+
+    fn frame(&mut self, time_ms: i64, random: &mut SplitMix64) -> Frame {
+        let mut frame = Frame::new(self.schema.clone(), time_ms);
+        for (at, value) in self.values.iter_mut().enumerate() {
+            let column = ColumnId(at as u32);
+            *value += random.below(90) as f64;
+            match random.below(60) {
+                0 => {}
+                1 => frame.mark_stale(column),
+                2 => frame.set(
+                    column,
+                    *random.pick(&[f64::INFINITY, -0.0, cell::NAN, 0.1, 1e300]),
+                ),
+                3 if random.one_in(6) => frame.set_histogram(column, Arc::new(histogram(*value))),
+                4 => *value = 0.0,
+                _ => frame.set(column, *value),
+            }
+        }
+        frame
+    }
+}
+
+fn histogram(sum: f64) -> Histogram {
+    Histogram {
+        sum,
+        ..Histogram::default()
+    }
+}
+
+/// What rules ask, and for how long a time.
+fn selectors(time_ms: i64) -> Vec<Selector> {
+    let matchers = [
+        vec![Matcher::equal(METRIC_NAME, "a")],
+        vec![
+            Matcher::equal(METRIC_NAME, "b"),
+            Matcher::equal("instance", "1"),
+        ],
+        vec![Matcher::equal(METRIC_NAME, "a"), Matcher::equal("at", "4")],
+    ];
+    let windows = [
+        (0, 20_000),
+        (0, 60_000),
+        (1, 20_000),
+        (1, 31_000),
+        (2, 47_000),
+        (0, 20_000),
+    ];
+    let selector = |(which, window_ms): (usize, i64)| {
+        let range = TimeRange::new(time_ms - window_ms + 1, time_ms);
+        Selector::new(matchers[which].clone(), range)
+    };
+    windows.into_iter().map(selector).collect()
+}
+
+fn read(prepared: &dyn Prepared, at: usize, range: TimeRange, random: &mut SplitMix64) -> Found {
+    let ctx = Context::unlimited();
+    let mut found = Found::new();
+    let mut tile = Tile::default();
+    for batch in prepared.batches(at, &ctx).expect("batches") {
+        let all: Vec<u32> = (0..batch.len() as u32).collect();
+        let layout = *random.pick(&[Layout::SeriesMajor, Layout::TimeMajor]);
+        let rows = batch.rows(range);
+        batch
+            .read(&all, range, layout, &mut tile, &ctx)
+            .expect("cells");
+        assert!(tile.times_ms.len() <= rows);
+        for series in 0..batch.len() {
+            let cells = tile
+                .times_ms
+                .iter()
+                .enumerate()
+                .filter_map(|(row, time_ms)| {
+                    let value = tile.get(row, series);
+                    match Cell::decode(value) {
+                        Cell::Absent => None,
+                        Cell::Histogram(index) => {
+                            Some((*time_ms, tile.histograms[index as usize].sum.to_bits()))
+                        }
+                        _ => Some((*time_ms, value.to_bits())),
+                    }
+                });
+            let of_series = found.entry(batch.labels(series).to_string()).or_default();
+            of_series.extend(cells);
+        }
+    }
+    found.retain(|_, samples| {
+        samples.sort_unstable();
+        !samples.is_empty()
+    });
+    found
+}
+
+fn open(disk: &FaultyIo, options: &DbOptions, now_ms: i64) -> Db {
+    let clock = Arc::new(ManualClock::new(now_ms));
+    Db::open(Arc::new(disk.clone()), options.clone(), clock).expect("a healthy store")
+}
+
+/// A storage and its model.
+struct Pair {
+    random: SplitMix64,
+    disk: FaultyIo,
+    options: DbOptions,
+    db: Db,
+    model: MemStore,
+    origins: Vec<Origin>,
+    /// What was prepared and is read after later rows.
+    earlier: Option<Asked>,
+    compared: usize,
+    refused: usize,
+}
+
+struct Asked {
+    prepared: Box<dyn Prepared>,
+    selectors: Vec<Selector>,
+    expected: Vec<Found>,
+    what: String,
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
+        let (disk, mut options) = (FaultyIo::new(), options());
+        options.flush_rows = 10 + random.index(50);
+        options.block_window_ms = *random.pick(&[60_000, 7_200_000]);
+        Self {
+            db: open(&disk, &options, BASE_MS),
+            random,
+            disk,
+            options,
+            model: MemStore::new(),
+            origins: (0..3).map(Origin::new).collect(),
+            earlier: None,
+            compared: 0,
+            refused: 0,
+        }
+    }
+
+    fn append(&mut self, time_ms: i64) {
+        for (at, origin) in self.origins.iter_mut().enumerate() {
+            if self.random.one_in(25) {
+                origin.add_column();
+            }
+            let frame = origin.frame(time_ms, &mut self.random);
+            let (own, other) = origin.bindings.get_or_insert_with(|| {
+                let own = self.db.bind(&origin.schema).expect("bound");
+                (own, self.model.bind(&origin.schema).expect("bound"))
+            });
+            // Ends that the disk has no room for are stored later, unlike in the model.
+            if self.random.one_in(300) && frame.stale().is_empty() {
+                self.disk.set_capacity(self.disk.used_bytes());
+                self.refused += usize::from(own.append(&frame).is_err());
+                self.disk.set_capacity(u64::MAX);
+                let probe = LabelSet::new([(METRIC_NAME, "probe"), ("at", &*time_ms.to_string())]);
+                let probe = [SeriesSample::float(probe, time_ms, 1.0)];
+                while self.db.append_samples(&probe).is_err() {
+                    thread::yield_now();
+                }
+            } else if own.append(&frame).is_ok() {
+                other.append(&frame).expect("appended");
+            }
+            if self.random.one_in(30) {
+                let instance = at.to_string();
+                let labels = [(METRIC_NAME, "a"), ("at", "4"), ("instance", &*instance)];
+                let late = [SeriesSample::float(
+                    LabelSet::new(labels),
+                    time_ms - 7001,
+                    0.5,
+                )];
+                self.db.append_samples(&late).expect("appended");
+                self.model.append_samples(&late).expect("appended");
+            }
+        }
+    }
+
+    fn ask(&mut self, time_ms: i64, what: &str) {
+        let random = &mut self.random;
+        let ctx = Context::unlimited();
+        let selectors = selectors(time_ms + 10_000 - (random.below(7) as i64) * 2500);
+        let ranges = selectors.iter().map(|selector| selector.range);
+        let range = ranges.reduce(TimeRange::hull).expect("selectors");
+        let reference = self.model.prepare(range, &selectors, &ctx);
+        let reference = reference.expect("prepared");
+        let expected: Vec<Found> = (0..selectors.len())
+            .map(|at| read(&*reference, at, selectors[at].range, random))
+            .collect();
+        let series = expected.iter().flat_map(BTreeMap::values);
+        self.compared += series.map(Vec::len).sum::<usize>();
+        let asked = Asked {
+            prepared: self.db.prepare(range, &selectors, &ctx).expect("prepared"),
+            selectors,
+            expected,
+            what: what.to_owned(),
+        };
+        if random.one_in(3) {
+            self.earlier = Some(asked);
+            return;
+        }
+        asked.compare(random);
+        if let Some(earlier) = self.earlier.take() {
+            earlier.compare(random);
+        }
+    }
+
+    fn change(&mut self, time_ms: i64) {
+        match self.random.below(30) {
+            0 => self.db.flush().expect("flushed"),
+            1 => {
+                self.earlier = None;
+                self.origins
+                    .iter_mut()
+                    .for_each(|origin| origin.bindings = None);
+                self.db.close().expect("closed");
+                self.db = open(&self.disk, &self.options, time_ms);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Asked {
+    /// Reads all selectors; the storage's answer is the model's.
+    fn compare(&self, random: &mut SplitMix64) {
+        for (at, selector) in self.selectors.iter().enumerate() {
+            let found = read(&*self.prepared, at, selector.range, random);
+            assert_eq!(found, self.expected[at], "{}, {selector:?}", self.what);
+        }
+    }
+}
+
+#[test]
+fn windows_that_are_read_again_are_those_of_the_model() {
+    let (mut compared, mut refused) = (0, 0);
+    for seed in 1..=20 {
+        let mut pair = Pair::new(seed);
+        for round in 0..ROUNDS {
+            let time_ms = BASE_MS + round * STEP_MS;
+            pair.append(time_ms);
+            for _ in 0..1 + pair.random.below(3) {
+                pair.ask(time_ms, &format!("seed {seed}, round {round}"));
+            }
+            pair.change(time_ms);
+        }
+        compared += pair.compared;
+        refused += pair.refused;
+    }
+    assert!(compared > 100_000 && refused > 5, "{compared}, {refused}");
+}
