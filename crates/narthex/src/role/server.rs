@@ -111,15 +111,18 @@ fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
 /// Nice value of the threads that evaluate rules: above queries, whose senders can wait, and below scraping.
 const RULE_NICE: i32 = 2;
 
-/// Returns the runtime on whose blocking threads groups of rules are evaluated, `most` at once: what hangs there until
-/// its timeout holds up neither scrapes nor requests.
+/// Threads that evaluate groups of which each takes little time: when one takes long, the others go on.
+const RULE_THREADS: usize = 4;
+
+/// Returns the runtime whose threads evaluate groups of rules, its `most` blocking ones those that take long: what hangs
+/// there until its timeout holds up neither scrapes nor requests.
 fn rule_runtime(most: usize) -> Result<tokio::runtime::Runtime, ServerError> {
     let lower = || {
         // As for queries.
         let _ = rustix::process::setpriority_process(None, RULE_NICE);
     };
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+        .worker_threads(RULE_THREADS)
         .max_blocking_threads(most.max(1))
         .thread_name("narthex-rules")
         .on_thread_start(lower)

@@ -5,6 +5,7 @@
 
 use super::{
     EvalOptions, Group,
+    deputy::Deputy,
     group::Groups,
     metrics,
     query::{Settings, Tools, ms},
@@ -16,16 +17,21 @@ use narthex_model::{
     storage::{Sink, Store},
     sync::Whole as _,
 };
-use narthex_net::{StopToken, Stopper};
+use narthex_net::{StopToken, Stopper, catch_panic};
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
 /// Longest sleep between two looks at the wall clock, which may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+
+/// A group that took no longer the last time is evaluated where it waited.
+const SHORT: Duration = Duration::from_millis(5);
+/// Name under which panics are counted.
+const TASK: &str = "rule group";
 
 /// The rules of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +52,8 @@ pub struct RuleSet {
 pub struct Manager {
     settings: Arc<Settings>,
     runtime: Handle,
+    /// From the first group on.
+    deputy: OnceLock<Option<Arc<Deputy>>>,
     tools: watch::Sender<Option<Arc<Tools>>>,
     /// Held while a configuration is applied; whether there was one.
     turn: Mutex<bool>,
@@ -65,13 +73,14 @@ struct Running {
 }
 
 impl Manager {
-    /// Returns a manager without groups; the blocking threads of `runtime` evaluate rules.
+    /// Returns a manager without groups; the threads of `runtime` evaluate rules, blocking ones those that take long.
     #[must_use]
     pub fn new(options: EvalOptions, runtime: Handle) -> Arc<Self> {
         let (stopper, stop) = Stopper::new();
         Arc::new(Self {
             settings: Arc::new(Settings::new(options)),
             runtime,
+            deputy: OnceLock::new(),
             tools: watch::Sender::new(None),
             turn: Mutex::new(false),
             running: Arc::default(),
@@ -147,7 +156,9 @@ impl Manager {
         metrics::begin_group(&group.key, group.rules.len(), group.schedule.interval_ms());
         let (stopper, stop) = self.stop.child();
         let tools = self.tools.subscribe();
-        let task = self.runtime.spawn(run(Arc::clone(group), tools, stop));
+        let deputy = self.deputy.get_or_init(|| Deputy::new(&self.runtime));
+        let evaluation = run(Arc::clone(group), tools, deputy.clone(), stop);
+        let task = self.runtime.spawn(evaluation);
         let mut running = self.running.lock().whole();
         running.stoppers.insert(group.key.clone(), stopper);
         running.tasks.retain(|task| !task.is_finished());
@@ -205,7 +216,12 @@ impl Manager {
 }
 
 /// Evaluates a group at its times, until stopped.
-async fn run(group: Arc<Group>, mut opened: watch::Receiver<Option<Arc<Tools>>>, stop: StopToken) {
+async fn run(
+    group: Arc<Group>,
+    mut opened: watch::Receiver<Option<Arc<Tools>>>,
+    deputy: Option<Arc<Deputy>>,
+    stop: StopToken,
+) {
     let opened = stop.run(opened.wait_for(Option::is_some)).await;
     let Some(Some(tools)) = opened.map(|tools| tools.ok().and_then(|tools| tools.clone())) else {
         return;
@@ -226,14 +242,13 @@ async fn run(group: Arc<Group>, mut opened: watch::Receiver<Option<Arc<Tools>>>,
             }
             continue;
         }
-        let (one, with) = (Arc::clone(&group), Arc::clone(&tools));
-        let iterated = tokio::task::spawn_blocking(move || one.iterate(&with, slot_ms)).await;
+        let iterated = iterate(&group, &tools, deputy.as_deref(), slot_ms).await;
         if stop.is_stopped() {
             return;
         }
         if let Err(error) = iterated {
             let (file, group) = (&group.file, &group.name);
-            tracing::error!(file, group, %error, "Evaluating a group ended with a panic.");
+            tracing::error!(file, group, error, "Evaluating a group ended with a panic.");
         }
         let (next_ms, missed) = group.schedule.after(slot_ms, now_ms());
         if missed > 0 {
@@ -244,6 +259,25 @@ async fn run(group: Arc<Group>, mut opened: watch::Receiver<Option<Arc<Tools>>>,
         }
         slot_ms = next_ms;
     }
+}
+
+/// Evaluates a group; fails with what a panic said.
+async fn iterate(
+    group: &Arc<Group>,
+    tools: &Arc<Tools>,
+    deputy: Option<&Deputy>,
+    time_ms: i64,
+) -> Result<(), String> {
+    let status = group.status();
+    let is_short = status.last_ms.is_some() && status.duration <= SHORT;
+    if let Some(deputy) = deputy.filter(|_| is_short) {
+        let evaluate = || group.iterate(tools, time_ms);
+        let iterated = deputy.watched(|| catch_panic(TASK, evaluate));
+        return iterated.map(drop).map_err(|panicked| panicked.to_string());
+    }
+    let (group, tools) = (Arc::clone(group), Arc::clone(tools));
+    let iterated = tokio::task::spawn_blocking(move || group.iterate(&tools, time_ms)).await;
+    iterated.map(drop).map_err(|error| error.to_string())
 }
 
 /// Groups of another configuration.

@@ -15,6 +15,7 @@
 mod alerting;
 mod alerts;
 mod batches;
+mod deputy;
 mod group;
 mod manager;
 mod metrics;

@@ -4,7 +4,7 @@ use narthex_client::Registry;
 use narthex_model::{
     LabelSet, Matcher, MemStore,
     conformance::dump,
-    storage::{Budget, SeriesSample, Sink as _, TimeRange},
+    storage::{Budget, SeriesSample, Sink as _, Store, TimeRange},
 };
 use narthex_net::axum::{
     body::{Body, HttpBody as _, to_bytes},
@@ -19,10 +19,10 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicI64, AtomicUsize, Ordering},
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{runtime::Handle, time::Instant};
 
@@ -212,6 +212,70 @@ async fn a_query_without_end_times_out_alone() {
     assert!(shown.contains(error), "{shown}");
     assert!(server.times("endless").is_empty());
     server.manager.stop().await;
+}
+
+/// Holds up an evaluation of the alert `A` until `B` was evaluated a few times.
+#[derive(Default)]
+struct Gate {
+    of_a: AtomicUsize,
+    of_b: Mutex<usize>,
+    changed: Condvar,
+    /// Whether the one that was held up saw the others.
+    passed: AtomicBool,
+}
+
+impl AlertSink for Gate {
+    fn send(&self, alerts: Vec<Alert>) {
+        let is_a = alerts[0].labels.get("alertname") == Some("A");
+        let mut of_b = self.of_b.lock().unwrap();
+        if !is_a {
+            *of_b += 1;
+            self.changed.notify_all();
+        } else if self.of_a.fetch_add(1, Ordering::Relaxed) == 3 {
+            let enough = *of_b + 3;
+            let waiting = |of_b: &mut usize| *of_b < enough;
+            let limit = Duration::from_secs(20);
+            let waited = self.changed.wait_timeout_while(of_b, limit, waiting);
+            let passed = !waited.unwrap().1.timed_out();
+            self.passed.store(passed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Groups that took little time are evaluated by the threads that wait for all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_takes_long_for_once_holds_up_nobody() {
+    let gate = Arc::new(Gate::default());
+    let now_ms = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.unwrap().as_millis() as i64
+    };
+    let options = EvalOptions {
+        engine: Engine::new(EngineOptions::default()),
+        queries: Budget::unlimited(),
+        state: Budget::unlimited(),
+        timeout: Duration::from_mins(2),
+        now_ms: Arc::new(now_ms),
+        alerts: Some(Arc::clone(&gate) as Arc<dyn AlertSink>),
+        outage_tolerance: Duration::ZERO,
+        grace_period: Duration::ZERO,
+        resend_delay: Duration::ZERO,
+    };
+    let rules = "groups: [{name: a, rules: [{alert: A, expr: vector(1)}]}, {name: b, rules: [{alert: B, expr: vector(1)}]}]";
+    let file = parse(rules, ParseOptions::default()).unwrap();
+    let manager = Manager::new(options, Handle::current());
+    manager.apply(&RuleSet {
+        files: vec![("short.yml".to_owned(), file)],
+        interval: Duration::from_millis(20),
+        ..RuleSet::default()
+    });
+    let store = Arc::new(MemStore::new());
+    manager.open(Arc::clone(&store) as Arc<dyn Store>, store);
+    while gate.of_a.load(Ordering::Relaxed) < 5 {
+        tokio::task::yield_now().await;
+    }
+    manager.stop().await;
+    assert!(gate.passed.load(Ordering::Relaxed));
 }
 
 /// The memory of a list was given back when its text was made, so that slow readers held any number of texts.
