@@ -17,6 +17,7 @@ pub(crate) mod replay;
 pub(crate) mod row_chunk;
 pub(crate) mod starts;
 pub(crate) mod strip;
+mod windows;
 
 use crate::sync::Guarded as _;
 use crate::{

@@ -11,9 +11,9 @@
 
 use super::{
     out_of_order::{OutOfOrderBuffer, Value},
-    read::Windows,
     row_chunk::{OpenRowChunk, RowChunk},
     starts::StartTimes,
+    windows::Windows,
 };
 use crate::sync::Guarded as _;
 use crate::wal::StripMark;

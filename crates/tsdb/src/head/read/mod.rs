@@ -7,11 +7,9 @@ mod decode;
 mod listing;
 mod out_of_order;
 mod strip;
-mod windows;
 
 pub(crate) use decode::decode_row_chunk;
 pub(crate) use strip::StripBatch;
-pub(crate) use windows::Windows;
 
 use super::{
     Head,

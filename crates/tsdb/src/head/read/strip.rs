@@ -3,13 +3,11 @@
 //! **Invariant:** row chunks are fetched once, at the first read that no window answers; the newest values come from the encoder's state,
 //! without decoding, if nothing newer than the view has been stored. The state is copied only to decode from it.
 
-use super::{
-    decode::{Picks, decode},
-    windows::{Decoded, Window},
-};
+use super::decode::{Picks, decode};
 use crate::head::{
     row_chunk::RowChunk,
     strip::{PAGE_COLUMNS, Strip, StripState},
+    windows::{Decoded, Window},
 };
 use narthex_chunks::row::{RowBack, RowState};
 use narthex_model::{

@@ -5,8 +5,8 @@
 //! **Invariant:** a window has, of consecutive rows, what decoding them would give. They are visible, hence never taken
 //! back, and hold no histograms.
 
-use crate::head::{row_chunk::OpenRowChunk, strip::PAGE_COLUMNS};
-use narthex_chunks::row::RowBack;
+use super::row_chunk::OpenRowChunk;
+use narthex_chunks::row::{MAX_COLUMNS as PAGE_COLUMNS, RowBack};
 use narthex_model::{
     cell::{ABSENT, Cell},
     storage::{Budget, Layout, Lease, Tile, TimeRange},
@@ -30,7 +30,7 @@ const LEFT_ROWS: usize = 4;
 pub(crate) struct Windows(Vec<Window>);
 
 #[derive(Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     columns: Arc<[u32]>,
     /// The strip's number of the first row.
     first_row: u64,
@@ -46,14 +46,14 @@ pub(super) struct Window {
 }
 
 /// Rows that were decoded, for a window.
-pub(super) struct Decoded<'a> {
-    pub(super) first_row: u64,
-    pub(super) tile: &'a Tile,
+pub(crate) struct Decoded<'a> {
+    pub(crate) first_row: u64,
+    pub(crate) tile: &'a Tile,
 }
 
 impl Windows {
     /// Returns the window of `columns` and its rows within `range` that `rows` of the strip show, if it has all of them.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         open: &OpenRowChunk,
         columns: &[u32],
@@ -76,7 +76,7 @@ impl Windows {
     }
 
     /// Keeps what was decoded of `columns`, if they were asked for before.
-    pub(super) fn learn(
+    pub(crate) fn learn(
         &mut self,
         columns: &Arc<[u32]>,
         decoded: &Decoded<'_>,
@@ -223,7 +223,7 @@ impl Window {
     }
 
     /// Copies rows to a tile.
-    pub(super) fn copy(&self, rows: Range<usize>, layout: Layout, tile: &mut Tile) {
+    pub(crate) fn copy(&self, rows: Range<usize>, layout: Layout, tile: &mut Tile) {
         let columns = self.columns.len();
         tile.shape(layout, &self.times_ms[rows.clone()], columns, ABSENT);
         let cells = &self.cells[rows.start * columns..rows.end * columns];
