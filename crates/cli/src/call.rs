@@ -37,7 +37,8 @@ impl<A> Program<A> {
         if let ["completion", "words"] = *texts(arguments, 2) {
             return Ok(Call::Print(complete::candidates(self, &arguments[2..])));
         }
-        let arguments = expand(arguments, around.read)?;
+        let mut arguments = expand(arguments, around.read)?;
+        self.join_words(&mut arguments);
         match self.printed(&arguments)? {
             Some(text) => Ok(Call::Print(text)),
             None => {
@@ -84,6 +85,29 @@ impl<A> Program<A> {
             .iter()
             .all(|argument| argument == "-h" || argument == "--help" || argument == "--help-long");
         asks && !self.subcommands(word).is_empty()
+    }
+
+    /// Moves flags between the first two words of a command behind these: `test --junit=FILE rules` is `test rules`.
+    fn join_words(&self, arguments: &mut [OsString]) {
+        let Some((first, rest)) = arguments.split_first_mut() else {
+            return;
+        };
+        let is_flag = |argument: &OsString| argument.to_string_lossy().starts_with('-');
+        let (commands, end) = (
+            self.subcommands(&first.to_string_lossy()),
+            OsString::from("--"),
+        );
+        if !rest.first().is_some_and(is_flag) || rest.first() == Some(&end) {
+            return;
+        }
+        let is_second = |argument: &OsString| {
+            let second = |command: &&Command<A>| command.name.split(' ').nth(1);
+            let mut seconds = commands.iter().filter_map(second);
+            seconds.any(|second| *argument == *second)
+        };
+        if let Some(at) = rest.iter().position(is_second) {
+            rest[..=at].rotate_right(1);
+        }
     }
 
     fn run(

@@ -161,6 +161,19 @@ fn what_is_missing_or_too_much_is_named() {
     }
 }
 
+/// `promtool test --junit=report.xml rules tests.yml` is how its help says it.
+#[test]
+fn flags_may_stand_between_the_words_of_a_command() {
+    let found = |line: &[&str]| match call(&[&["narthex"], line].concat()).unwrap() {
+        Call::Run(options) => format!("{options:?}"),
+        Call::Print(text) => panic!("{text}"),
+    };
+    let usual = found(&["a", "b", "--names=x", "--no-fast", "y"]);
+    assert_eq!(found(&["a", "--names=x", "b", "--no-fast", "y"]), usual);
+    assert_eq!(found(&["a", "--names", "x", "--no-fast", "b", "y"]), usual);
+    assert_eq!(refused(&["a", "--", "b", "y"]), "unknown command \"a\"");
+}
+
 #[test]
 fn help_shows_what_it_is_asked_for() {
     let short = printed(&["a", "b", "--help"]);
