@@ -109,6 +109,10 @@ fn check_identities(batch: &dyn Batch) {
             );
         }
         assert_eq!(batch.label(at, "no_such_label"), None);
+        for names in [&["__name__", "job"][..], &["instance"], &["no_such_label"]] {
+            let only = batch.labels_only(at, names);
+            assert_eq!(only, labels.only(names), "{names:?} of {labels}");
+        }
         for grouping in &groupings {
             assert_eq!(
                 batch.group_key(at, grouping),

@@ -189,6 +189,11 @@ pub trait Batch: Send + Sync {
     /// Builds the label set of a series.
     fn labels(&self, series: usize) -> LabelSet;
 
+    /// Returns those labels of a series that have one of `names`.
+    fn labels_only(&self, series: usize, names: &[&str]) -> LabelSet {
+        self.labels(series).only(names)
+    }
+
     /// Returns labels that every series has, where they are known without looking at the series.
     ///
     /// No series has another label of the same name: batches that differ in the value of one have no series in common.

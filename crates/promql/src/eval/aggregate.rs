@@ -104,7 +104,7 @@ impl GroupIndex {
         if names.is_empty() {
             LabelSet::empty()
         } else {
-            series.labels().only(&names)
+            series.labels_only(&names)
         }
     }
 }

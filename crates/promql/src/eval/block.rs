@@ -57,6 +57,20 @@ impl Series {
         }
     }
 
+    /// Returns those labels that have one of `names`.
+    pub(crate) fn labels_only(&self, names: &[&str]) -> LabelSet {
+        match &self.identity {
+            Identity::Owned(labels) => labels.only(names),
+            Identity::Stored { batch, index, bare } => {
+                let meta = |name: &&str| *bare && META_LABELS.contains(name);
+                if names.iter().any(meta) {
+                    return self.labels().only(names);
+                }
+                batch.labels_only(*index as usize, names)
+            }
+        }
+    }
+
     /// Returns the memory of a row's identity in bytes; the labels themselves are shared.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.identity {

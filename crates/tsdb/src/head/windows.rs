@@ -56,11 +56,12 @@ impl Windows {
     pub(crate) fn find(
         &mut self,
         open: &OpenRowChunk,
-        columns: &[u32],
+        columns: &Arc<[u32]>,
         rows: (u64, u64),
         range: TimeRange,
     ) -> Option<(&Window, Range<usize>)> {
-        let same = |window: &Window| *window.columns == *columns;
+        // A selection that is kept has the same list each time; `learn` finds that of another with the same columns.
+        let same = |window: &Window| Arc::ptr_eq(&window.columns, columns);
         let at = self.0.iter().position(same)?;
         let window = &mut self.0[at];
         window.lease.as_ref()?;
@@ -95,6 +96,7 @@ impl Windows {
             }
             return;
         };
+        window.columns = Arc::clone(columns);
         let most = (rows + SPARE_ROWS) * (size_of::<i64>() + columns.len() * size_of::<f64>());
         window.lease = memory.lease(most as u64).ok();
         if window.lease.is_some() {

@@ -272,6 +272,11 @@ impl Batch for StripBatch {
         self.strip.common.union(self.local(series))
     }
 
+    fn labels_only(&self, series: usize, names: &[&str]) -> LabelSet {
+        let local = self.local(series).only(names);
+        self.strip.common.only(names).union(&local)
+    }
+
     fn common(&self) -> Option<&LabelSet> {
         Some(&self.strip.common)
     }
