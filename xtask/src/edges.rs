@@ -128,7 +128,12 @@ pub(crate) const EVERYWHERE: &str = "narthex-client";
 /// The crate that only tests may use.
 pub(crate) const DEV_ONLY: &str = "narthex-testkit";
 /// Crates that are not part of the product: their dependencies do not count against its budget.
-pub(crate) const NOT_PRODUCT: &[&str] = &["narthex-bench", "narthex-client-http", "narthex-testkit", "xtask"];
+pub(crate) const NOT_PRODUCT: &[&str] = &[
+    "narthex-bench",
+    "narthex-client-http",
+    "narthex-testkit",
+    "xtask",
+];
 /// Maximum third-party crates that the product may name directly.
 pub(crate) const DIRECT_BUDGET: usize = 46;
 

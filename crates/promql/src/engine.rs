@@ -7,6 +7,7 @@ use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
     eval::{Eval, Limits, Rules, Source, Watch},
+    helpers::Helpers,
     notes::Note,
     observe::{Observer, Planned, Query},
     parse::{self, ParseOptions},
@@ -63,6 +64,7 @@ impl Default for EngineOptions {
 pub struct Engine {
     options: EngineOptions,
     observer: Option<Arc<dyn Observer>>,
+    helpers: Helpers,
 }
 
 impl Engine {
@@ -72,6 +74,7 @@ impl Engine {
         Self {
             options,
             observer: None,
+            helpers: Helpers::none(),
         }
     }
 
@@ -79,8 +82,8 @@ impl Engine {
     #[must_use]
     pub fn observed(&self, observer: Arc<dyn Observer>) -> Self {
         Self {
-            options: self.options,
             observer: Some(observer),
+            ..self.clone()
         }
     }
 
@@ -93,6 +96,12 @@ impl Engine {
             Some(observer) => self.observed(observer),
             None => self.clone(),
         }
+    }
+
+    /// Returns the engine with threads that help its large queries; they change no result.
+    #[must_use]
+    pub fn with_helpers(self, helpers: Helpers) -> Self {
+        Self { helpers, ..self }
     }
 
     /// Returns the same engine with another lookback.
@@ -316,7 +325,10 @@ impl Engine {
         if let Some(tracer) = tracer {
             tracer.enter(Phase::View);
         }
-        let eval = Eval::new(plan, rules, source, ctx, limits, watch)?;
+        let mut eval = Eval::new(plan, rules, source, ctx, limits, watch)?;
+        if tracer.is_none() && !query.count_steps {
+            eval.helpers = self.helpers.clone();
+        }
         if let Some(tracer) = tracer {
             tracer.enter(Phase::Finish);
         }

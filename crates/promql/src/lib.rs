@@ -30,6 +30,7 @@ pub mod fmt;
 pub mod functions;
 #[doc(hidden)]
 pub mod fuzz;
+mod helpers;
 pub mod lex;
 mod math;
 mod notes;
@@ -45,6 +46,7 @@ mod trace;
 
 pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
+pub use helpers::Helpers;
 pub use observe::{Observation, Observer, Planned, Query};
 pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,

@@ -65,33 +65,31 @@ impl Notes {
 
     /// Adds a note on the step at `time_ms`.
     pub(crate) fn add_at(&mut self, note: Note, time_ms: i64) {
-        let Some(same) = self
-            .by_text
-            .get(&note.text)
-            .and_then(|at| self.collected.get_mut(*at))
-        else {
-            self.by_text.insert(note.text.clone(), self.collected.len());
-            self.collected.push(Collected {
-                note,
-                samples: 1,
-                min_time_ms: time_ms,
-                max_time_ms: time_ms,
-            });
+        self.collect(Collected {
+            note,
+            samples: 1,
+            min_time_ms: time_ms,
+            max_time_ms: time_ms,
+        });
+    }
+
+    /// Adds notes that were made after these.
+    pub(crate) fn append(&mut self, later: Self) {
+        later
+            .collected
+            .into_iter()
+            .for_each(|one| self.collect(one));
+    }
+
+    fn collect(&mut self, one: Collected) {
+        let known = self.by_text.get(&one.note.text);
+        if let Some(same) = known.and_then(|at| self.collected.get_mut(*at)) {
+            same.join(one);
             return;
-        };
-        same.note.span = note.span;
-        same.samples += 1;
-        same.min_time_ms = same.min_time_ms.min(time_ms);
-        same.max_time_ms = same.max_time_ms.max(time_ms);
-        match (&mut same.note.detail, note.detail) {
-            (Detail::Overlaps(count), Detail::Overlaps(more)) => *count += more,
-            (Detail::Monotonicity(m), Detail::Monotonicity(new)) => {
-                m.min_bucket = m.min_bucket.min(new.min_bucket);
-                m.max_bucket = m.max_bucket.max(new.max_bucket);
-                m.max_diff = m.max_diff.max(new.max_diff);
-            }
-            _ => {}
         }
+        let text = one.note.text.clone();
+        self.by_text.insert(text, self.collected.len());
+        self.collected.push(one);
     }
 
     /// Returns the texts of warnings and infos, with positions in `query`.
@@ -108,6 +106,23 @@ impl Notes {
 }
 
 impl Collected {
+    /// Adds a later note with the same text.
+    fn join(&mut self, later: Self) {
+        self.note.span = later.note.span;
+        self.samples += later.samples;
+        self.min_time_ms = self.min_time_ms.min(later.min_time_ms);
+        self.max_time_ms = self.max_time_ms.max(later.max_time_ms);
+        match (&mut self.note.detail, later.note.detail) {
+            (Detail::Overlaps(count), Detail::Overlaps(more)) => *count += more,
+            (Detail::Monotonicity(m), Detail::Monotonicity(new)) => {
+                m.min_bucket = m.min_bucket.min(new.min_bucket);
+                m.max_bucket = m.max_bucket.max(new.max_bucket);
+                m.max_diff = m.max_diff.max(new.max_diff);
+            }
+            _ => {}
+        }
+    }
+
     fn text(&self, query: &str) -> String {
         let text = &self.note.text;
         let Some(span) = self.note.span else {

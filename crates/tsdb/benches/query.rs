@@ -1,9 +1,9 @@
 //! Cost of queries over a fleet whose targets are replaced, beside the same fleet without replacements.
 //!
-//! `cargo bench -p narthex-tsdb --bench query [-- targets=850 replacements=6 rounds=18 repeat=21 only=up plain]`.
+//! `cargo bench -p narthex-tsdb --bench query [-- targets=850 replacements=6 rounds=18 repeat=21 helpers=0 only=up plain]`.
 //! Six tenths of the targets are replaced every `rounds` rounds of 5 s: each old series ends with a staleness marker,
 //! each new target has a label that none had before. `plain` leaves the fleet without replacements. Times are this
-//! thread's CPU time, medians of `repeat` runs; phases are timed in runs of their own. `select` resolves and merges, `rest` is kernels, folding and the
+//! thread's CPU time but for `elapsed`, where up to `helpers` threads help, medians of `repeat` runs; phases are timed in runs of their own. `select` resolves and merges, `rest` is kernels, folding and the
 //! result. The digest covers labels and bits of the result in its order, so that two builds can be compared.
 
 use narthex_model::{
@@ -14,7 +14,7 @@ use narthex_model::{
         Prepared, Selector, SeriesQuery, Sink, StorageError, Store, Tile, TimeRange, View,
     },
 };
-use narthex_promql::{Engine, EngineOptions, Value};
+use narthex_promql::{Engine, EngineOptions, Helpers, Value};
 use narthex_testkit::{TempDir, rng::SplitMix64};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::{
@@ -87,13 +87,24 @@ fn main() {
         replacements: number("replacements=", 6),
         rounds: number("rounds=", 18),
     };
-    let repeat = number("repeat=", 21);
+    let asking = Asking {
+        repeat: number("repeat=", 21),
+        helpers: number("helpers=", 0),
+        only,
+    };
     if !arguments.iter().any(|arg| arg == "churned") {
-        print(&measure("plain", &shape, false, repeat, only));
+        print(&measure("plain", &shape, false, &asking));
     }
     if !arguments.iter().any(|arg| arg == "plain") {
-        print(&measure("churned", &shape, true, repeat, only));
+        print(&measure("churned", &shape, true, &asking));
     }
+}
+
+/// How queries are asked.
+struct Asking<'a> {
+    repeat: usize,
+    helpers: usize,
+    only: Option<&'a str>,
 }
 
 fn print(text: &str) {
@@ -242,7 +253,7 @@ fn schema(common: &LabelSet) -> Schema {
     edit.finish()
 }
 
-fn measure(name: &str, shape: &Shape, churned: bool, repeat: usize, only: Option<&str>) -> String {
+fn measure(name: &str, shape: &Shape, churned: bool, asking: &Asking<'_>) -> String {
     let started = Instant::now();
     let mut fleet = Fleet::new(shape.targets);
     for life in 1..=shape.replacements + 1 {
@@ -254,7 +265,7 @@ fn measure(name: &str, shape: &Shape, churned: bool, repeat: usize, only: Option
         }
     }
     let mut out = format!(
-        "{name}: {} targets of {SERIES} series, {} rounds, made in {:.1} s\n\n| query | ms | view | select | read | rest | batches | series | samples | digest |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        "{name}: {} targets of {SERIES} series, {} rounds, made in {:.1} s\n\n| query | elapsed | ms | view | select | read | rest | batches | series | samples | digest |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
         shape.targets,
         shape.rounds * (shape.replacements + 1),
         started.elapsed().as_secs_f64(),
@@ -264,8 +275,8 @@ fn measure(name: &str, shape: &Shape, churned: bool, repeat: usize, only: Option
         phases: Arc::default(),
     };
     for (name, text, steps) in QUERIES {
-        if only.is_none_or(|only| only == name) {
-            out.push_str(&run(&timed, name, text, steps, fleet.now_ms, repeat));
+        if asking.only.is_none_or(|only| only == name) {
+            out.push_str(&run(&timed, name, text, steps, fleet.now_ms, asking));
         }
     }
     out.push('\n');
@@ -278,15 +289,18 @@ fn run(
     text: &str,
     steps: i64,
     now_ms: i64,
-    repeat: usize,
+    asking: &Asking<'_>,
 ) -> String {
     let engine = Engine::new(EngineOptions {
         max_samples: 1 << 40,
         ..EngineOptions::default()
     });
+    let helped = engine
+        .clone()
+        .with_helpers(Helpers::new(asking.helpers, || ()));
     let ctx = Context::unlimited();
-    let ask = |store: &dyn Store| {
-        let started = cpu();
+    let ask = |engine: &Engine, store: &dyn Store| {
+        let (wall, started) = (Instant::now(), cpu());
         let result = if steps == 1 {
             engine.instant(store, text, now_ms, &ctx)
         } else {
@@ -294,20 +308,22 @@ fn run(
             engine.range(store, text, from_ms, now_ms, 15_000, &ctx)
         };
         let total = nanos(cpu() - started);
-        (total, result.expect("the query is valid"))
+        let elapsed = nanos(wall.elapsed());
+        (elapsed, total, result.expect("the query is valid"))
     };
-    let mut runs: Vec<[u64; 5]> = Vec::new();
+    let mut runs: Vec<[u64; 6]> = Vec::new();
     let mut last = None;
     let mut budget = Duration::from_secs(20);
-    for _ in 0..repeat {
+    for _ in 0..asking.repeat {
         let wall = Instant::now();
         // Timing the phases costs time: the whole is measured without.
-        let (total, _) = ask(store.inner);
+        let (elapsed, ..) = ask(&helped, store.inner);
+        let (_, total, _) = ask(&engine, store.inner);
         store.phases.reset();
-        let (timed, result) = ask(store);
+        let (_, timed, result) = ask(&engine, store);
         let [view, select, read] = store.phases.get();
         let rest = timed.saturating_sub(view + select + read);
-        runs.push([total, view, select, read, rest]);
+        runs.push([elapsed, total, view, select, read, rest]);
         last = Some(result);
         budget = budget.saturating_sub(wall.elapsed());
         if budget.is_zero() {
@@ -322,7 +338,7 @@ fn run(
     let result = last.expect("at least one run");
     let (series, digest) = digest(&result.value);
     let mut line = format!("| {name}");
-    for at in 0..5 {
+    for at in 0..6 {
         write!(line, " | {:.2}", median(at)).expect("a string takes all");
     }
     let batches = store.phases.batches.load(Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! What a server and an agent have in common: the port, what is known of the process, scraping, remote ends.
 
 use super::{
-    error::ServerError, listen, push_receiver::PushReceiver, push_upkeep::Upkeep as PushUpkeep,
+    error::ServerError, listen, priority, push_receiver::PushReceiver,
+    push_upkeep::Upkeep as PushUpkeep,
 };
 use crate::{
     cgroup::Resources,
@@ -22,7 +23,7 @@ use narthex_client::Registry;
 use narthex_files::FilesManager;
 use narthex_model::storage::{Sink, Store};
 use narthex_net::{Router, ServerConfig, StopToken, Stopper};
-use narthex_promql::{Engine, EngineOptions};
+use narthex_promql::{Engine, EngineOptions, Helpers};
 use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, ManagerConfig, RouteLimits};
 use narthex_tsdb::{Clock as _, SystemClock};
@@ -330,7 +331,8 @@ pub(super) fn api(
         },
     };
     let now_ms = Arc::clone(&base.now_ms);
-    let engine = Arc::new(engine(options));
+    let helpers = Helpers::new(threads.saturating_sub(1), priority::of_queries);
+    let engine = Arc::new(engine(options).with_helpers(helpers));
     let api = Api::new(store, engine, config, budget, now_ms)
         .with_listings(memory.listings.clone())
         .with_activity(Arc::clone(&base.activity))

@@ -12,6 +12,7 @@ mod console;
 mod error;
 mod listen;
 pub(crate) mod node_exporter;
+mod priority;
 pub(crate) mod push;
 mod push_receiver;
 mod push_upkeep;

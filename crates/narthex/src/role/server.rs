@@ -5,6 +5,7 @@
 use super::{
     base::{self, Base},
     error::ServerError,
+    priority,
     push_upkeep::Upkeep as PushUpkeep,
 };
 use crate::{
@@ -87,29 +88,19 @@ pub(super) fn runtime(name: &str, threads: usize) -> Result<tokio::runtime::Runt
         .map_err(ServerError::Runtime)
 }
 
-/// Nice value of query threads: they get a third of the others' CPU weight.
-const QUERY_NICE: i32 = 5;
-
 /// Returns the runtime whose blocking threads evaluate queries and make listings when many run at once.
 ///
 /// At full concurrency, queries took nearly all of two cores, and threads with little work, such as scraping and the
 /// memory watch, waited seconds for CPU. At lower priority the queries wait instead. A query on its own runs on the
 /// usual threads: it leaves a core to the others, and a low-priority thread started it some 50 µs late.
 fn query_runtime() -> Result<tokio::runtime::Runtime, ServerError> {
-    let lower = || {
-        // Sets only the calling thread's priority. Ignoring an error is safe: queries then run at normal priority.
-        let _ = rustix::process::setpriority_process(None, QUERY_NICE);
-    };
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("narthex-query")
-        .on_thread_start(lower)
+        .on_thread_start(priority::of_queries)
         .build()
         .map_err(ServerError::Runtime)
 }
-
-/// Nice value of the threads that evaluate rules: above queries, whose senders can wait, and below scraping.
-const RULE_NICE: i32 = 2;
 
 /// Threads that evaluate groups of which each takes little time: when one takes long, the others go on.
 const RULE_THREADS: usize = 4;
@@ -117,15 +108,11 @@ const RULE_THREADS: usize = 4;
 /// Returns the runtime whose threads evaluate groups of rules, its `most` blocking ones those that take long: what hangs
 /// there until its timeout holds up neither scrapes nor requests.
 fn rule_runtime(most: usize) -> Result<tokio::runtime::Runtime, ServerError> {
-    let lower = || {
-        // As for queries.
-        let _ = rustix::process::setpriority_process(None, RULE_NICE);
-    };
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RULE_THREADS)
         .max_blocking_threads(most.max(1))
         .thread_name("narthex-rules")
-        .on_thread_start(lower)
+        .on_thread_start(priority::of_rules)
         .enable_time()
         .build()
         .map_err(ServerError::Runtime)

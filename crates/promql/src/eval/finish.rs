@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** names marked for removal are gone, label sets are distinct, a matrix is sorted by labels.
 
-use super::{Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows};
+use super::{Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows, scan::Part};
 use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
@@ -109,10 +109,17 @@ impl Eval<'_> {
         let mut held = Hold::default();
         let mut meter = Meter::new(&self.memory);
         let batches = self.batches(w.select.selector)?;
-        self.scan(&batches, range, 1, |part| {
-            for (at, series) in part.series().iter().enumerate() {
+        let read = |_: &Eval<'_>, part: &Part<'_>| {
+            let mut some = part.series().into_iter().enumerate();
+            some.try_fold(Vec::new(), |mut read, (at, series)| {
                 let mut series = raw_series(part.tile, at, series.labels());
                 extend(&mut series, w.select.extension, start_ms, end_ms)?;
+                read.push(series);
+                Ok(read)
+            })
+        };
+        self.scan(&batches, range, 1, read, |some| {
+            for series in some {
                 let weights = series.histograms.iter().map(|(_, h)| h.weight());
                 let samples = (series.floats.len() + weights.sum::<usize>()) as u64;
                 if samples > 0 {

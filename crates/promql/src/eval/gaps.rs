@@ -117,12 +117,7 @@ pub(super) struct Newest {
 pub(super) const NO_ROW: usize = usize::MAX;
 
 impl Newest {
-    /// Forgets what is known, for other windows.
-    pub(super) fn restart(&mut self) {
-        self.rows.clear();
-    }
-
-    /// Returns, for each window, the row of a series' newest sample, or `NO_ROW` if it has none or has ended.
+    /// Returns, for each window, always the same ones, the row of a series' newest sample, or `NO_ROW` if it has none or has ended.
     pub(super) fn rows(&mut self, cells: &[f64], windows: &[Range<usize>]) -> &[usize] {
         let (absent, stale) = &mut self.candidate;
         mark(cells, cell::is_absent, absent);

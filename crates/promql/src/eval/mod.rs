@@ -28,6 +28,7 @@ mod select;
 mod sets;
 mod smooth;
 mod stored;
+mod together;
 
 pub(crate) use arithmetic::scalar_operation;
 pub(crate) use block::{Block, GroupKeys, META_LABELS, Sample, Series, Value};
@@ -38,6 +39,7 @@ pub(crate) use scalar::Scalars;
 
 use crate::{
     error::QueryError,
+    helpers::Helpers,
     notes::{Note, Notes},
     plan::{self, Node, NodeKind, Plan, Steps},
     trace::{Phase, Tracer},
@@ -88,11 +90,13 @@ pub(crate) struct Eval<'a> {
     pub(crate) rules: Rules,
     /// The state that selectors found on the way see; `None` if the plan has none.
     pub(crate) view: Option<Arc<dyn View>>,
-    pub(crate) prepared: Box<dyn Prepared>,
+    pub(crate) prepared: Arc<dyn Prepared>,
     pub(crate) ctx: &'a Context,
     pub(crate) memory: Memory,
+    /// Threads that may help to read; none where the evaluation is counted by step or traced.
+    pub(crate) helpers: Helpers,
     /// Weight of a cell read from the store, in cells: more than one once histograms were seen.
-    cell_weight: AtomicU64,
+    cell_weight: Arc<AtomicU64>,
     notes: Mutex<Notes>,
     pub(crate) counts: Counts,
     tracer: Option<&'a Tracer<'a>>,
@@ -121,14 +125,31 @@ impl<'a> Eval<'a> {
         Ok(Self {
             rules,
             view,
-            prepared,
+            prepared: prepared.into(),
             ctx,
             memory,
-            cell_weight: AtomicU64::new(1),
+            helpers: Helpers::none(),
+            cell_weight: Arc::new(AtomicU64::new(1)),
             notes: Mutex::new(notes),
             counts: Counts::new(watch.count_steps, plan.steps),
             tracer: watch.tracer,
         })
+    }
+
+    /// Returns the same query for a thread that helps it, with notes of its own.
+    fn helping(&self) -> Self {
+        Self {
+            rules: self.rules,
+            view: self.view.clone(),
+            prepared: Arc::clone(&self.prepared),
+            ctx: self.ctx,
+            memory: self.memory.clone(),
+            helpers: Helpers::none(),
+            cell_weight: Arc::clone(&self.cell_weight),
+            notes: Mutex::default(),
+            counts: Counts::default(),
+            tracer: None,
+        }
     }
 
     pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {

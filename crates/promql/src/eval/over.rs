@@ -193,10 +193,13 @@ impl Eval<'_> {
             steps,
         };
         let batches = self.batches(window.select.selector)?;
-        self.scan(&batches, range, steps.count, |part| {
-            let rows = self.over_part(&job, part, (&reach, width_ms), &ends_ms, window)?;
-            self.emit_rows(rows, sink)
-        })
+        self.scan(
+            &batches,
+            range,
+            steps.count,
+            |eval, part| eval.over_part(&job, part, (&reach, width_ms), &ends_ms, window),
+            |rows| self.emit_rows(rows, sink),
+        )
     }
 
     /// Computes the rows of a part, at the steps where it may have any; windows reach back by a width from some times.

@@ -1,10 +1,10 @@
 //! Reads all samples from the store: batches, part by part, as tiles.
 //!
 //! **Invariant:** a part's tile and result stay small, whatever the batch's size; both are held while in use, and
-//! between two parts the stop is checked.
+//! between two parts the stop is checked. Results come in the parts' order, and do not depend on where parts end.
 
 use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::StoredRows};
-use crate::trace::Phase;
+use crate::{helpers::Helper, trace::Phase};
 use narthex_model::{
     cell,
     storage::{Batch, Layout, Tile, TimeRange},
@@ -18,6 +18,77 @@ use std::{
 const TILE_CELLS: usize = 64 << 10;
 /// Most series processed together.
 pub(super) const LAST_SERIES: usize = 4096;
+
+/// What a part costs besides its cells, in cells.
+const PART_WORK: usize = 1 << 10;
+
+/// Some series of a batch, to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'b> {
+    batch: &'b Arc<dyn Batch>,
+    range: TimeRange,
+    first: u32,
+    series: u32,
+    /// Most rows that they have in the range.
+    rows: usize,
+}
+
+/// What is left of a scan.
+pub(super) struct Parts<'b> {
+    /// The batches that were not begun.
+    batches: &'b [Arc<dyn Batch>],
+    range: TimeRange,
+    steps: usize,
+    /// The rest of the batch that was.
+    batch: Option<Piece<'b>>,
+}
+
+impl<'b> Parts<'b> {
+    /// Returns what to read next.
+    pub(super) fn next(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
+        let mut rest = match self.batch.take() {
+            Some(rest) => rest,
+            None => self.begin(eval)?,
+        };
+        let weight = usize::try_from(eval.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
+        let least = if weight > 1 { 1 } else { 16 };
+        let size = (TILE_CELLS / weight / rest.rows.max(self.steps)).clamp(least, LAST_SERIES);
+        let series = rest.series.min(u32::try_from(size).unwrap_or(u32::MAX));
+        let piece = Piece { series, ..rest };
+        rest.first += series;
+        rest.series -= series;
+        self.batch = Some(rest).filter(|rest| rest.series > 0);
+        Some(piece)
+    }
+
+    /// Begins the next batch with rows in the range.
+    fn begin(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
+        loop {
+            let (batch, others) = self.batches.split_first()?;
+            self.batches = others;
+            let rows = batch.rows(self.range);
+            let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+            if rows > 0 && series > 0 {
+                eval.memory.count_series(batch.len());
+                return Some(Piece {
+                    batch,
+                    range: self.range,
+                    first: 0,
+                    series,
+                    rows,
+                });
+            }
+        }
+    }
+}
+
+/// What a thread reads parts into.
+#[derive(Default)]
+pub(super) struct Reader {
+    chunk: Vec<u32>,
+    tile: Tile,
+    hold: Hold,
+}
 
 /// Some series of a batch, decoded.
 pub(super) struct Part<'a> {
@@ -50,38 +121,61 @@ impl Part<'_> {
 }
 
 impl Eval<'_> {
-    /// Decodes `batches` within `range` and passes them to `work`; its results have `steps` steps.
-    pub(super) fn scan(
+    /// Decodes `batches` within `range`, computes `work` of each part and passes the results to `emit` in the parts' order;
+    /// they have `steps` steps. Helpers take part in what is large.
+    pub(super) fn scan<T: Send>(
         &self,
         batches: &[Arc<dyn Batch>],
         range: TimeRange,
         steps: usize,
-        mut work: impl FnMut(&Part<'_>) -> Outcome<()>,
+        work: impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T> + Sync,
+        mut emit: impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
-        let mut tile = Tile::default();
-        let mut hold = Hold::default();
-        for batch in batches {
-            let rows = batch.rows(range);
-            if rows == 0 {
-                continue;
+        let mut parts = Parts {
+            batches,
+            range,
+            steps,
+            batch: None,
+        };
+        let mut reader = Reader::default();
+        let mut done = 0;
+        while let Some(piece) = parts.next(self) {
+            let (value, samples) = self.read_part(piece, &mut reader, &work)?;
+            self.count_read(samples);
+            emit(value)?;
+            done += PART_WORK + piece.rows.max(steps) * piece.series as usize;
+            if done >= self.helpers.alone() && !parts.batches.is_empty() {
+                let helpers: Vec<Helper> = std::iter::from_fn(|| self.helpers.take()).collect();
+                if !helpers.is_empty() {
+                    return self.scan_together(parts, helpers, &work, &mut emit);
+                }
+                done = 0;
             }
-            self.memory.count_series(batch.len());
-            let weight = usize::try_from(self.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
-            let least = if weight > 1 { 1 } else { 16 };
-            let size = (TILE_CELLS / weight / rows.max(steps)).clamp(least, LAST_SERIES);
-            self.for_parts(batch, size, |chunk| {
-                let cells = rows * chunk.len();
-                self.memory
-                    .change(&mut hold, 0, (cells * size_of::<f64>()) as u64)?;
-                self.traced(Phase::Read, || {
-                    batch.read(chunk, range, Layout::SeriesMajor, &mut tile, self.ctx)
-                })?;
-                self.hold_tile(&tile, cells, &mut hold)?;
-                let tile = &tile;
-                work(&Part { batch, chunk, tile })
-            })?;
         }
         Ok(())
+    }
+
+    /// Decodes a part and computes `work` of it; also returns how many samples were read.
+    pub(super) fn read_part<T>(
+        &self,
+        piece: Piece<'_>,
+        reader: &mut Reader,
+        work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
+    ) -> Outcome<(T, u64)> {
+        self.ctx.stop.check()?;
+        let Reader { chunk, tile, hold } = reader;
+        chunk.clear();
+        chunk.extend(piece.first..piece.first + piece.series);
+        let (batch, range) = (piece.batch, piece.range);
+        let cells = piece.rows * chunk.len();
+        self.memory
+            .change(hold, 0, (cells * size_of::<f64>()) as u64)?;
+        self.traced(Phase::Read, || {
+            batch.read(chunk, range, Layout::SeriesMajor, tile, self.ctx)
+        })?;
+        let samples = self.hold_tile(tile, cells, hold)?;
+        let value = work(self, &Part { batch, chunk, tile })?;
+        Ok((value, samples))
     }
 
     /// Passes a finished block to `sink`, unless it has no series.
@@ -108,10 +202,9 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Makes `hold` cover a tile for which `cells` cells were leased, and its samples.
-    fn hold_tile(&self, tile: &Tile, cells: usize, hold: &mut Hold) -> Outcome<()> {
+    /// Makes `hold` cover a tile for which `cells` cells were leased, and its samples, whose number is returned.
+    fn hold_tile(&self, tile: &Tile, cells: usize, hold: &mut Hold) -> Outcome<u64> {
         let (samples, bytes) = held_by(tile);
-        self.count_read(samples);
         let of_cells = (cells * size_of::<f64>()) as u64;
         self.memory.change(hold, samples, of_cells + bytes)?;
         if tile.histograms.len() * 2 > tile.cells.len() {
@@ -119,7 +212,7 @@ impl Eval<'_> {
             let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;
             self.cell_weight.fetch_max(of_cell, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(samples)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{
     Eval, Outcome, Sink,
     gaps::{NO_ROW, Newest},
-    scan::LAST_SERIES,
+    scan::{LAST_SERIES, Part},
     stored::{Emitted, RowsSink, StoredRows},
 };
 use crate::{
@@ -99,8 +99,7 @@ impl Eval<'_> {
         if steps.count == 1 && !select.stats_only {
             return self.newest_of(batches, range, wanted, sink);
         }
-        let mut newest = Newest::default();
-        self.scan(batches, range, steps.count, |part| {
+        let read = |_: &Eval<'_>, part: &Part<'_>| {
             let tile = part.tile;
             let windows = windows(&tile.times_ms, &references, lookback_ms);
             let plain = wanted == Wanted::Value && tile.histograms.is_empty();
@@ -119,7 +118,7 @@ impl Eval<'_> {
                     let mut rows = part.rows(steps);
                     rows.series.extend_from_slice(part.numbers());
                     if plain {
-                        newest_floats(tile, windows, &mut newest, &mut rows);
+                        newest_floats(tile, windows, &mut rows);
                     } else {
                         for series in 0..rows.len() {
                             let only = select.stats_only;
@@ -130,9 +129,13 @@ impl Eval<'_> {
                     rows
                 }
             };
+            Ok(rows)
+        };
+        let emit = |rows| {
             self.count_rows(&rows);
             self.emit_rows(rows, sink)
-        })
+        };
+        self.scan(batches, range, steps.count, read, emit)
     }
 
     /// Reads one instant: a store finds the newest cells faster than it decodes all.
@@ -237,13 +240,8 @@ fn take_row(cells: &[f64], found: &[usize], rows: &mut StoredRows) {
 }
 
 /// Appends a row for each series of a tile without histograms: the newest sample in each window.
-fn newest_floats(
-    tile: &Tile,
-    windows: &[Range<usize>],
-    newest: &mut Newest,
-    rows: &mut StoredRows,
-) {
-    newest.restart();
+fn newest_floats(tile: &Tile, windows: &[Range<usize>], rows: &mut StoredRows) {
+    let mut newest = Newest::default();
     rows.cells.reserve(rows.len() * windows.len());
     for series in 0..rows.len() {
         let cells = tile.series_cells(series);

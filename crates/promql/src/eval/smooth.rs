@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** samples are searched within the lookback on both sides; after the last sample its value continues.
 
-use super::{Block, Eval, Outcome, Sink, Value, select};
+use super::{Block, Eval, Outcome, Sink, Value, scan::Part, select};
 use crate::{
     functions::extended::{interpolate, interpolate_histograms},
     functions::window::Samples,
@@ -41,7 +41,7 @@ impl Eval<'_> {
             .iter()
             .map(|t| t.saturating_add(lookback_ms))
             .collect();
-        self.scan(batches, range, steps.count, |part| {
+        let read = |eval: &Eval<'_>, part: &Part<'_>| {
             let windows = select::windows(&part.tile.times_ms, &reach, 2 * lookback_ms);
             let mut pace = self.ctx.stop.pace();
             let mut block = Block::new(steps.count);
@@ -53,7 +53,7 @@ impl Eval<'_> {
                 for (rows, reference) in windows.iter().zip(&references) {
                     let window = samples.window(rows);
                     pace.spend(8 + window.work() / window.len().max(1))?;
-                    let mut note = |note: Note| self.notes().add(note);
+                    let mut note = |note: Note| eval.notes().add(note);
                     if window.is_mixed() {
                         note(Note::mixed_floats_histograms(&name(), span));
                         row.push(None);
@@ -79,8 +79,10 @@ impl Eval<'_> {
                 }
             }
             block.drop_empty_rows();
-            self.emit(block, sink)
-        })
+            Ok(block)
+        };
+        let emit = |block| self.emit(block, sink);
+        self.scan(batches, range, steps.count, read, emit)
     }
 }
 

@@ -1,9 +1,13 @@
 //! A range query over series that come and go has at every step what an instant query has there, to the bit.
 
 use narthex_model::{MemStore, storage::Context};
-use narthex_promql::{Engine, EngineOptions, SampleValue, Value, testing};
+use narthex_promql::{Engine, EngineOptions, Helpers, QueryResult, SampleValue, Value, testing};
 use narthex_testkit::rng::SplitMix64;
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 const QUERIES: [&str; 18] = [
     "x",
@@ -106,4 +110,52 @@ fn ranges_are_instants_one_after_the_other() {
         }
     }
     assert!(points > 30_000, "{points}");
+}
+
+static HELPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns a result to the bit, in its order, with its warnings.
+fn bits(result: &QueryResult) -> String {
+    let Value::Matrix(all) = &result.value else {
+        panic!("{:?} is no matrix", result.value);
+    };
+    let mut text = format!("{:?} {:?}\n", result.warnings, result.infos);
+    for series in all {
+        write!(text, "{}", series.labels).unwrap();
+        for (time_ms, x) in &series.floats {
+            write!(text, " {time_ms}:{:x}", x.to_bits()).unwrap();
+        }
+        writeln!(text, " {:?}", series.histograms).unwrap();
+    }
+    text
+}
+
+#[test]
+fn helpers_change_nothing() {
+    let helpers = Helpers::new(3, || {
+        HELPED.fetch_add(1, Ordering::Relaxed);
+    });
+    let alone = Engine::new(EngineOptions::default());
+    let helped = alone.clone().with_helpers(helpers.at_once());
+    let ctx = Context::unlimited();
+    for seed in 1..=8 {
+        let script = script(&mut SplitMix64::new(seed));
+        let store = testing::load(&script, Box::new(MemStore::new())).unwrap();
+        // These make notes, some of which say how often they were made.
+        let noted = [
+            "rate(x[2m])",
+            "quantile_over_time(2, x[1m])",
+            "sum(x smoothed)",
+        ];
+        for query in QUERIES.iter().chain(&noted) {
+            let ask = |engine: &Engine| {
+                let result = engine.range(&*store, query, 30_000, 620_000, 11_000, &ctx);
+                let result = result.unwrap();
+                (bits(&result), result.stats.samples_read)
+            };
+            assert_eq!(ask(&helped), ask(&alone), "seed {seed}, {query}");
+        }
+    }
+    let helped = HELPED.load(Ordering::Relaxed);
+    assert!(helped > 100, "{helped} threads helped");
 }

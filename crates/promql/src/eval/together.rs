@@ -1,0 +1,228 @@
+//! Several threads read the parts of a scan, and one of them takes the results in order.
+//!
+//! The caller's thread takes results as soon as they are next, and computes parts itself while they are not. Where the
+//! helpers get no CPU, it computes what they hold as well and goes on alone, so they cost little when they cannot help.
+//!
+//! **Invariant:** results are taken in the order of their parts, each once and with the notes made for it, so the outcome
+//! does not depend on who computed what; at most `AHEAD` parts per thread were handed out and not taken.
+
+use super::{
+    Eval, Outcome,
+    scan::{Part, Parts, Piece, Reader},
+};
+use crate::{helpers::Helper, notes::Notes};
+use narthex_model::sync::Whole as _;
+use std::{
+    collections::VecDeque,
+    sync::{Condvar, Mutex, MutexGuard},
+    thread,
+    time::Duration,
+};
+
+/// Parts per thread that may wait for an earlier one.
+const AHEAD: usize = 4;
+/// How long the caller's thread waits for a helper; several times what a part takes.
+const PATIENCE: Duration = Duration::from_millis(3);
+
+/// A part's result, the notes made for it, and how many samples were read.
+type Done<T> = Outcome<(T, Notes, u64)>;
+
+/// What the threads of a scan share.
+struct Shared<'b, T> {
+    state: Mutex<State<'b, T>>,
+    /// Signalled when the next result has come, when there is room for more parts, and at the end.
+    changed: Condvar,
+    /// Most parts that were handed out and not taken.
+    ahead: usize,
+}
+
+struct State<'b, T> {
+    parts: Parts<'b>,
+    /// The parts that were handed out and not taken, and their results.
+    out: VecDeque<(Piece<'b>, Option<Done<T>>)>,
+    /// Number of the first of them.
+    first: usize,
+    /// Whether helpers get nothing more: the caller has gone, is faster alone, or a helper panicked.
+    ended: bool,
+}
+
+/// What the caller's thread does next.
+enum Next<'b, T> {
+    /// Takes a result.
+    Result(Done<T>),
+    /// Computes a part.
+    Compute(usize, Piece<'b>),
+    /// Looks again.
+    Wait,
+    End,
+}
+
+/// Ends the help when its owner is dropped, so that nobody waits for a thread that panicked.
+struct EndOnDrop<'s, 'b, T>(&'s Shared<'b, T>);
+
+impl<T> Drop for EndOnDrop<'_, '_, T> {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl<'b, T> Shared<'b, T> {
+    fn lock(&self) -> MutexGuard<'_, State<'b, T>> {
+        // Each change of the state is one step.
+        self.state.lock().whole()
+    }
+
+    /// Stores a result, unless the part has one.
+    fn put(&self, number: usize, result: Done<T>) {
+        let mut state = self.lock();
+        let Some(at) = number.checked_sub(state.first) else {
+            return;
+        };
+        if let Some((_, slot @ None)) = state.out.get_mut(at) {
+            *slot = Some(result);
+        }
+        if at == 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for room and returns a part for a helper.
+    fn hand_out(&self, eval: &Eval<'_>) -> Option<(usize, Piece<'b>)> {
+        let mut state = self.lock();
+        while !state.ended && state.out.len() >= self.ahead {
+            state = self.changed.wait(state).whole();
+        }
+        if state.ended {
+            return None;
+        }
+        state.hand_out(eval)
+    }
+}
+
+impl<'b, T> Shared<'b, T> {
+    /// Returns what the caller's thread does next, and waits a while for a helper if there is nothing.
+    fn next(&self, eval: &Eval<'_>) -> Next<'b, T> {
+        let mut state = self.lock();
+        if let Some(result) = state.take() {
+            return Next::Result(result);
+        }
+        if state.out.len() < self.ahead
+            && let Some((number, piece)) = state.hand_out(eval)
+        {
+            return Next::Compute(number, piece);
+        }
+        let Some((piece, _)) = state.out.front() else {
+            return Next::End;
+        };
+        let (number, piece) = (state.first, *piece);
+        let is_missing = |state: &mut State<'_, T>| matches!(state.out.front(), Some((_, None)));
+        let waited = self.changed.wait_timeout_while(state, PATIENCE, is_missing);
+        let (mut state, timeout) = waited.whole();
+        if !timeout.timed_out() {
+            return Next::Wait;
+        }
+        state.ended = true;
+        Next::Compute(number, piece)
+    }
+}
+
+impl<'b, T> State<'b, T> {
+    fn hand_out(&mut self, eval: &Eval<'_>) -> Option<(usize, Piece<'b>)> {
+        let piece = self.parts.next(eval)?;
+        self.out.push_back((piece, None));
+        Some((self.first + self.out.len() - 1, piece))
+    }
+
+    /// Takes the next result if it is there.
+    fn take(&mut self) -> Option<Done<T>> {
+        let (_, result) = self.out.front_mut()?;
+        let result = result.take()?;
+        self.out.pop_front();
+        self.first += 1;
+        Some(result)
+    }
+}
+
+impl Eval<'_> {
+    /// Computes `work` of each part with `helpers`, and passes the results to `emit` in the parts' order.
+    pub(super) fn scan_together<T: Send>(
+        &self,
+        parts: Parts<'_>,
+        helpers: Vec<Helper>,
+        work: &(impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T> + Sync),
+        emit: &mut impl FnMut(T) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let shared = Shared {
+            ahead: AHEAD * (helpers.len() + 1),
+            state: Mutex::new(State {
+                parts,
+                out: VecDeque::new(),
+                first: 0,
+                ended: false,
+            }),
+            changed: Condvar::new(),
+        };
+        thread::scope(|scope| {
+            for helper in helpers {
+                let help = || {
+                    let helper = helper;
+                    helper.start();
+                    self.help(&shared, work);
+                };
+                let thread = thread::Builder::new().name("narthex-query".to_owned());
+                // Without the thread, the others do its work.
+                let _ = thread.spawn_scoped(scope, help);
+            }
+            let _end = EndOnDrop(&shared);
+            self.lead(&shared, work, emit)
+        })
+    }
+
+    /// Computes parts until none are left.
+    fn help<T>(&self, shared: &Shared<'_, T>, work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>) {
+        let _end = EndOnDrop(shared);
+        let eval = self.helping();
+        let mut reader = Reader::default();
+        while let Some((number, piece)) = shared.hand_out(&eval) {
+            shared.put(number, eval.compute(piece, &mut reader, work));
+        }
+    }
+
+    /// Takes the results, and computes parts while the next one is not there.
+    fn lead<T>(
+        &self,
+        shared: &Shared<'_, T>,
+        work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
+        emit: &mut impl FnMut(T) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let eval = self.helping();
+        let mut reader = Reader::default();
+        loop {
+            match shared.next(&eval) {
+                Next::Result(result) => {
+                    shared.changed.notify_all();
+                    let (value, notes, samples) = result?;
+                    self.count_read(samples);
+                    self.notes().append(notes);
+                    emit(value)?;
+                }
+                Next::Compute(number, piece) => {
+                    shared.put(number, eval.compute(piece, &mut reader, work));
+                }
+                Next::Wait => {}
+                Next::End => return Ok(()),
+            }
+        }
+    }
+
+    fn compute<T>(
+        &self,
+        piece: Piece<'_>,
+        reader: &mut Reader,
+        work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
+    ) -> Done<T> {
+        let (value, samples) = self.read_part(piece, reader, work)?;
+        Ok((value, std::mem::take(&mut *self.notes()), samples))
+    }
+}
