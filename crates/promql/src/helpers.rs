@@ -88,9 +88,10 @@ mod tests {
     #[test]
     fn there_are_only_so_many_at_once() {
         let helpers = Helpers::new(2, || ());
-        let (first, second) = (helpers.take(), helpers.clone().take());
+        let same = helpers.clone();
+        let (first, second) = (helpers.take(), same.take());
         assert!(first.is_some() && second.is_some());
-        assert!(helpers.take().is_none());
+        assert!(helpers.take().is_none() && same.take().is_none());
         drop(first);
         assert!(helpers.take().is_some());
         assert!(Helpers::none().take().is_none());
