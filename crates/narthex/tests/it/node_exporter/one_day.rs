@@ -7,8 +7,9 @@ use crate::support::Running;
 use narthex_testkit::{TempDir, http, scaled};
 use std::fs;
 
-/// Scrapes before memory is compared.
-const WARM_UP: usize = 50;
+/// Scrapes before memory is compared. One right after the other, they let the allocator keep up to a mebibyte more than the
+/// first ones for some seconds.
+const WARM_UP: usize = 480;
 const SCRAPES: u64 = 576;
 /// What the allocator may keep for itself.
 const SLACK_BYTES: u64 = 1 << 20;
