@@ -191,7 +191,8 @@ impl Options {
             start_ms,
             end_ms,
             step_ms,
-            count_steps: !self.stats.is_empty() || self.is_traced || api.activity.is_logging(),
+            // Costs a pass, and keeps the query to one thread.
+            count_steps: self.stats == "all",
             clock: self.is_traced.then_some(&clock),
         };
         let QueryResult {

@@ -169,8 +169,8 @@ impl Activity {
         })
     }
 
-    /// Reports whether somebody needs the counts of samples.
-    pub(crate) fn is_logging(&self) -> bool {
+    /// Reports whether queries are logged.
+    fn is_logging(&self) -> bool {
         self.log.is_open()
     }
 }
