@@ -91,6 +91,9 @@ const FUZZ: &str = "cargo check -q --locked --manifest-path fuzz/Cargo.toml --ta
 const TEST: &str =
     "RUST_TEST_THREADS=$((2 * $(nproc))) cargo test --workspace --locked --no-fail-fast 2>&1";
 
+/// The client library by itself: without features, where nothing else of the workspace switches them on.
+const BARE_CLIENT: &str = "cargo test --locked -p narthex-client --lib --no-default-features 2>&1";
+
 /// Miri on the client's unsafe code that shares memory between threads.
 const MIRI: &str = "cargo +nightly miri --version >/dev/null 2>&1 || \
     { echo 'not run: there is no nightly compiler with Miri'; exit 77; }; \
@@ -168,6 +171,7 @@ const STEPS: &[Step] = &[
     optional("go advisories", "clients/go", GO_ADVISORIES, Count::Check),
     step("go versions", "clients/go", GO_VERSIONS, Count::Check),
     step("test", ".", TEST, Count::Cargo),
+    step("bare client", ".", BARE_CLIENT, Count::Cargo),
     optional("miri", ".", MIRI, Count::Cargo),
     step(
         "gen-docs",

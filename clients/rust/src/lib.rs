@@ -61,8 +61,8 @@
 //!
 //! # Features
 //!
-//! - `fast-digits` (default): digits of fractions come from the crate `zmij`, three times as fast as the standard
-//!   library's. Without it the crate has no dependencies; the bytes are the same.
+//! - `fast-digits` (default): digits of fractions come from the crate `zmij`, so that a page of them takes half as long.
+//!   Without it the crate has no dependencies; the bytes are the same.
 //! - `derive`: `#[derive(Labels)]` and `#[derive(LabelValue)]`, from a crate of their own without dependencies.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(
