@@ -56,16 +56,19 @@ fn assert_rust_writes_the_vector(sizes: &'static dyn Metric) {
     open.set(-3.0);
     free.set(7.0);
     let registry = Registry::new();
-    registry.register(sizes).unwrap();
-    registry.register_shared(Arc::new(requests)).unwrap();
-    registry.register_shared(Arc::new(open)).unwrap();
-    registry.register_shared(Arc::new(free)).unwrap();
+    let register = |metric| registry.register_shared(metric).expect("a valid name");
+    registry.register(sizes).expect("a valid name");
+    register(Arc::new(requests));
+    register(Arc::new(open));
+    register(Arc::new(free));
     let dir = TempDir::new("vector");
     let mut options = SegmentOptions::new(dir.path(), "vector");
     options.worker = "0".to_owned();
     options.gauges.insert("open".to_owned(), GaugeMerge::Sum);
-    let mut publisher = Publisher::create(&options).unwrap();
-    publisher.publish(&registry).unwrap();
+    let mut publisher = Publisher::create(&options).expect("a new segment");
+    publisher
+        .publish(&registry)
+        .expect("this process created it");
     assert_vector(dir.path());
 }
 
