@@ -182,6 +182,7 @@ impl<V: Value> sealed::Metric for Single<V> {
 
 /// Passes a family's head to the visitor before its first series, and not at all without one.
 pub(crate) struct FamilyVisit<'a> {
+    spec: Spec,
     scratch: Scratch<'a>,
     visitor: &'a mut dyn SeriesVisitor,
     begun: bool,
@@ -190,6 +191,7 @@ pub(crate) struct FamilyVisit<'a> {
 impl<'a> FamilyVisit<'a> {
     pub(crate) fn new(reader: &'a Reader, spec: Spec, visitor: &'a mut dyn SeriesVisitor) -> Self {
         Self {
+            spec,
             scratch: Scratch::new(reader, &spec, visitor.wants_exemplars()),
             visitor,
             begun: false,
@@ -197,13 +199,12 @@ impl<'a> FamilyVisit<'a> {
     }
 
     pub(crate) fn series(&mut self, value: &impl Value, labels: SampleLabels<'_>, created_ms: u64) {
-        let spec = self.scratch.spec;
         // Before the value is read: reading may be what restarts it afterwards.
         let created_ms = created_ms.max(value.restarted_ms());
         if let Some(point) = value.read(&mut self.scratch) {
             if !self.begun {
                 self.begun = true;
-                self.visitor.family(&spec);
+                self.visitor.family(&self.spec);
             }
             self.visitor.series(&Reading {
                 labels,
@@ -217,7 +218,7 @@ impl<'a> FamilyVisit<'a> {
     pub(crate) fn point(&mut self, labels: SampleLabels<'_>, point: Point<'_>) {
         if !self.begun {
             self.begun = true;
-            self.visitor.family(&self.scratch.spec);
+            self.visitor.family(&self.spec);
         }
         self.visitor.series(&Reading {
             labels,
