@@ -158,6 +158,8 @@ async function table(page) {
 }
 
 async function graph(page) {
+  // Moving and zooming leaves out the newest 25 s of what is plotted first.
+  await answered(page, "scrape_duration_seconds offset 40s");
   await open(page, "graph?g0.expr=scrape_duration_seconds&g0.tab=0&g0.range_input=30m");
   await page.waitForSelector(".graph .plot:not([data-points='0'])");
   check((await page.locator('input[aria-label="Range"]').inputValue()) === "30m", "a link made for Prometheus sets the range");
@@ -187,6 +189,17 @@ async function graph(page) {
   check((await param(page, "g0.end_input")) === null, "back undoes the zoom");
   await mouse(page);
   await files(page);
+}
+
+/** Waits until a query has a result: a server that has just been started does not know much. */
+async function answered(page, query) {
+  const url = new URL(`api/v1/query?query=${encodeURIComponent(query)}`, base).href;
+  for (let tries = 0; tries < 120; tries++) {
+    const { data } = await (await page.request.get(url)).json();
+    if (data.result.length > 0) return;
+    await page.waitForTimeout(500);
+  }
+  check(false, `${query} has a result within a minute`);
 }
 
 /** Moving and zooming by mouse and keys; each is a step in the history. */
@@ -265,8 +278,10 @@ async function insight(page) {
   check(/trace_id="abc"/.test(await page.locator(".exemplars").innerText()), "exemplars are listed");
   check((await param(page, "g0.show_exemplars")) === "1", "exemplars are in the address");
 
-  const expr = encodeURIComponent("sum by (le) (rate(narthex_query_duration_seconds_bucket[1m]))");
-  await open(page, `query?g0.expr=${expr}&g0.tab=graph&g0.range_input=10m`);
+  const rates = "sum by (le) (rate(narthex_query_duration_seconds_bucket[1m]))";
+  // Its series begin with the first query, and a rate with the second scrape of them.
+  await answered(page, rates);
+  await open(page, `query?g0.expr=${encodeURIComponent(rates)}&g0.tab=graph&g0.range_input=10m`);
   await page.getByLabel("heat map").check();
   await page.waitForSelector(".heat:not([data-cells='0'])");
   check((await param(page, "g0.display_mode")) === "heatmap", "the heat map is in the address");
