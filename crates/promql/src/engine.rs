@@ -321,14 +321,12 @@ impl Engine {
         let watch = Watch {
             count_steps: query.count_steps,
             tracer,
+            helpers: &self.helpers,
         };
         if let Some(tracer) = tracer {
             tracer.enter(Phase::View);
         }
-        let mut eval = Eval::new(plan, rules, source, ctx, limits, watch)?;
-        if tracer.is_none() && !query.count_steps {
-            eval.helpers = self.helpers.clone();
-        }
+        let eval = Eval::new(plan, rules, source, ctx, limits, watch)?;
         if let Some(tracer) = tracer {
             tracer.enter(Phase::Finish);
         }

@@ -70,11 +70,13 @@ pub(crate) struct Limits {
     pub(crate) max_label_bytes: usize,
 }
 
-/// What is observed of an evaluation.
-#[derive(Clone, Copy)]
+/// What is observed of an evaluation, and who may help.
+#[derive(Clone)]
 pub(crate) struct Watch<'a> {
     pub(crate) count_steps: bool,
     pub(crate) tracer: Option<&'a Tracer<'a>>,
+    /// Threads that may help to read, unless samples are counted by step or times taken.
+    pub(crate) helpers: &'a Helpers,
 }
 
 /// What a query reads.
@@ -93,8 +95,8 @@ pub(crate) struct Eval<'a> {
     pub(crate) prepared: Arc<dyn Prepared>,
     pub(crate) ctx: &'a Context,
     pub(crate) memory: Memory,
-    /// Threads that may help to read; none where the evaluation is counted by step or traced.
-    pub(crate) helpers: Helpers,
+    /// Threads that may help to read.
+    helpers: Helpers,
     /// Weight of a cell read from the store, in cells: more than one once histograms were seen.
     cell_weight: Arc<AtomicU64>,
     notes: Mutex<Notes>,
@@ -111,6 +113,12 @@ impl<'a> Eval<'a> {
         limits: Limits,
         watch: Watch<'a>,
     ) -> Outcome<Self> {
+        let is_watched = watch.count_steps || watch.tracer.is_some();
+        let helpers = if is_watched {
+            Helpers::none()
+        } else {
+            watch.helpers.clone()
+        };
         let view = plan.finds_selectors.then(|| store.view(range));
         let view = view.transpose()?;
         let prepared = match &view {
@@ -128,7 +136,7 @@ impl<'a> Eval<'a> {
             prepared: prepared.into(),
             ctx,
             memory,
-            helpers: Helpers::none(),
+            helpers,
             cell_weight: Arc::new(AtomicU64::new(1)),
             notes: Mutex::new(notes),
             counts: Counts::new(watch.count_steps, plan.steps),

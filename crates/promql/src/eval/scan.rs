@@ -61,6 +61,11 @@ impl<'b> Parts<'b> {
         Some(piece)
     }
 
+    /// Reports whether anything may be left.
+    fn has_more(&self) -> bool {
+        self.batch.is_some() || !self.batches.is_empty()
+    }
+
     /// Begins the next batch with rows in the range.
     fn begin(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
         loop {
@@ -144,7 +149,7 @@ impl Eval<'_> {
             self.count_read(samples);
             emit(value)?;
             done += PART_WORK + piece.rows.max(steps) * piece.series as usize;
-            if done >= self.helpers.alone() && !parts.batches.is_empty() {
+            if done >= self.helpers.alone() && parts.has_more() {
                 let helpers: Vec<Helper> = std::iter::from_fn(|| self.helpers.take()).collect();
                 if !helpers.is_empty() {
                     return self.scan_together(parts, helpers, &work, &mut emit);

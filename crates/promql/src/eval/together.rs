@@ -98,9 +98,7 @@ impl<'b, T> Shared<'b, T> {
         }
         state.hand_out(eval)
     }
-}
 
-impl<'b, T> Shared<'b, T> {
     /// Returns what the caller's thread does next, and waits a while for a helper if there is nothing.
     fn next(&self, eval: &Eval<'_>) -> Next<'b, T> {
         let mut state = self.lock();

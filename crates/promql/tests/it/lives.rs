@@ -159,3 +159,25 @@ fn helpers_change_nothing() {
     let helped = HELPED.load(Ordering::Relaxed);
     assert!(helped > 100, "{helped} threads helped");
 }
+
+#[test]
+fn one_batch_of_many_series_is_read_together() {
+    static HELPED: AtomicUsize = AtomicUsize::new(0);
+    let mut script = "\nload 10s\n".to_owned();
+    for lane in 0..3000 {
+        writeln!(script, "  x{{lane=\"{lane}\"}} {lane}+{lane}x60").unwrap();
+    }
+    let store = testing::load(&script, Box::new(MemStore::new())).unwrap();
+    let helpers = Helpers::new(1, || {
+        HELPED.fetch_add(1, Ordering::Relaxed);
+    });
+    let alone = Engine::new(EngineOptions::default());
+    let helped = alone.clone().with_helpers(helpers.at_once());
+    let ask = |engine: &Engine| {
+        let ctx = Context::unlimited();
+        let result = engine.range(&*store, "sum(rate(x[1m]))", 60_000, 600_000, 10_000, &ctx);
+        bits(&result.unwrap())
+    };
+    assert_eq!(ask(&helped), ask(&alone));
+    assert_eq!(HELPED.load(Ordering::Relaxed), 1);
+}
