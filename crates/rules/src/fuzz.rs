@@ -1,7 +1,7 @@
 //! Entry points for fuzzers and for the seeded mutator in the tests; no input may cause a panic.
 
 use crate::{
-    Element, ParseOptions, RuleFile, Scope, Template, duplicates, parse,
+    Element, ParseOptions, RuleError, RuleFile, Scope, Template, duplicates, parse,
     unit::{Means, TestFile, TestOptions},
 };
 use narthex_model::{NameScheme, storage::Budget};
@@ -31,16 +31,19 @@ pub fn fuzz_file(data: &[u8]) {
                 assert!(!rule.name.is_empty() && rule.place.line > 0, "{rule:?}");
             }
         }
-        Err(errors) => {
-            assert!(!errors.is_empty());
-            for error in errors {
-                assert!(!error.to_string().is_empty());
-                assert!(
-                    error.places().iter().all(|place| place.line > 0),
-                    "{error:?}"
-                );
-            }
-        }
+        Err(errors) => assert_explained(&errors),
+    }
+}
+
+/// Fails if an error has no text or no place, or if there is none.
+fn assert_explained(errors: &[RuleError]) {
+    assert!(!errors.is_empty());
+    for error in errors {
+        assert!(!error.to_string().is_empty());
+        assert!(
+            error.places().iter().all(|place| place.line > 0),
+            "{error:?}"
+        );
     }
 }
 
@@ -108,17 +111,7 @@ pub fn fuzz_tests(data: &[u8]) {
     });
     let file = match TestFile::parse(&String::from_utf8_lossy(data)) {
         Ok(file) => file,
-        Err(errors) => {
-            assert!(!errors.is_empty());
-            for error in errors {
-                assert!(!error.to_string().is_empty());
-                assert!(
-                    error.places().iter().all(|place| place.line > 0),
-                    "{error:?}"
-                );
-            }
-            return;
-        }
+        Err(errors) => return assert_explained(&errors),
     };
     let small = |case: &&_| file.is_within(case, FEW_EVALUATIONS);
     for case in file.tests.iter().filter(small).take(FEW_TESTS) {
