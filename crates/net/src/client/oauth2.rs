@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rustls::SignatureScheme;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
@@ -31,8 +31,6 @@ const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
 const ASSERTION_SECONDS: u64 = 600;
 /// Type of assertions that stand for a client's secret.
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-const MAX_ANSWER_BYTES: usize = 1 << 20;
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How the client identifies itself: not known yet, in a header, or in the form.
 const UNKNOWN: u8 = 0;
@@ -218,13 +216,7 @@ impl TokenSource {
             }
             content.push_str(&format!("{}={}", escape_form(name), escape_form(value)));
         }
-        let mut request = Request::new(self.url.clone());
-        request.timeout = TIMEOUT;
-        request.body_limit_bytes = MAX_ANSWER_BYTES;
-        request.headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-www-form-urlencoded"),
-        );
+        let mut request = Request::for_token_with_form(self.url.clone());
         if let Some(authorization) = authorization {
             let mut value = HeaderValue::try_from(authorization.expose()).expect("base64");
             value.set_sensitive(true);
@@ -240,9 +232,7 @@ impl TokenSource {
 
     /// Asks as Azure's machines are to: the URL has everything.
     async fn ask_metadata(&self) -> Result<Token, NetError> {
-        let mut request = Request::new(self.url.clone());
-        request.timeout = TIMEOUT;
-        request.body_limit_bytes = MAX_ANSWER_BYTES;
+        let mut request = Request::for_token(self.url.clone());
         let name = HeaderName::from_static("metadata");
         request
             .headers

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::aws_environment::AwsEnvironment;
 use super::proxy::ProxyEnvironment;
@@ -74,6 +75,23 @@ impl Request {
             max_redirects: 10,
             accept_gzip: true,
         }
+    }
+
+    /// Returns a request for a token or for credentials, whose answer is small.
+    pub(crate) fn for_token(url: Url) -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            body_limit_bytes: 1 << 20,
+            ..Self::new(url)
+        }
+    }
+
+    /// Returns a request for a token or for credentials, to be sent with a form.
+    pub(crate) fn for_token_with_form(url: Url) -> Self {
+        let mut request = Self::for_token(url);
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        request.headers.insert(CONTENT_TYPE, form);
+        request
     }
 }
 

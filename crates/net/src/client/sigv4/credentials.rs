@@ -3,9 +3,7 @@
 //! Invariant: the order is that of AWS' tools: configured keys, those of the environment, a web identity, the file.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderValue};
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
@@ -23,8 +21,6 @@ use crate::url::Url;
 const EXPIRY_MARGIN_MS: i64 = 60_000;
 /// Lifetime of an answer that does not say it.
 const DEFAULT_LIFETIME_MS: i64 = 900_000;
-const MAX_ANSWER_BYTES: usize = 1 << 20;
-const TIMEOUT: Duration = Duration::from_secs(30);
 const SESSION_NAME: &str = "narthex";
 
 /// Credentials at one time.
@@ -177,13 +173,7 @@ impl Provider {
         for (name, value) in form {
             body.push_str(&format!("&{name}={}", escape_form(value)));
         }
-        let mut request = Request::new(self.sts.clone());
-        request.timeout = TIMEOUT;
-        request.body_limit_bytes = MAX_ANSWER_BYTES;
-        request.headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-www-form-urlencoded"),
-        );
+        let mut request = Request::for_token_with_form(self.sts.clone());
         if let Some(credentials) = signed_by {
             let signed = (&self.sts, &mut request.headers, body.as_bytes());
             sign(credentials, (&self.region, "sts"), "POST", signed, now_ms)?;
