@@ -10,6 +10,7 @@ import { queryLink } from "../query/state";
 import { Plot } from "../plot";
 import { Meter } from "./controls";
 import { PLOT_HEIGHT, PanelFrame } from "./panel";
+import { Tiles, type Tile } from "./tiles";
 
 /** Looks that are kept: five minutes of them. */
 const KEPT = 60;
@@ -32,7 +33,7 @@ export function ServerOverview({ targets }: { targets: readonly TargetRow[] | nu
   };
   const up = targets?.filter((row) => row.target.health === "up").length ?? 0;
   const jobs = new Set(targets?.map((row) => row.job)).size;
-  const tiles: readonly (readonly [string, string, string])[] = [
+  const tiles: readonly Tile[] = [
     ["Taken in", perSecond("prometheus_tsdb_head_samples_appended_total"), `${count("prometheus_tsdb_head_samples_appended_total")} samples since the start`],
     ["Series", count("prometheus_tsdb_head_series"), `${count("prometheus_tsdb_head_series_created_total")} since the start`],
     ["Targets", targets === null ? "–" : `${formatCount(up)} of ${formatCount(targets.length)} up`, jobs === 1 ? "1 job" : `${formatCount(jobs)} jobs`],
@@ -43,15 +44,7 @@ export function ServerOverview({ targets }: { targets: readonly TargetRow[] | nu
       <div class="view-head host-head">
         <h2>This server</h2>
       </div>
-      <dl class="tiles">
-        {tiles.map(([title, value, note]) => (
-          <div key={title} class="tile">
-            <dt>{title}</dt>
-            <dd>{value}</dd>
-            <dd class="tile-note">{note}</dd>
-          </div>
-        ))}
-      </dl>
+      <Tiles tiles={tiles} />
       <div class="panels">
         <Ingest looks={seen} />
         <Largest />

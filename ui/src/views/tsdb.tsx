@@ -2,6 +2,7 @@
 import { ApiError, tsdbBlocks, tsdbStatus, type Block, type Counted, type TsdbStatus } from "../api";
 import { Choice, Meter } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Tiles, type Tile } from "../components/tiles";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
 import { useStore } from "../lib/store";
@@ -60,23 +61,13 @@ function Head({ stats }: { stats: TsdbStatus["headStats"] }) {
   if (stats === undefined) return null;
   const { minTime, maxTime } = stats;
   const range = isTime(minTime) && isTime(maxTime) && maxTime >= minTime ? [minTime / 1000, maxTime / 1000] : null;
-  const tiles: readonly (readonly [string, string, string])[] = [
+  const tiles: readonly Tile[] = [
     ["Series", formatCount(stats.numSeries), "in the head"],
     ["Chunks", formatCount(stats.chunkCount), stats.numSeries > 0 ? `${formatValue(stats.chunkCount / stats.numSeries)} a series` : ""],
     ["Label pairs", formatCount(stats.numLabelPairs), "different ones"],
     ["Covers", range === null ? "–" : formatSpan((range[1] as number) - (range[0] as number)), range === null ? "no samples yet" : `since ${formatDateTime(range[0] as number)}`],
   ];
-  return (
-    <dl class="tiles" aria-label="Head">
-      {tiles.map(([title, value, note]) => (
-        <div key={title} class="tile">
-          <dt>{title}</dt>
-          <dd>{value}</dd>
-          <dd class="tile-note">{note}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Tiles label="Head" tiles={tiles} />;
 }
 
 function Tables({ data }: { data: TsdbStatus }) {
