@@ -167,9 +167,14 @@ pub enum NetError {
         /// The cause.
         source: Box<NetError>,
     },
-    /// A response of the token URL without a token.
+    /// A failure to obtain credentials for signing as AWS asks for.
+    AwsCredentials {
+        /// The cause.
+        source: Box<NetError>,
+    },
+    /// A response without the token or credentials it was asked for.
     TokenAnswer {
-        /// Description of the error, without any part of a token.
+        /// Description of the error, without any part of a secret.
         reason: String,
     },
 }
@@ -281,6 +286,9 @@ impl fmt::Display for NetError {
                 write!(f, "the proxy answered CONNECT with {}", status_text(*code))
             }
             Self::Token { source } => write!(f, "oauth2: cannot fetch token: {source}"),
+            Self::AwsCredentials { source } => {
+                write!(f, "could not get SigV4 credentials: {source}")
+            }
             Self::TokenAnswer { reason } => f.write_str(reason),
         }
     }
@@ -294,7 +302,9 @@ impl Error for NetError {
             | Self::Lookup { source, .. }
             | Self::Connect { source, .. }
             | Self::Io { source, .. } => Some(source),
-            Self::Request { source, .. } | Self::Token { source } => Some(source.as_ref()),
+            Self::Request { source, .. }
+            | Self::Token { source }
+            | Self::AwsCredentials { source } => Some(source.as_ref()),
             Self::Memory { source, .. } => Some(source.as_ref()),
             _ => None,
         }

@@ -11,23 +11,32 @@ use std::path::Path;
 /// # Errors
 /// Fails on a malformed pattern. Unreadable directories match nothing.
 pub fn glob(pattern: &str) -> Result<Vec<String>, &'static str> {
+    glob_noting(pattern, &mut |_directory| {})
+}
+
+/// Like [`glob`]; calls `note` with each directory whose entries decide, before it is read, as matching paths in it
+/// begin: empty for the working directory, else with a slash at the end.
+///
+/// # Errors
+/// As [`glob`].
+pub fn glob_noting(pattern: &str, note: &mut dyn FnMut(&str)) -> Result<Vec<String>, &'static str> {
     matches("", pattern)?;
+    let split = pattern.rfind('/').map_or(0, |at| at + 1);
+    let (directory, name) = pattern.split_at(split);
     if !has_meta(pattern) {
+        note(directory);
         let exists = Path::new(pattern).symlink_metadata().is_ok();
         return Ok(exists.then(|| pattern.to_owned()).into_iter().collect());
     }
-    let (directory, name) = match pattern.rfind('/') {
-        Some(at) => pattern.split_at(at + 1),
-        None => ("", pattern),
-    };
     let parents = if has_meta(directory) {
-        let parents = glob(directory.trim_end_matches('/'))?;
+        let parents = glob_noting(directory.trim_end_matches('/'), note)?;
         parents.into_iter().map(|parent| parent + "/").collect()
     } else {
         vec![directory.to_owned()]
     };
     let mut found = Vec::new();
     for parent in parents {
+        note(&parent);
         let opened = if parent.is_empty() { "." } else { &parent };
         let Ok(entries) = std::fs::read_dir(opened) else {
             continue;

@@ -131,13 +131,13 @@ pub enum TokenRequest {
 /// Settings for signing requests as AWS asks for (Signature Version 4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SigV4Config {
-    /// `region`; empty means that of the environment.
+    /// `region`; empty means that of the environment, or of the profile.
     pub region: String,
-    /// `access_key`; empty means credentials of the environment.
+    /// `access_key`; empty means the first credentials that AWS' tools would find.
     pub access_key: String,
     /// `secret_key`.
     pub secret_key: Secret,
-    /// `profile` in the file of credentials.
+    /// `profile` in the files that AWS' tools share.
     pub profile: String,
     /// `role_arn`, a role to assume.
     pub role_arn: String,
@@ -180,6 +180,19 @@ impl SigV4Config {
         }
         if !self.tags.is_empty() && self.role_arn.is_empty() {
             return Err(invalid("tags can only be used with role_arn"));
+        }
+        for (name, value) in &self.tags {
+            if name.is_empty() {
+                return Err(invalid("tag key must not be empty"));
+            }
+            if name.len() > 128 {
+                let text = format!("tag key {name:?} exceeds maximum length of 128");
+                return Err(invalid(text));
+            }
+            if value.len() > 256 {
+                let text = format!("tag value for key {name:?} exceeds maximum length of 256");
+                return Err(invalid(text));
+            }
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
-//! Signatures of requests as AWS asks for them: Signature Version 4, with the credentials of a configuration or of the
-//! environment.
+//! Signatures of requests as AWS asks for them: Signature Version 4.
 //!
 //! Specification: AWS General Reference, "Signing AWS API requests". Every header that is present is signed; `Host` is.
 //!
 //! Invariant: a secret leaves this file as a signature only, and temporary credentials are renewed before they expire.
 
 mod credentials;
+mod machine;
+mod profile;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +25,9 @@ use crate::error::{NetError, invalid};
 use crate::percent::{decode_form, escape_component};
 use crate::url::Url;
 
-use credentials::{Credentials, Provider};
+use credentials::Provider;
+use profile::Profiles;
+use source::Credentials;
 
 /// The service of Amazon's managed Prometheus.
 const DEFAULT_SERVICE: &str = "aps";
@@ -46,15 +50,19 @@ struct Signed<'a> {
 }
 
 impl SigV4 {
-    /// Finds credentials; those of a role are asked for with the first request.
+    /// Finds out where credentials come from; those that a service gives are asked for with the first request.
     ///
     /// # Errors
-    /// Fails without a region or credentials.
+    /// Fails without a region, or if it is certain that there are no credentials.
     pub fn new(client: &ClientConfig, config: &SigV4Config) -> Result<Self, NetError> {
         config.validate()?;
-        let region = match config.region.as_str() {
-            "" => client.aws.region.as_str(),
-            region => region,
+        let given = [&config.region, &client.aws.region];
+        let region = match given.into_iter().find(|region| !region.is_empty()) {
+            Some(region) => region.clone(),
+            None => {
+                let profile = credentials::profile(config, &client.aws);
+                Profiles::read(&client.aws)?.region(profile).to_owned()
+            }
         };
         if region.is_empty() {
             return Err(invalid(
@@ -66,8 +74,8 @@ impl SigV4 {
             service => service,
         };
         Ok(Self {
-            provider: Provider::new(client, config, region)?,
-            region: region.to_owned(),
+            provider: Provider::new(client, config, &region)?,
+            region,
             service: service.to_owned(),
         })
     }

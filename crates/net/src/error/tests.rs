@@ -197,6 +197,15 @@ fn all() -> Vec<(NetError, &'static str, u16)> {
             "oauth2: cannot fetch token: 401 Unauthorized: invalid_client",
             500,
         ),
+        (
+            NetError::AwsCredentials {
+                source: Box::new(NetError::TokenAnswer {
+                    reason: text("404 Not Found"),
+                }),
+            },
+            "could not get SigV4 credentials: 404 Not Found",
+            500,
+        ),
     ]
 }
 
@@ -217,6 +226,7 @@ fn sources_are_the_real_ones() {
             NetError::Bind { .. }
                 | NetError::Request { .. }
                 | NetError::Token { .. }
+                | NetError::AwsCredentials { .. }
                 | NetError::Memory { .. }
                 | NetError::ReadFile { .. }
                 | NetError::Lookup { .. }

@@ -1,13 +1,15 @@
-//! Where AWS credentials come from: the configuration, the environment, a file of profiles, or a role that is assumed.
+//! Where AWS credentials come from: the configuration, the environment, a web identity, a profile, a container's task, a
+//! machine's role, and roles that are assumed with those.
 //!
-//! Invariant: the order is that of AWS' tools: configured keys, those of the environment, a web identity, the file.
-
-use std::path::PathBuf;
+//! Invariant: the order is that of AWS' tools. Credentials are used as long as they are good, even while no others can be
+//! had.
 
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-use super::sign;
+use super::profile::Profiles;
+use super::source::{Credentials, DEFAULT_LIFETIME_MS, Plan, Role, Source, read};
+use super::{machine, sign};
 use crate::client::Client;
 use crate::client::aws_environment::AwsEnvironment;
 use crate::client::config::SigV4Config;
@@ -17,60 +19,38 @@ use crate::percent::escape_form;
 use crate::secret::Secret;
 use crate::url::Url;
 
-/// Time before its end at which a temporary credential is renewed.
-const EXPIRY_MARGIN_MS: i64 = 60_000;
-/// Lifetime of an answer that does not say it.
-const DEFAULT_LIFETIME_MS: i64 = 900_000;
+/// Time before their end at which others are asked for; half of what is left, if that is less.
+const RENEWAL_MS: i64 = 300_000;
+/// Time before its end at which a temporary credential is not used any more: a request takes time to arrive.
+const EXPIRY_MARGIN_MS: i64 = 10_000;
+/// Time after which others are asked for again, when there were none.
+const RETRY_MS: i64 = 30_000;
+/// AWS' tools pass on only what is longer than the shortest that is possible.
+const SHORTEST_SESSION_SECONDS: u64 = 900;
 const SESSION_NAME: &str = "narthex";
-
-/// Credentials at one time.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Credentials {
-    pub(super) id: String,
-    pub(super) secret: Secret,
-    /// Of temporary credentials.
-    pub(super) token: Secret,
-}
-
-/// Where credentials come from before a role is assumed.
-#[derive(Debug)]
-enum Source {
-    Fixed(Credentials),
-    /// A file of profiles, read again for every use: it may be changed.
-    File {
-        path: PathBuf,
-        profile: String,
-    },
-    /// A token in a file that stands for a role.
-    WebIdentity {
-        token: PathBuf,
-        role_arn: String,
-    },
-}
 
 /// Returns credentials, renewing temporary ones.
 #[derive(Debug)]
 pub(super) struct Provider {
-    source: Source,
-    role: Option<Role>,
-    session_name: String,
+    config: SigV4Config,
+    environment: AwsEnvironment,
     region: String,
     client: Client,
     sts: Url,
-    /// Temporary credentials and their end.
-    kept: Mutex<Option<(Credentials, i64)>>,
+    kept: Mutex<Option<Kept>>,
 }
 
 #[derive(Debug)]
-struct Role {
-    arn: String,
-    external_id: String,
-    tags: Vec<(String, String)>,
+struct Kept {
+    credentials: Credentials,
+    until_ms: i64,
+    /// When others are asked for.
+    renew_ms: i64,
 }
 
 impl Provider {
     /// # Errors
-    /// Fails if there are no credentials.
+    /// Fails if it is certain that there are no credentials.
     pub(super) fn new(
         client: &ClientConfig,
         config: &SigV4Config,
@@ -81,18 +61,12 @@ impl Provider {
             "" => sts_url(region, config.use_fips_sts_endpoint),
             url => url.to_owned(),
         };
-        let names = [&config.session_name, &environment.session_name];
-        let given = names.into_iter().find(|name| !name.is_empty());
-        let session_name = given.map_or(SESSION_NAME, String::as_str);
-        let role = (!config.role_arn.is_empty()).then(|| Role {
-            arn: config.role_arn.clone(),
-            external_id: config.external_id.clone(),
-            tags: config.tags.clone(),
-        });
+        // What is found out without asking anybody is found out now.
+        plan(config, environment)
+            .map_err(|error| invalid(format!("could not get SigV4 credentials: {error}")))?;
         Ok(Self {
-            source: source(config, environment)?,
-            role,
-            session_name: session_name.to_owned(),
+            config: config.clone(),
+            environment: environment.clone(),
             region: region.to_owned(),
             client: Client::new(client.clone()),
             sts: Url::parse(&sts)?,
@@ -101,51 +75,96 @@ impl Provider {
     }
 
     pub(super) async fn credentials(&self, now_ms: i64) -> Result<Credentials, NetError> {
-        if let (Source::Fixed(fixed), None) = (&self.source, &self.role) {
-            return Ok(fixed.clone());
-        }
         let mut kept = self.kept.lock().await;
-        if let Some((credentials, until_ms)) = kept.as_ref()
-            && now_ms < until_ms - EXPIRY_MARGIN_MS
+        if let Some(kept) = kept.as_ref()
+            && now_ms < kept.renew_ms
         {
-            return Ok(credentials.clone());
+            return Ok(kept.credentials.clone());
         }
-        let found = Box::pin(self.find(now_ms)).await;
-        let (credentials, until_ms) = found.map_err(|error| NetError::Token {
-            source: Box::new(error),
-        })?;
-        *kept = Some((credentials.clone(), until_ms));
-        Ok(credentials)
+        match Box::pin(self.find(now_ms)).await {
+            Ok((credentials, until_ms)) => {
+                let left_ms = until_ms.saturating_sub(now_ms);
+                *kept = Some(Kept {
+                    credentials: credentials.clone(),
+                    until_ms,
+                    renew_ms: until_ms - RENEWAL_MS.min(left_ms / 2),
+                });
+                Ok(credentials)
+            }
+            Err(error) => match kept.as_mut() {
+                Some(kept) if now_ms < kept.until_ms.saturating_sub(EXPIRY_MARGIN_MS) => {
+                    kept.renew_ms = now_ms + RETRY_MS;
+                    tracing::warn!(%error, "Credentials for AWS cannot be renewed; those that are there are still good.");
+                    Ok(kept.credentials.clone())
+                }
+                _ => Err(NetError::AwsCredentials {
+                    source: Box::new(error),
+                }),
+            },
+        }
     }
 
     /// Returns credentials and until when they are good.
     async fn find(&self, now_ms: i64) -> Result<(Credentials, i64), NetError> {
-        let (base, until_ms) = match &self.source {
-            Source::Fixed(fixed) => (fixed.clone(), i64::MAX),
-            Source::File { path, profile } => {
-                (read_profile(path, profile)?, now_ms + DEFAULT_LIFETIME_MS)
-            }
-            Source::WebIdentity { token, role_arn } => {
-                let token = read(token)?;
+        let Plan { source, roles } = plan(&self.config, &self.environment)?;
+        let mut found = match source {
+            // A file of profiles may be changed.
+            Source::Fixed(fixed) => (fixed, now_ms + DEFAULT_LIFETIME_MS),
+            Source::WebIdentity {
+                token,
+                role_arn,
+                session_name,
+            } => {
+                let token = read(&token)?;
                 let form = [
                     ("Action", "AssumeRoleWithWebIdentity"),
-                    ("RoleArn", role_arn),
-                    ("RoleSessionName", &self.session_name),
+                    ("RoleArn", &role_arn),
+                    ("RoleSessionName", self.session_name(&session_name)),
                     ("WebIdentityToken", token.trim()),
                 ];
                 self.ask(&form, None, now_ms).await?
             }
+            Source::Container => {
+                machine::of_container(&self.client, &self.environment.container, now_ms).await?
+            }
+            Source::Machine => {
+                machine::of_machine(&self.client, &self.environment.metadata, now_ms).await?
+            }
         };
-        let Some(role) = &self.role else {
-            return Ok((base, until_ms));
-        };
+        for role in &roles {
+            found = self.assume(role, &found.0, now_ms).await?;
+        }
+        Ok(found)
+    }
+
+    /// Returns the name of a session: the one given, that of the environment, or our own.
+    fn session_name<'a>(&'a self, given: &'a str) -> &'a str {
+        let names = [given, self.environment.session_name.as_str()];
+        let given = names.into_iter().find(|name| !name.is_empty());
+        given.unwrap_or(SESSION_NAME)
+    }
+
+    /// Asks for the credentials of a role.
+    async fn assume(
+        &self,
+        role: &Role,
+        with: &Credentials,
+        now_ms: i64,
+    ) -> Result<(Credentials, i64), NetError> {
         let mut form = vec![
             ("Action", "AssumeRole"),
             ("RoleArn", &role.arn),
-            ("RoleSessionName", &self.session_name),
+            ("RoleSessionName", self.session_name(&role.session_name)),
         ];
         if !role.external_id.is_empty() {
             form.push(("ExternalId", &role.external_id));
+        }
+        let duration = role
+            .duration_seconds
+            .filter(|seconds| *seconds > SHORTEST_SESSION_SECONDS);
+        let duration = duration.map(|seconds| seconds.to_string());
+        if let Some(duration) = &duration {
+            form.push(("DurationSeconds", duration));
         }
         let tag = |(at, (name, value)): (usize, &(String, String))| {
             let member = format!("Tags.member.{}", at + 1);
@@ -159,7 +178,7 @@ impl Provider {
             tags.iter()
                 .map(|(name, value)| (name.as_str(), value.as_str())),
         );
-        self.ask(&form, Some(&base), now_ms).await
+        self.ask(&form, Some(with), now_ms).await
     }
 
     /// Asks AWS' token service.
@@ -216,89 +235,58 @@ fn sts_url(region: &str, fips: bool) -> String {
     format!("https://{host}.{region}.{domain}/")
 }
 
-fn source(config: &SigV4Config, environment: &AwsEnvironment) -> Result<Source, NetError> {
+/// Decides where credentials come from.
+fn plan(config: &SigV4Config, environment: &AwsEnvironment) -> Result<Plan, NetError> {
+    let mut plan = base_plan(config, environment)?;
+    if !config.role_arn.is_empty() {
+        plan.roles.push(Role {
+            arn: config.role_arn.clone(),
+            external_id: config.external_id.clone(),
+            session_name: config.session_name.clone(),
+            tags: config.tags.clone(),
+            duration_seconds: None,
+        });
+    }
+    Ok(plan)
+}
+
+fn base_plan(config: &SigV4Config, environment: &AwsEnvironment) -> Result<Plan, NetError> {
+    let alone = |source: Source| Plan {
+        source,
+        roles: Vec::new(),
+    };
     if !config.access_key.is_empty() {
-        return Ok(Source::Fixed(Credentials {
+        return Ok(alone(Source::Fixed(Credentials {
             id: config.access_key.clone(),
             secret: config.secret_key.clone(),
             token: Secret::default(),
-        }));
+        })));
     }
-    // A profile of the configuration is meant before the environment's keys.
-    let profile = match config.profile.as_str() {
+    // A profile of the configuration is meant before everything in the environment.
+    if config.profile.is_empty() {
+        if let Some(keys) = Credentials::of_environment(environment) {
+            return Ok(alone(Source::Fixed(keys)));
+        }
+        if let Some(token) = &environment.web_identity_file {
+            if environment.role_arn.is_empty() {
+                return Err(invalid("role ARN is not set"));
+            }
+            return Ok(alone(Source::WebIdentity {
+                token: token.clone(),
+                role_arn: environment.role_arn.clone(),
+                session_name: String::new(),
+            }));
+        }
+    }
+    Profiles::read(environment)?.plan(profile(config, environment), environment)
+}
+
+/// Returns the name of the profile that is meant, which may be empty.
+pub(super) fn profile<'a>(config: &'a SigV4Config, environment: &'a AwsEnvironment) -> &'a str {
+    match config.profile.as_str() {
         "" => &environment.profile,
         profile => profile,
-    };
-    if config.profile.is_empty() && !environment.id.is_empty() && !environment.secret.is_empty() {
-        return Ok(Source::Fixed(Credentials {
-            id: environment.id.clone(),
-            secret: environment.secret.clone(),
-            token: environment.token.clone(),
-        }));
     }
-    if let (Some(token), true) = (&environment.web_identity_file, config.profile.is_empty())
-        && !environment.role_arn.is_empty()
-    {
-        return Ok(Source::WebIdentity {
-            token: token.clone(),
-            role_arn: environment.role_arn.clone(),
-        });
-    }
-    let Some(path) = &environment.credentials_file else {
-        return Err(no_credentials("there is no file of credentials"));
-    };
-    let profile = match profile {
-        "" => "default",
-        profile => profile,
-    };
-    // Read once now, so that the start fails without it.
-    read_profile(path, profile).map_err(|error| no_credentials(&error.to_string()))?;
-    Ok(Source::File {
-        path: path.clone(),
-        profile: profile.to_owned(),
-    })
-}
-
-fn no_credentials(reason: &str) -> NetError {
-    invalid(format!(
-        "could not get SigV4 credentials: neither the configuration nor the environment has any, and {reason}; those of a machine's or container's role are not read"
-    ))
-}
-
-fn read(path: &PathBuf) -> Result<String, NetError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| invalid(format!("unable to read {}: {error}", path.display())))
-}
-
-/// Returns the credentials of a profile.
-fn read_profile(path: &PathBuf, profile: &str) -> Result<Credentials, NetError> {
-    let text = read(path)?;
-    let mut found = Credentials::default();
-    let mut is_it = false;
-    for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('[') {
-            let name = name.trim_end_matches(']').trim();
-            is_it = name.strip_prefix("profile ").unwrap_or(name).trim() == profile;
-            continue;
-        }
-        let Some((name, value)) = line.split_once('=').filter(|_| is_it) else {
-            continue;
-        };
-        let value = value.trim();
-        match name.trim() {
-            "aws_access_key_id" => value.clone_into(&mut found.id),
-            "aws_secret_access_key" => found.secret = Secret::new(value),
-            "aws_session_token" => found.token = Secret::new(value),
-            _ => {}
-        }
-    }
-    if found.id.is_empty() || found.secret.is_empty() {
-        let path = path.display();
-        return Err(invalid(format!(
-            "{path} has no keys of profile {profile:?}"
-        )));
-    }
-    Ok(found)
 }
 
 /// Returns the text of the first element of this name.
