@@ -22,6 +22,7 @@ mod origin;
 mod python;
 mod source;
 mod stamp;
+mod watch;
 
 pub use config::{FileKind, FilesConfig, PathLabels};
 pub use manager::{Entry, FilesManager, ManagerConfig, RoundSource};

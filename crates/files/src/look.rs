@@ -33,6 +33,11 @@ impl FileReader {
         look.unwrap_or_else(|error| Look::Failed(error.to_string()))
     }
 
+    /// Returns whether the last look found a page.
+    pub(crate) fn has_page(&self) -> bool {
+        self.stamp.is_some()
+    }
+
     /// Forgets the last page, so that the next look reads the file.
     pub(crate) fn forget(&mut self) {
         self.stamp = None;

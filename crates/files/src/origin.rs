@@ -119,9 +119,9 @@ impl FileOrigin {
         }
     }
 
-    /// Looks at the file; a panic is the error of this file.
-    pub(crate) fn look(&mut self, config: &FilesConfig, now_ms: i64) -> Change {
-        let looked = catch_panic("files", || self.look_once(config, now_ms));
+    /// Looks at the file, at least at its age; a panic is the error of this file.
+    pub(crate) fn look(&mut self, config: &FilesConfig, now_ms: i64, may_differ: bool) -> Change {
+        let looked = catch_panic("files", || self.look_once(config, now_ms, may_differ));
         looked.unwrap_or_else(|panicked| {
             // What the panic left half-done is not used again.
             let path = self.path.display().to_string();
@@ -130,10 +130,11 @@ impl FileOrigin {
         })
     }
 
-    fn look_once(&mut self, config: &FilesConfig, now_ms: i64) -> Change {
+    fn look_once(&mut self, config: &FilesConfig, now_ms: i64, may_differ: bool) -> Change {
         let (budget, parser, held) = (&self.budget, &self.parser, &mut self.lease);
         let mut room = |bytes: u64| lease(budget, held, kept_bytes(parser) + bytes);
         let look = match &mut self.reader {
+            Reader::File(reader) if !may_differ && reader.has_page() => Look::Unchanged,
             Reader::File(reader) => reader.look(&self.path, config, &mut room),
             Reader::Python(reader) => reader.look(&self.path, config, &mut room),
         };

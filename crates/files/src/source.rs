@@ -8,12 +8,13 @@ use crate::{
     manager::RoundSource,
     metrics,
     origin::{Change, FileOrigin},
+    watch::{Changes, Watch},
 };
 use narthex_model::{
     LabelHash,
     storage::{Budget, Sink, StorageError},
 };
-use narthex_net::glob::glob;
+use narthex_net::glob::glob_noting;
 use std::{
     collections::{BTreeMap, HashSet},
     path::Path,
@@ -34,13 +35,23 @@ pub struct FileSource {
     duplicates: usize,
     /// Patterns that were reported as invalid.
     is_reported: bool,
+    watch: Watch,
+    /// Files whose changes nobody tells.
+    untold: HashSet<String>,
 }
 
 impl FileSource {
     /// Returns a source that has not looked at anything yet; what it keeps is leased from `budget`.
     #[must_use]
     pub fn new(config: FilesConfig, budget: Budget) -> Self {
+        let interval = match config.kind {
+            FileKind::Metrics | FileKind::Textfile => Some(config.interval),
+            // The client writes through memory, which the kernel does not tell of.
+            FileKind::PythonMultiprocess => None,
+        };
         Self {
+            watch: Watch::new(interval),
+            untold: HashSet::new(),
             config,
             budget,
             files: BTreeMap::new(),
@@ -51,10 +62,12 @@ impl FileSource {
     }
 
     /// Finds the entry's files; returns those that are gone.
-    fn list(&mut self) -> Vec<FileOrigin> {
+    fn list(&mut self, now_ms: i64) -> Vec<FileOrigin> {
         let mut found: BTreeMap<String, FileOrigin> = BTreeMap::new();
+        self.watch.begin(now_ms);
         for pattern in &self.config.paths {
-            let paths = glob(pattern).unwrap_or_else(|reason| {
+            let listed = glob_noting(pattern, &mut |directory| self.watch.add(directory));
+            let paths = listed.unwrap_or_else(|reason| {
                 if !self.is_reported {
                     tracing::warn!(pattern, reason, "A pattern of files is invalid.");
                     self.is_reported = true;
@@ -75,12 +88,14 @@ impl FileSource {
                 }
             }
         }
+        self.watch.end();
         let gone = std::mem::replace(&mut self.files, found);
+        self.untold.retain(|path| self.files.contains_key(path));
         gone.into_values().collect()
     }
 
-    /// Looks at all files; returns those whose content is new, and whether series came or went.
-    fn look(&mut self, now_ms: i64) -> (HashSet<String>, bool) {
+    /// Looks at the files that may have changed; returns those whose content is new, and whether series came or went.
+    fn look(&mut self, now_ms: i64, changes: &Changes) -> (HashSet<String>, bool) {
         let (mut fresh, mut moved) = (HashSet::new(), false);
         let mut unfinished: Vec<String> = Vec::new();
         let mut note = |path: &String, change: Change, unfinished: &mut Vec<String>| match change {
@@ -95,7 +110,15 @@ impl FileSource {
             Change::Unfinished => unfinished.push(path.clone()),
         };
         for (path, file) in &mut self.files {
-            let change = file.look(&self.config, now_ms);
+            let may_differ = changes.concern(path) || self.untold.contains(path);
+            if changes.concern(path) {
+                // Before the look: what follows it is told then.
+                match self.watch.is_blind_to(path) {
+                    true => self.untold.insert(path.clone()),
+                    false => self.untold.remove(path),
+                };
+            }
+            let change = file.look(&self.config, now_ms, may_differ);
             note(path, change, &mut unfinished);
         }
         if !unfinished.is_empty() {
@@ -103,7 +126,7 @@ impl FileSource {
         }
         for path in std::mem::take(&mut unfinished) {
             if let Some(file) = self.files.get_mut(&path) {
-                let change = file.look(&self.config, now_ms);
+                let change = file.look(&self.config, now_ms, true);
                 let change = match change {
                     Change::Unfinished => file.still_unfinished(),
                     change => change,
@@ -127,8 +150,14 @@ fn is_meant(path: &str, kind: FileKind) -> bool {
 
 impl RoundSource for FileSource {
     fn round(&mut self, now_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
-        let mut gone = self.list();
-        let (fresh, moved) = self.look(now_ms);
+        let changes = self
+            .watch
+            .changes(now_ms, |path| self.files.contains_key(path));
+        let mut gone = match changes {
+            Changes::Anything => self.list(now_ms),
+            Changes::Only(_) => Vec::new(),
+        };
+        let (fresh, moved) = self.look(now_ms, &changes);
         if moved || !gone.is_empty() {
             self.owned.clear();
             let files = self.files.values_mut();

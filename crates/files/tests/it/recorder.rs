@@ -116,6 +116,8 @@ impl Rig {
         let dir = TempDir::new("files");
         let mut config = FilesConfig::new("j");
         config.paths = vec![dir.join("*.prom").display().to_string()];
+        // Often enough to be told of changes.
+        config.interval = Duration::from_secs(1);
         change(&mut config, &dir);
         Self {
             source: FileSource::new(config, budget),
