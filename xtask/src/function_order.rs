@@ -1,7 +1,7 @@
 //! `cargo xtask function-order`: writes the names of the functions that steady work runs, for `crates/narthex/build.rs`.
 //!
-//! The release build answers scrapes, and a server stores and queries, below valgrind; what they run once they have
-//! started is what the linker places together.
+//! The release build answers scrapes, an agent collects and sends, and a server stores and queries, below valgrind; what
+//! they run once they have started is what the linker places together.
 //!
 //! **Invariant:** a name has the compiler's hash only if much else has the same name without it.
 
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use narthex_client::segment::{Publisher, SegmentOptions};
+use narthex_client::{Counter, Registry};
 use narthex_testkit::process::{Server, Spawn, port_in};
 use narthex_testkit::remote_write::{Request, Series};
 use narthex_testkit::{TempDir, http, tool};
@@ -36,7 +38,7 @@ pub(crate) fn run() -> Result<(), String> {
     let functions = functions(&program)?;
     let mut list = String::from(
         "# Functions that steady work runs, for the linker to place together (see build.rs): those of an exporter's\n\
-         # scrapes, then those that a server runs besides. Written by `cargo xtask function-order`.\n",
+         # scrapes, then those that an agent, then those that a server runs besides. Written by `cargo xtask function-order`.\n",
     );
     let mut known = BTreeSet::new();
     for name in FOR_NEWER_PROCESSORS {
@@ -44,6 +46,7 @@ pub(crate) fn run() -> Result<(), String> {
     }
     for (what, work) in [
         ("node-exporter", exporter as fn(&Path) -> Profiled),
+        ("agent", agent),
         ("server", server),
     ] {
         let run = work(&program)?;
@@ -209,6 +212,89 @@ fn exporter(program: &Path) -> Profiled {
     run.end()
 }
 
+/// Has an agent read all it can read, and send it to a server.
+fn agent(program: &Path) -> Profiled {
+    const ROUNDS: u32 = 30;
+    let directory = TempDir::new("function-order");
+    // It is stopped when it is dropped.
+    let mut receiver = Spawn::new(program)
+        .args(["server", "--web.listen-address=127.0.0.1:0"])
+        .arg("--web.enable-remote-write-receiver")
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            directory.join("received").display()
+        ))
+        .start();
+    let url = listening(&mut receiver)?;
+    let segments = directory.join("segments");
+    let config = directory.write(
+        "narthex.yml",
+        format!(
+            "global: {{scrape_interval: 1s}}\nhost: {{}}\n\
+             segments: {{dir: {}, interval: 1s}}\n\
+             files: [{{job_name: dumped, paths: ['{}/*.prom'], interval: 1s}}]\n\
+             remote_write: [{{url: '{}/api/v1/write', queue_config: {{batch_send_deadline: 1s}}}}]\n\
+             scrape_configs: [{{job_name: peer, static_configs: [{{targets: ['{}']}}]}}]\n",
+            segments.display(),
+            directory.path().display(),
+            url,
+            url.trim_start_matches("http://"),
+        ),
+    );
+    let arguments = [
+        format!("--config.file={}", config.display()),
+        format!("--storage.agent.path={}", directory.join("queue").display()),
+        "--web.listen-address=127.0.0.1:0".to_owned(),
+        "--web.enable-push-receiver".to_owned(),
+    ];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut run = Profile::start(program, "agent", &arguments)?;
+    let ready = format!("{}/-/ready", run.url);
+    run.server.wait_url(&ready, PATIENCE);
+    static WORK: Counter = Counter::new("steady_work_total", "Work of a process.");
+    let registry = Registry::new();
+    let failed = |e: &dyn std::fmt::Display| format!("segment: {e}");
+    registry.register_all(&[&WORK]).map_err(|e| failed(&e))?;
+    fs::create_dir_all(&segments).map_err(|e| failed(&e))?;
+    let options = SegmentOptions::new(&segments, "steady");
+    let mut publisher = Publisher::create(&options).map_err(|e| failed(&e))?;
+    let mut work = |round: u32| {
+        let page = page(round);
+        let temporary = directory.write("temporary", &page);
+        fs::rename(temporary, directory.join("steady.prom")).map_err(|e| failed(&e))?;
+        WORK.inc();
+        publisher.publish(&registry).map_err(|e| failed(&e))?;
+        let group = format!("{}/metrics/job/steady/number/{}", run.url, round % 3);
+        let pushed = http::request("PUT", &group, &[], page.as_bytes());
+        match pushed.map_err(|e| format!("{group}: {e}"))?.status {
+            200 => {}
+            status => return Err(format!("{group}: {status}")),
+        }
+        get(&format!("{}/metrics", run.url), "gzip")?;
+        std::thread::sleep(Duration::from_millis(500));
+        Ok::<_, String>(())
+    };
+    for round in 0..4 {
+        work(round)?;
+    }
+    run.record(true)?;
+    for round in 4..ROUNDS {
+        work(round)?;
+        leave(&run.url)?;
+    }
+    run.end()
+}
+
+/// Returns a page of metrics, some of whose series come and go.
+fn page(round: u32) -> String {
+    let mut page = String::from("# TYPE steady_total counter\n");
+    for at in round / 10..40 {
+        let _ = writeln!(page, "steady_total{{at=\"{at}\"}} {}", round * at);
+    }
+    let _ = writeln!(page, "# TYPE steady gauge\nsteady {round}.5");
+    page
+}
+
 /// Has a server scrape itself, receive samples and answer queries.
 fn server(program: &Path) -> Profiled {
     const ROUNDS: usize = 20;
@@ -311,6 +397,15 @@ fn leave(url: &str) -> Result<(), String> {
     }
 }
 
+/// Waits until a command listens; returns its URL.
+fn listening(server: &mut Server) -> Result<String, String> {
+    let line = server.wait_line("a line with its port", PATIENCE, |line| {
+        line.contains("127.0.0.1") && port_in(line).is_some_and(|port| port != 0)
+    });
+    let port = port_in(&line).ok_or("the line was accepted because it has a port")?;
+    Ok(format!("http://127.0.0.1:{port}"))
+}
+
 /// A command that runs below valgrind.
 struct Profile {
     server: Server,
@@ -332,14 +427,9 @@ impl Profile {
             .arg(command)
             .args(arguments)
             .start();
-        let line = server.wait_line("a line with its port", PATIENCE, |line| {
-            line.contains("127.0.0.1") && port_in(line).is_some_and(|port| port != 0)
-        });
-        let port = port_in(&line).ok_or("the line was accepted because it has a port")?;
-        let url = format!("http://127.0.0.1:{port}");
         Ok(Self {
+            url: listening(&mut server)?,
             server,
-            url,
             directory,
         })
     }
