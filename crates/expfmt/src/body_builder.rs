@@ -91,6 +91,12 @@ impl<'a> BodyBuilder<'a> {
             .about(name, about, self.schema, &mut self.collected.edit);
     }
 
+    /// Returns whether the family of a series is known or was declared.
+    pub(crate) fn knows_family_of(&mut self, parsed: &LabelSet) -> bool {
+        let found = self.families.find(parsed.metric_name(), self.schema);
+        found.is_some()
+    }
+
     /// Stores a value with its own time, if that is to be honoured.
     pub(crate) fn put_at(&mut self, target: u32, value: f64, time_ms: Option<i64>) {
         let is_first = self.cells.insert(target, value);

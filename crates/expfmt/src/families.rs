@@ -18,12 +18,17 @@ pub(crate) struct Families {
     /// Family of the last head line.
     head: Option<Family>,
     head_id: Option<FamilyId>,
+    /// Families of earlier head lines that no series belongs to so far.
+    declared: HashMap<Arc<str>, Family>,
     /// Families by name; filled on first use.
     known: HashMap<Arc<str>, (FamilyId, MetricType)>,
     indexed: bool,
     /// Whether a family of the schema got other metadata.
     pub(crate) changed: bool,
 }
+
+/// Most families that are remembered without a series: a page with more is no page of metrics.
+const DECLARED: usize = 10_000;
 
 /// Suffixes of series names, and the types whose families have them.
 const SUFFIXES: [(&str, &[MetricType]); 8] = [
@@ -85,10 +90,13 @@ impl Families {
         let known = self.known.get(name).copied();
         if self.head.as_ref().is_none_or(|head| *head.name != *name) {
             let stored = known.and_then(|(id, _)| schema.families().get(id.0 as usize));
-            self.head = Some(stored.cloned().unwrap_or_else(|| Family {
+            let stored = stored.cloned().or_else(|| self.declared.remove(name));
+            let head = stored.unwrap_or_else(|| Family {
                 name: name.into(),
                 ..Family::default()
-            }));
+            });
+            self.put_aside();
+            self.head = Some(head);
             self.head_id = known.map(|(id, _)| id);
         }
         let Some(head) = &mut self.head else { return };
@@ -107,6 +115,15 @@ impl Families {
         }
     }
 
+    /// Remembers the last head line's family for series that come later than another head line.
+    fn put_aside(&mut self) {
+        if let (Some(head), None) = (self.head.take(), self.head_id)
+            && self.declared.len() < DECLARED
+        {
+            self.declared.insert(Arc::clone(&head.name), head);
+        }
+    }
+
     /// Returns the name and type of a metric's family, if its head line was seen or it is known.
     pub(crate) fn find(&mut self, metric: &str, schema: &Schema) -> Option<(Arc<str>, MetricType)> {
         if let Some(head) = &self.head
@@ -115,16 +132,23 @@ impl Families {
             return Some((Arc::clone(&head.name), head.metric_type));
         }
         self.index(schema);
-        let exact = self.known.get_key_value(metric);
         let stripped = || {
             SUFFIXES.iter().find_map(|(suffix, types)| {
-                let name = metric.strip_suffix(suffix)?;
-                let found = self.known.get_key_value(name)?;
-                types.contains(&found.1.1).then_some(found)
+                let found = self.named(metric.strip_suffix(suffix)?)?;
+                types.contains(&found.1).then_some(found)
             })
         };
-        let (name, (_, metric_type)) = exact.or_else(stripped)?;
-        Some((Arc::clone(name), *metric_type))
+        let (name, metric_type) = self.named(metric).or_else(stripped)?;
+        Some((Arc::clone(name), metric_type))
+    }
+
+    /// Returns the family of this name.
+    fn named(&self, name: &str) -> Option<(&Arc<str>, MetricType)> {
+        if let Some((name, (_, metric_type))) = self.known.get_key_value(name) {
+            return Some((name, *metric_type));
+        }
+        let (name, family) = self.declared.get_key_value(name)?;
+        Some((name, family.metric_type))
     }
 
     /// Returns a metric's family, adding it if there is none.
@@ -143,16 +167,19 @@ impl Families {
         }
         let (family, of_head) = match head {
             Some(head) => (head.clone(), true),
-            None => match self.find(metric, schema) {
-                Some((name, _)) => return self.known[&name].0,
-                None => (
-                    Family {
-                        name: metric.into(),
-                        ..Family::default()
-                    },
-                    false,
-                ),
-            },
+            None => {
+                let found = self.find(metric, schema).map(|(name, _)| name);
+                let name = found.unwrap_or_else(|| metric.into());
+                if let Some((id, _)) = self.known.get(&name) {
+                    return *id;
+                }
+                let declared = self.declared.remove(&name);
+                let family = declared.unwrap_or_else(|| Family {
+                    name,
+                    ..Family::default()
+                });
+                (family, false)
+            }
         };
         let (name, metric_type) = (Arc::clone(&family.name), family.metric_type);
         let id = edit.get_or_insert_with(|| schema.edit()).family(family);

@@ -40,6 +40,7 @@ pub(crate) fn walk(
         unexpected: 0,
         walked: Walked::default(),
         ended: false,
+        recalled: 0,
     };
     pass.run()?;
     Ok(pass.walked)
@@ -60,6 +61,8 @@ struct Pass<'a, 'b, 'i> {
     walked: Walked,
     /// Whether the end mark was read.
     ended: bool,
+    /// Up to here all comments were applied, expected ones included.
+    recalled: usize,
 }
 
 /// Offsets of an unexpected line and of the line after it.
@@ -178,6 +181,9 @@ impl Pass<'_, '_, '_> {
         self.builder.stats.lines += 1;
         self.builder.blank.clear();
         self.builder.blank.extend(self.memo.blank());
+        if self.learner.is_none() && !self.builder.knows_family_of(&parsed) {
+            self.recall(start);
+        }
         let target = self.builder.target_of(&parsed).map_err(|reason| {
             ParseError::at(self.body, start, ParseErrorKind::Refused { reason })
         })?;
@@ -193,6 +199,24 @@ impl Pass<'_, '_, '_> {
             }
         }
         Ok((Next { start, at }, None))
+    }
+
+    /// Applies the comments before a line that were passed over because they were expected: one of them may declare the
+    /// family of a series that was not there when they were read.
+    fn recall(&mut self, end: usize) {
+        let from = std::mem::replace(&mut self.recalled, end);
+        let mut cursor = Cursor::new(self.body, from, self.dialect);
+        while let Some(byte) = cursor.peek().filter(|_| cursor.at < end) {
+            let line = cursor.at;
+            // They were read without a mistake before, so what is none is no comment.
+            if let Ok(Some(comment)) = skip_other(&mut cursor, byte) {
+                self.comment(comment);
+                continue;
+            }
+            let rest = self.body.get(line..end).unwrap_or_default();
+            let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            cursor.at = line + length;
+        }
     }
 
     /// Requests memory for a line that takes some, as those after it may.

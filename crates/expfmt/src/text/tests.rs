@@ -65,6 +65,37 @@ fn the_first_body_is_taken_apart() {
     assert_eq!(parser.schema().common().to_string(), "{job=\"j\"}");
 }
 
+/// Pages of writers that declare all families first had types of those alone that a series followed at once.
+#[test]
+fn a_type_holds_wherever_its_series_are() {
+    let declared = "# TYPE a counter\n# TYPE h histogram\n# HELP a Some.\n# TYPE b gauge\nb 1\n";
+    let series = "h_bucket{le=\"+Inf\"} 1\nh_sum 1\na 2\n";
+    let types = |parser: &Parser| {
+        let columns = parser.schema().columns();
+        let types = columns.map(|(id, column)| {
+            let family = parser.schema().family(id);
+            let name = column.set.metric_name();
+            format!("{name} {:?} {}", family.metric_type, family.help)
+        });
+        types.collect::<Vec<_>>()
+    };
+    let mut fresh = parser();
+    stats(&mut fresh, &format!("{declared}{series}"));
+    let expected = [
+        "b Gauge ",
+        "h_bucket Histogram ",
+        "h_sum Histogram ",
+        "a Counter Some.",
+    ];
+    assert_eq!(types(&fresh), expected);
+    // The same when the lines that declare them were expected.
+    let mut later = parser();
+    stats(&mut later, declared);
+    let second = stats(&mut later, &format!("{declared}{series}"));
+    assert_eq!((second.expected, second.added), (1, 3));
+    assert_eq!(types(&later), expected);
+}
+
 #[test]
 fn later_bodies_only_move_numbers() {
     let mut parser = parser();
