@@ -17,6 +17,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("glob", narthex_net::fuzz::fuzz_glob),
     ("listen_address", narthex_net::fuzz::fuzz_listen_address),
     ("no_proxy", narthex_net::fuzz::fuzz_no_proxy),
+    ("pages", narthex_net::fuzz::fuzz_pages),
     ("request", narthex_net::fuzz::fuzz_request),
     ("url", narthex_net::fuzz::fuzz_url),
     ("web_config", narthex_net::fuzz::fuzz_web_config),

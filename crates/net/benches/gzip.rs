@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use libdeflater::{CompressionLvl, Compressor};
-use narthex_net::{Encoding, decompress};
+use narthex_net::{Encoding, PageCompressor, decompress};
 
 const RUNS: usize = 41;
 
@@ -23,6 +23,7 @@ fn main() {
         "answer", "level", "bytes", "ratio", "compress MB/s", "decompress MB/s"
     );
     for (name, input) in [("query_range", query_range()), ("exposition", exposition())] {
+        report_pages(name, &input);
         for level in [1, 2, 3, 6] {
             let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap());
             let mut packed = vec![0; compressor.gzip_compress_bound(input.len())];
@@ -42,6 +43,26 @@ fn main() {
             );
         }
     }
+}
+
+/// Reports pages whose text is the last one's, as an exporter sends them.
+fn report_pages(name: &str, input: &[u8]) {
+    let mut compressor = PageCompressor::new();
+    let first_s = median(|| drop(PageCompressor::new().gzip(input)));
+    compressor.gzip(input).unwrap();
+    let start = Instant::now();
+    compressor.gzip(input).unwrap();
+    let learn_s = start.elapsed().as_secs_f64();
+    let mut length = 0;
+    let pack_s = median(|| length = compressor.gzip(input).unwrap().len());
+    println!(
+        "{name:12} {:>8} {length:>9} {:>7.1} {:>16.0}   first {:.0}, second {:.0}",
+        "page",
+        input.len() as f64 / length as f64,
+        input.len() as f64 / pack_s / 1e6,
+        input.len() as f64 / first_s / 1e6,
+        input.len() as f64 / learn_s / 1e6,
+    );
 }
 
 fn median(mut run: impl FnMut()) -> f64 {

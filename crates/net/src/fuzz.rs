@@ -23,6 +23,7 @@ use crate::client::proxy::NoProxy;
 use crate::encoding::Encoding;
 use crate::inflate::decompress;
 use crate::negotiation::Weights;
+use crate::page_compressor::PageCompressor;
 use crate::respond::{gzip, zstd};
 use crate::server::fuzz_serve;
 use crate::tls::chain::Roots;
@@ -81,6 +82,20 @@ pub fn fuzz_decompress(data: &[u8]) {
     if let Some(packed) = zstd(data) {
         decompress(Encoding::Zstd, &packed, data.len(), &mut out).expect("our own zstd");
         assert_eq!(out, data);
+    }
+}
+
+/// Fuzzes pages that follow one another, separated by zero bytes: each one comes back.
+pub fn fuzz_pages(data: &[u8]) {
+    let mut compressor = PageCompressor::new();
+    let mut out = Vec::new();
+    // Twice, so that each can be compared with its own text.
+    for page in data.split(|byte| *byte == 0).flat_map(|page| [page, page]) {
+        if let Some(packed) = compressor.gzip(page) {
+            assert!(packed.len() < page.len());
+            decompress(Encoding::Gzip, &packed, page.len(), &mut out).expect("our own gzip");
+            assert_eq!(out, page);
+        }
     }
 }
 

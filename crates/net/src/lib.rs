@@ -55,6 +55,7 @@ mod inflate;
 mod listing;
 mod metrics;
 mod negotiation;
+mod page_compressor;
 mod panics;
 pub mod percent;
 mod refusal;
@@ -93,13 +94,14 @@ pub use inflate::{decompress, decompress_within};
 pub use listing::{Comma, Listing, ListingResponse};
 pub use metrics::{instrument, register_metrics};
 pub use negotiation::{accepts_gzip, choose_encoding};
+pub use page_compressor::PageCompressor;
 pub use panics::{
     Panicked, catch_panic, catch_panic_in, count_panic, keep_running, log_panics, panics_total,
 };
 pub use refusal::Refusal;
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, keep_until_sent,
-    respond, respond_json, respond_text, zstd,
+    respond, respond_encoded, respond_json, respond_text, zstd,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};

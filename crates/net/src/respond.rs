@@ -44,14 +44,22 @@ pub fn respond(content_type: &'static str, body: Bytes, request_headers: &Header
         Encoding::Zstd => blocking::run_long(body.len(), || zstd(&body)),
         Encoding::Identity | Encoding::Deflate => None,
     };
-    let name = compressed.as_ref().map(|_| encoding_name(encoding));
-    let mut response = Response::new(Body::from(compressed.map_or(body, Bytes::from)));
+    match compressed {
+        Some(compressed) => respond_encoded(content_type, compressed.into(), encoding),
+        None => respond_encoded(content_type, body, Encoding::Identity),
+    }
+}
+
+/// Returns a 200 with a body that has this encoding already, as the request accepts it.
+#[must_use]
+pub fn respond_encoded(content_type: &'static str, body: Bytes, encoding: Encoding) -> Response {
+    let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     // Also on the plain form: a cache must not serve either form to the other kind of client.
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    if let Some(name) = name {
-        headers.insert(CONTENT_ENCODING, name);
+    if encoding != Encoding::Identity {
+        headers.insert(CONTENT_ENCODING, encoding_name(encoding));
     }
     response
 }

@@ -74,6 +74,22 @@ fn decompress() {
 }
 
 #[test]
+fn pages() {
+    let lines = |number: usize| -> String {
+        let lines =
+            (0..40).map(|at| format!("# TYPE m{at} gauge\nm{at}{{a=\"b\"}} {}\n", at * number));
+        lines.collect()
+    };
+    let same = [lines(1), lines(99), lines(7_654_321)].join("\0");
+    let other = [lines(1), "a 1\n".repeat(50), lines(2)].join("\0");
+    Mutator::new(29).max_len(16 << 10).run(
+        &[same.as_bytes(), other.as_bytes(), b"a 1\n\0"],
+        2_000,
+        fuzz::fuzz_pages,
+    );
+}
+
+#[test]
 fn answer() {
     let corpus: &[&[u8]] = &[
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Type: text/plain\r\n\r\nhello",
