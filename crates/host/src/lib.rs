@@ -69,7 +69,8 @@ pub use config::{
 pub use cost::{CollectorCost, Cost};
 pub use error::{HostError, ParseError};
 pub use exporter::{
-    Adviser, ExporterConfig, Finding, OwnMetrics, Severity, register_metrics, routes,
+    Adviser, ExporterConfig, FACTS_PARAMETER, Facts, Finding, OwnMetrics, Severity,
+    register_metrics, routes,
 };
 pub use flags::{DEPRECATED, FLAGS};
 pub use kind::{CollectorKind, CollectorSet};

@@ -10,14 +10,15 @@ use std::{
     time::Duration,
 };
 
-/// After this time a command that serves has passed by all that its start needs.
-const START: Duration = Duration::from_secs(10);
+/// After this time a command that serves has passed by all that its first answers need.
+const FIRST_ANSWERS: Duration = Duration::from_secs(10);
 
-/// Gives back what the start of a command that serves needed, some time later.
+/// Gives back what the start of a command that serves needed, and some time later what its first answers did.
 pub(crate) fn give_back_after_start() {
+    give_back();
     // The runtime drops it if the command ends earlier.
     tokio::spawn(async {
-        tokio::time::sleep(START).await;
+        tokio::time::sleep(FIRST_ANSWERS).await;
         give_back();
     });
 }

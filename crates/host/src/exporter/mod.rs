@@ -17,13 +17,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use narthex_expfmt::Negotiated;
+use narthex_expfmt::{Format, Negotiated};
 use narthex_model::Frame;
 use narthex_model::sync::Renew as _;
 use narthex_net::axum::body::Body;
 use narthex_net::axum::extract::{Request, State};
 use narthex_net::axum::response::Response;
-use narthex_net::{Router, catch_panic, keep_until_sent, percent, respond, run_long};
+use narthex_net::{
+    Encoding, Router, catch_panic, choose_encoding, keep_until_sent, percent, respond,
+    respond_encoded, run_long,
+};
 
 use crate::config::HostConfig;
 use crate::error::HostError;
@@ -40,6 +43,12 @@ pub type OwnMetrics = Arc<dyn Fn(Negotiated, &mut Vec<u8>) + Send + Sync>;
 /// Examines a round of the host at a time in milliseconds, for the landing page.
 pub type Adviser = Arc<dyn Fn(&Frame, i64) -> Vec<Finding> + Send + Sync>;
 
+/// Returns facts about the host that rules of advice need and no collector has, in the text format.
+pub type Facts = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The parameter of a query that asks for these at the end of the page, with the value `true`.
+pub const FACTS_PARAMETER: &str = "host_facts";
+
 /// Settings of the [`routes`].
 pub struct ExporterConfig {
     /// Path of the page of metrics, with its slash.
@@ -50,6 +59,8 @@ pub struct ExporterConfig {
     pub own: Option<OwnMetrics>,
     /// Advice on the host, if there is to be some.
     pub adviser: Option<Adviser>,
+    /// What is added to a page that is asked for it.
+    pub facts: Option<Facts>,
     /// The time in milliseconds.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
@@ -59,7 +70,15 @@ struct Exporter {
     limit: Arc<Limit>,
     collectors: CollectorSet,
     adviser: Option<Adviser>,
+    facts: Option<Facts>,
     renderer: Mutex<Renderer>,
+}
+
+/// What a query asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    collectors: CollectorSet,
+    facts: bool,
 }
 
 /// Returns the routes of an exporter of this host, after collecting once.
@@ -75,6 +94,7 @@ pub fn routes(host: HostConfig, config: ExporterConfig) -> Result<Router, HostEr
         limit: Limit::new(config.max_requests),
         collectors: renderer.collectors(),
         adviser: config.adviser,
+        facts: config.facts,
         renderer: Mutex::new(renderer),
     };
     Ok(Router::new()
@@ -97,11 +117,9 @@ impl Exporter {
 async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Response {
     let path = request.uri().path();
     if path == exporter.telemetry_path {
-        return match selected(
-            request.uri().query().unwrap_or_default(),
-            exporter.collectors,
-        ) {
-            Ok(only) => scrape_in_turn(&exporter, only, request.headers()).await,
+        let query = request.uri().query().unwrap_or_default();
+        return match asked(query, exporter.collectors) {
+            Ok(asked) => scrape_in_turn(&exporter, &asked, request.headers()).await,
             Err(reason) => text(StatusCode::BAD_REQUEST, reason),
         };
     }
@@ -112,26 +130,37 @@ async fn answer(State(exporter): State<Arc<Exporter>>, request: Request) -> Resp
 }
 
 /// Scrapes, unless too many others do.
-async fn scrape_in_turn(exporter: &Exporter, only: CollectorSet, headers: &HeaderMap) -> Response {
+async fn scrape_in_turn(exporter: &Exporter, asked: &Asked, headers: &HeaderMap) -> Response {
     let Some(turn) = exporter.limit.turn() else {
         let most = exporter.limit.most();
         let reason = format!("Limit of concurrent requests reached ({most}), try again later.");
         return metrics::count(error(StatusCode::SERVICE_UNAVAILABLE, &reason));
     };
-    let answer = metrics::count(scrape(exporter, only, headers));
+    let answer = metrics::count(scrape(exporter, asked, headers));
     turn.let_others_ask().await;
     keep_until_sent(answer, turn)
 }
 
-fn scrape(exporter: &Exporter, only: CollectorSet, headers: &HeaderMap) -> Response {
+fn scrape(exporter: &Exporter, asked: &Asked, headers: &HeaderMap) -> Response {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
     let style = Negotiated::from_accept(accept.unwrap_or_default());
+    let is_text = style.format == Format::Text;
+    let facts = exporter.facts.as_ref().filter(|_| asked.facts && is_text);
+    // These follow the page.
+    let encoding = match facts {
+        Some(_) => Encoding::Identity,
+        None => choose_encoding(headers),
+    };
     let render = || {
         // What a panic left half-done must not be exported.
         let mut renderer = exporter.renderer.lock_or_renew(Renderer::renewed);
-        renderer.page(only, style)
+        let mut page = renderer.page(asked.collectors, style, encoding);
+        if let Some(facts) = facts {
+            page.body = [&page.body, facts().as_bytes()].concat().into();
+        }
+        page
     };
     let Ok(page) = run_long(usize::MAX, || catch_panic("host", render)) else {
         return error(
@@ -139,7 +168,10 @@ fn scrape(exporter: &Exporter, only: CollectorSet, headers: &HeaderMap) -> Respo
             "An error has occurred while serving metrics: collecting ended in a panic",
         );
     };
-    let mut response = respond("text/plain", page, headers);
+    let mut response = match page.encoding {
+        Encoding::Identity => respond("text/plain", page.body, headers),
+        encoding => respond_encoded("text/plain", page.body, encoding),
+    };
     if let Ok(content_type) = HeaderValue::try_from(style.content_type()) {
         response
             .headers_mut()
@@ -148,9 +180,9 @@ fn scrape(exporter: &Exporter, only: CollectorSet, headers: &HeaderMap) -> Respo
     response
 }
 
-/// Returns the collectors that a query selects by `collect[]` or `exclude[]`.
-fn selected(query: &str, enabled: CollectorSet) -> Result<CollectorSet, String> {
-    let (mut collect, mut exclude) = (Vec::new(), Vec::new());
+/// Reads a query, which may select collectors by `collect[]` or `exclude[]`.
+fn asked(query: &str, enabled: CollectorSet) -> Result<Asked, String> {
+    let (mut collect, mut exclude, mut facts) = (Vec::new(), Vec::new(), false);
     // Go drops malformed pairs.
     for pair in query.split('&').filter(|pair| !pair.contains(';')) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -161,9 +193,20 @@ fn selected(query: &str, enabled: CollectorSet) -> Result<CollectorSet, String> 
         match name.as_str() {
             "collect[]" => collect.push(value),
             "exclude[]" => exclude.push(value),
+            FACTS_PARAMETER => facts = value == "true",
             _ => {}
         }
     }
+    let collectors = selected(&collect, &exclude, enabled)?;
+    Ok(Asked { collectors, facts })
+}
+
+/// Returns the collectors that names select among those enabled.
+fn selected(
+    collect: &[String],
+    exclude: &[String],
+    enabled: CollectorSet,
+) -> Result<CollectorSet, String> {
     if !collect.is_empty() && !exclude.is_empty() {
         return Err("Combined collect and exclude queries are not allowed.".to_owned());
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use narthex_expfmt::{Negotiated, Writer};
+use narthex_expfmt::{Format, Negotiated, Writer};
+use narthex_net::{COMPRESS_FROM_BYTES, Encoding, PageCompressor};
 
 use super::{Adviser, Finding, OwnMetrics, failures};
 use crate::config::HostConfig;
@@ -15,14 +16,26 @@ use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::source::HostSource;
 
+/// Kinds of pages that have a compressor of their own; a few jobs may each ask for some collectors.
+const MOST_COMPRESSORS: usize = 4;
+
+/// A page as it is sent, or before it is compressed in another encoding.
+pub(super) struct Page {
+    pub(super) body: Bytes,
+    pub(super) encoding: Encoding,
+}
+
 pub(super) struct Renderer {
     host: HostConfig,
     source: HostSource,
     own: Option<OwnMetrics>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     writers: Vec<(Negotiated, Writer)>,
+    compressors: Vec<((Negotiated, CollectorSet), PageCompressor)>,
     /// Length of the last page, which the next one is likely to have.
     page_bytes: usize,
+    /// The last page, if it was sent compressed.
+    spare: Vec<u8>,
     failures: BTreeMap<CollectorKind, String>,
 }
 
@@ -38,7 +51,9 @@ impl Renderer {
             own,
             now_ms,
             writers: Vec::new(),
+            compressors: Vec::new(),
             page_bytes: 0,
+            spare: Vec::new(),
             failures: BTreeMap::new(),
         })
     }
@@ -71,15 +86,37 @@ impl Renderer {
         (costs, findings.unwrap_or_default())
     }
 
-    /// Collects with only these collectors, and renders the page.
-    pub(super) fn page(&mut self, only: CollectorSet, style: Negotiated) -> Bytes {
+    /// Collects with only these collectors, and renders the page; compresses it if that is to be by gzip.
+    pub(super) fn page(
+        &mut self,
+        only: CollectorSet,
+        style: Negotiated,
+        encoding: Encoding,
+    ) -> Page {
         self.source.collect_only((self.now_ms)(), only);
         self.log_failures();
-        self.render(style)
+        let page = self.render(style);
+        let is_text = style.format != Format::Protobuf;
+        if encoding == Encoding::Gzip && is_text && page.len() >= COMPRESS_FROM_BYTES {
+            let packed = self.compressor((style, only)).gzip(&page);
+            if let Some(packed) = packed {
+                self.spare = page;
+                return Page {
+                    body: packed.into(),
+                    encoding,
+                };
+            }
+        }
+        Page {
+            body: page.into(),
+            encoding: Encoding::Identity,
+        }
     }
 
-    fn render(&mut self, style: Negotiated) -> Bytes {
-        let mut page = Vec::with_capacity(self.page_bytes + self.page_bytes / 16);
+    fn render(&mut self, style: Negotiated) -> Vec<u8> {
+        let mut page = std::mem::take(&mut self.spare);
+        page.clear();
+        page.reserve(self.page_bytes + self.page_bytes / 16);
         if let Some(own) = &self.own {
             own(style, &mut page);
         }
@@ -95,7 +132,23 @@ impl Renderer {
         }
         Writer::end(style, &mut page);
         self.page_bytes = page.len();
-        page.into()
+        page
+    }
+
+    /// Returns the compressor for pages of a kind, of which the one used last is the last.
+    fn compressor(&mut self, kind: (Negotiated, CollectorSet)) -> &mut PageCompressor {
+        let known = self
+            .compressors
+            .iter()
+            .position(|(known, _)| *known == kind);
+        let compressor = match known {
+            Some(at) => self.compressors.remove(at).1,
+            None => PageCompressor::new(),
+        };
+        if self.compressors.len() == MOST_COMPRESSORS {
+            self.compressors.remove(0);
+        }
+        &mut self.compressors.push_mut((kind, compressor)).1
     }
 
     /// Logs failures that begin, change or end.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use narthex_net::axum::body::HttpBody as _;
+use narthex_net::decompress;
 use narthex_testkit::TempDir;
 
 use super::*;
@@ -22,10 +23,14 @@ fn a_panic_costs_its_scrape_alone() {
         limit: Limit::new(0),
         collectors: CollectorSet::all(),
         adviser: None,
+        facts: None,
         renderer: Mutex::new(renderer.expect("valid")),
     };
-    let uname = CollectorSet::none().with(CollectorKind::Uname);
-    let scraped = || scrape(&exporter, uname, &HeaderMap::new());
+    let uname = Asked {
+        collectors: CollectorSet::none().with(CollectorKind::Uname),
+        facts: false,
+    };
+    let scraped = || scrape(&exporter, &uname, &HeaderMap::new());
     assert_eq!(scraped().status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(scraped().status(), StatusCode::OK);
 }
@@ -65,7 +70,8 @@ fn queries_select_as_node_exporter_does() {
             Err("Combined collect and exclude queries are not allowed.".to_owned()),
         ),
     ] {
-        assert_eq!(selected(query, enabled), expected, "{query}");
+        let selected = asked(query, enabled).map(|asked| asked.collectors);
+        assert_eq!(selected, expected, "{query}");
     }
 }
 
@@ -106,6 +112,7 @@ fn the_landing_page_has_costs_and_advice() {
                 help: "Fewer.".to_owned(),
             }]
         })),
+        facts: None,
         renderer: Mutex::new(Renderer::new(config, None, Arc::new(|| 0)).expect("valid")),
     };
     exporter.landing(&HeaderMap::new());
@@ -119,5 +126,67 @@ fn the_landing_page_has_costs_and_advice() {
         " % of the page; --no-collector.textfile would save 1",
     ] {
         assert!(page.contains(expected), "{expected} in {page}");
+    }
+}
+
+/// Compressed pages are made from the text of those before them.
+#[test]
+fn every_page_comes_back_from_gzip() {
+    let dir = TempDir::new("host-gzip");
+    let kinds = [CollectorKind::Textfile, CollectorKind::Uname];
+    let config = HostConfig {
+        collectors: kinds
+            .into_iter()
+            .fold(CollectorSet::none(), CollectorSet::with),
+        textfile_directories: vec![dir.path().display().to_string()],
+        wait_ms: 60_000,
+        ..HostConfig::default()
+    };
+    let mut renderer = Renderer::new(config.clone(), None, Arc::new(|| 0)).expect("valid");
+    let style = Negotiated::from_accept("");
+    let few = CollectorSet::none().with(CollectorKind::Textfile);
+    for (round, jobs) in [90, 90, 90, 91, 91, 91, 90].into_iter().enumerate() {
+        let lines = (0..jobs).map(|at| format!("jobs{{at=\"{at}\"}} {}\n", at * round));
+        dir.write("a.prom", lines.collect::<String>());
+        for only in [config.collectors, few] {
+            let page = renderer.page(only, style, Encoding::Gzip);
+            assert_eq!(page.encoding, Encoding::Gzip);
+            let mut text = Vec::new();
+            decompress(Encoding::Gzip, &page.body, 1 << 20, &mut text).expect("gzip");
+            let text = String::from_utf8(text).expect("text");
+            let of_jobs = text.lines().filter(|line| line.starts_with("jobs{"));
+            assert_eq!(of_jobs.count(), jobs, "{round}: {text}");
+            let last = format!("jobs{{at=\"{}\"}} {}\n", jobs - 1, (jobs - 1) * round);
+            assert!(text.contains(&last), "{last} in {text}");
+            assert_eq!(text.contains("node_uname_info"), only != few, "{text}");
+        }
+    }
+}
+
+#[test]
+fn facts_follow_a_page_that_is_asked_for_them() {
+    let exporter = Exporter {
+        telemetry_path: "/metrics".to_owned(),
+        limit: Limit::new(0),
+        collectors: CollectorSet::none(),
+        adviser: None,
+        facts: Some(Arc::new(|| "fact 7\n".to_owned())),
+        renderer: Mutex::new(
+            Renderer::new(HostConfig::default(), None, Arc::new(|| 0)).expect("valid"),
+        ),
+    };
+    let page = |query: &str, accept: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        let asked = asked(query, CollectorSet::none()).expect("valid");
+        shown(scrape(&exporter, &asked, &headers))
+    };
+    assert!(page("host_facts=true", "").ends_with("\nfact 7\n"));
+    for (query, accept) in [
+        ("", ""),
+        ("host_facts=1", ""),
+        ("host_facts=true", "application/openmetrics-text"),
+    ] {
+        assert!(!page(query, accept).contains("fact 7"), "{query} {accept}");
     }
 }

@@ -8,6 +8,7 @@ use crate::role::{
     check_server::CheckServer,
 };
 use narthex_cli::{UsageError, Values, flags};
+use narthex_host::HostConfig;
 use std::{path::PathBuf, time::Duration};
 
 const LATER: &str = "this version does not have it";
@@ -78,7 +79,13 @@ flags! {
     /// What `doctor` takes.
     pub(crate) struct DoctorFlags {
         /// Address of an exporter or a server, or of its metrics page; without one, this host is examined.
-        urls: Vec<String> = "url", positional();
+        urls: Vec<String> = "url", positional(), optional();
+        /// procfs of this host.
+        procfs: PathBuf = "path.procfs", default("/proc"), directory();
+        /// Root of this host's file systems.
+        rootfs: PathBuf = "path.rootfs", default("/"), directory();
+        /// sysfs of this host.
+        sysfs: PathBuf = "path.sysfs", default("/sys"), directory();
     }
 }
 
@@ -112,8 +119,17 @@ pub(crate) fn server(path: &'static str, values: Values) -> Result<CheckServer, 
 /// # Errors
 /// Fails on the first invalid value.
 pub(crate) fn doctor(values: Values) -> Result<Doctor, UsageError> {
-    let DoctorFlags { urls } = DoctorFlags::from_values(values)?;
-    Ok(Doctor { urls })
+    let flags = DoctorFlags::from_values(values)?;
+    let host = HostConfig {
+        procfs: flags.procfs,
+        rootfs: flags.rootfs,
+        sysfs: flags.sysfs,
+        ..crate::host::defaults()
+    };
+    Ok(Doctor {
+        urls: flags.urls,
+        host: Box::new(host),
+    })
 }
 
 /// Reads the values of `check service-discovery`.

@@ -6,10 +6,11 @@
 //! **Invariant:** a page without the series of a rule says nothing about it: no finding, no error.
 
 mod facts;
+mod remote;
 mod rule;
 mod run;
 
-use narthex_host::{Adviser, Finding, Severity};
+use narthex_host::{Adviser, Facts, Finding, Severity};
 use narthex_model::{Frame, MemStore, storage::Context, storage::Sink as _};
 use narthex_promql::{Engine, EngineOptions, SampleValue, Value};
 use rule::Rule;
@@ -107,11 +108,15 @@ fn examine(frames: &[&Frame], now_ms: i64) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
+/// Returns what an exporter's page does not have, for one that is asked for it.
+pub(crate) fn facts_of(procfs: PathBuf, cgroups: PathBuf) -> Facts {
+    Arc::new(move || facts::page(&procfs, &cgroups))
+}
+
 /// Returns an adviser for an exporter's landing page. A failure to examine is logged.
-pub(crate) fn adviser(procfs: PathBuf, cgroups: PathBuf) -> Adviser {
+pub(crate) fn adviser(facts: Facts) -> Adviser {
     Arc::new(move |frame, now_ms| {
-        let facts = facts::page(&procfs, &cgroups);
-        let findings = run::examine_with(frame, &facts, now_ms);
+        let findings = run::examine_with(frame, &facts(), now_ms);
         findings.unwrap_or_else(|reason| {
             tracing::error!(reason, "The host could not be examined.");
             Vec::new()

@@ -1,26 +1,22 @@
-//! `narthex doctor`: examines this host, or the page of a running exporter or server.
+//! `narthex doctor`: examines this host, or what a running exporter or server says of its own.
 //!
 //! **Invariant:** the exit code is that of the severest finding: 0 for none or a notice, 1 for a warning, 2 for a
 //! critical one; 3 if there was no page to examine.
 
-use super::{examine, facts, worst};
-use crate::reload;
+use super::{examine, facts, remote::remote, worst};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_host::{Finding, HostConfig, HostSource, Severity};
 use narthex_model::{Frame, LabelSet};
-use narthex_net::{Client, HttpClientConfig, Request, Url};
 use narthex_tsdb::{Clock as _, SystemClock};
-use std::{
-    io::{self, Write},
-    path::Path,
-    time::Duration,
-};
+use std::io::{self, Write};
 
 /// What to examine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Doctor {
     /// Pages, or addresses whose `/metrics` are; this host if there are none.
     pub(crate) urls: Vec<String>,
+    /// How this host is read.
+    pub(crate) host: Box<HostConfig>,
 }
 
 const NO_PAGE: u8 = 3;
@@ -31,30 +27,35 @@ const NO_PAGE: u8 = 3;
 /// Fails when the output cannot be written.
 pub(crate) fn run(doctor: &Doctor, out: &mut dyn Write, error: &mut dyn Write) -> io::Result<u8> {
     if doctor.urls.is_empty() {
-        return report(this_host(), out, error);
+        return match this_host(&doctor.host) {
+            Ok(findings) => report(&findings, out),
+            Err(reason) => writeln!(error, "{reason}").map(|()| NO_PAGE),
+        };
     }
     let mut worst = 0;
     for url in &doctor.urls {
-        if doctor.urls.len() > 1 {
-            writeln!(out, "{url}:")?;
+        let hosts = match remote(url) {
+            Ok(hosts) => hosts,
+            Err(reason) => {
+                writeln!(error, "{reason}")?;
+                worst = NO_PAGE;
+                continue;
+            }
+        };
+        for (name, findings) in &hosts {
+            if doctor.urls.len() > 1 || hosts.len() > 1 {
+                writeln!(out, "{name}:")?;
+            }
+            worst = worst.max(report(findings, out)?);
         }
-        worst = worst.max(report(remote(url), out, error)?);
     }
     Ok(worst)
 }
 
-fn report(
-    findings: Result<Vec<Finding>, String>,
-    out: &mut dyn Write,
-    error: &mut dyn Write,
-) -> io::Result<u8> {
-    match findings {
-        Ok(findings) => {
-            write(&findings, out)?;
-            Ok(code(worst(&findings)))
-        }
-        Err(reason) => writeln!(error, "{reason}").map(|()| NO_PAGE),
-    }
+/// Writes findings; returns the exit code for the severest.
+fn report(findings: &[Finding], out: &mut dyn Write) -> io::Result<u8> {
+    write(findings, out)?;
+    Ok(code(worst(findings)))
 }
 
 fn code(worst: Option<Severity>) -> u8 {
@@ -78,10 +79,10 @@ fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Collects here, with what pages of exporters do not have.
-fn this_host() -> Result<Vec<Finding>, String> {
+fn this_host(config: &HostConfig) -> Result<Vec<Finding>, String> {
     let now_ms = SystemClock.now_ms();
-    let mut host = HostSource::new(HostConfig::default()).map_err(|error| error.to_string())?;
-    let facts = facts::page(Path::new("/proc"), Path::new("/sys/fs/cgroup"));
+    let mut host = HostSource::new(config.clone()).map_err(|error| error.to_string())?;
+    let facts = facts::page(&config.procfs, &config.sysfs.join("fs/cgroup"));
     examine_with(host.collect(now_ms), &facts, now_ms)
 }
 
@@ -99,51 +100,4 @@ pub(super) fn examine_with(
         .parse(Format::Text, facts.as_bytes(), now_ms, &mut KeepLabels)
         .map_err(|error| error.to_string())?;
     examine(&[frame, &round.frame], now_ms)
-}
-
-fn remote(url: &str) -> Result<Vec<Finding>, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let page = runtime.block_on(fetch(url));
-    // Does not wait for a pending name lookup.
-    runtime.shutdown_background();
-    examine_page(&page?)
-}
-
-fn examine_page(page: &[u8]) -> Result<Vec<Finding>, String> {
-    let now_ms = SystemClock.now_ms();
-    let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());
-    let round = parser
-        .parse(Format::Text, page, now_ms, &mut KeepLabels)
-        .map_err(|error| format!("not a page of metrics: {error}"))?;
-    examine(&[&round.frame], now_ms)
-}
-
-async fn fetch(address: &str) -> Result<Vec<u8>, String> {
-    let base = match address.contains("://") {
-        true => address.to_owned(),
-        false => format!("http://{address}"),
-    };
-    let has_path = base
-        .split_once("://")
-        .is_some_and(|(_, rest)| rest.trim_end_matches('/').contains('/'));
-    let url = match has_path {
-        true => base,
-        false => format!("{}/metrics", base.trim_end_matches('/')),
-    };
-    let url = Url::parse(&url).map_err(|error| error.to_string())?;
-    let mut request = Request::new(url.clone());
-    request.timeout = Duration::from_secs(10);
-    let http = HttpClientConfig::default();
-    let client =
-        Client::with_http(reload::client_config(), http).map_err(|error| error.to_string())?;
-    let mut body = Vec::new();
-    let head = client.get(&request, &mut body).await;
-    let head = head.map_err(|error| error.to_string())?;
-    match head.status {
-        200 => Ok(body),
-        status => Err(format!("{url} answered {status}")),
-    }
 }

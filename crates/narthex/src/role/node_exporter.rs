@@ -90,11 +90,13 @@ fn routes(
         own.append(style, page);
     });
     let cgroups = options.host.sysfs.join("fs/cgroup");
+    let facts = doctor::facts_of(options.host.procfs.clone(), cgroups);
     let config = ExporterConfig {
         telemetry_path: options.web.telemetry_path.clone(),
         max_requests: options.web.max_requests,
         own: (!options.web.disable_exporter_metrics).then_some(own),
-        adviser: Some(doctor::adviser(options.host.procfs.clone(), cgroups)),
+        adviser: Some(doctor::adviser(Arc::clone(&facts))),
+        facts: Some(facts),
         now_ms: Arc::new(|| SystemClock.now_ms()),
     };
     narthex_host::routes(options.host.clone(), config).map_err(ServerError::Host)

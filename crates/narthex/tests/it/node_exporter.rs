@@ -2,6 +2,7 @@
 //!
 //! The real one is Debian's, which is 1.5, or the program in `NARTHEX_NODE_EXPORTER`.
 
+mod container;
 mod differential;
 mod fixtures;
 mod namespaces;
@@ -27,11 +28,12 @@ use std::{
 
 /// Starts our exporter.
 fn ours(flags: &[&str]) -> Running {
-    let spawn = narthex()
-        .arg("node-exporter")
-        .arg("--web.listen-address=127.0.0.1:0")
-        .args(flags);
-    Running::exporter(spawn)
+    started(narthex().arg("node-exporter"), flags)
+}
+
+/// Starts an exporter on a free port.
+fn started(spawn: Spawn, flags: &[&str]) -> Running {
+    Running::exporter(spawn.arg("--web.listen-address=127.0.0.1:0").args(flags))
 }
 
 /// Returns the real exporter's path.
@@ -48,10 +50,7 @@ fn is_1_5() -> bool {
 
 /// Starts the real exporter.
 fn real(flags: &[&str]) -> Running {
-    let spawn = Spawn::new(program())
-        .arg("--web.listen-address=127.0.0.1:0")
-        .args(flags);
-    Running::exporter(spawn)
+    started(Spawn::new(program()), flags)
 }
 
 #[test]

@@ -1,6 +1,10 @@
-//! node_exporter's own fixture trees, given to the command with the flags that printed its page of them.
+//! node_exporter's own fixture trees, given to the command with the flags that printed its page of them; and files of
+//! devices that are in no page of its, given to both.
 
-use super::ours;
+use super::{
+    differential::{Expected, compare, of_both},
+    is_1_5, ours, real,
+};
 use narthex_testkit::{
     TempDir, corpora,
     exposition::{Families, Samples, parse_text},
@@ -154,4 +158,80 @@ fn the_page_of_the_fixtures_is_node_exporters() {
         total,
         total,
     );
+}
+
+/// Files of graphics cards, of which one is another driver's, and of swap spaces.
+const FILES: [(&str, &str); 17] = [
+    (
+        "sys/class/drm/card0/device/uevent",
+        "DRIVER=amdgpu\nPCI_CLASS=30000\n",
+    ),
+    ("sys/class/drm/card0/device/gpu_busy_percent", "4\n"),
+    (
+        "sys/class/drm/card0/device/mem_info_gtt_total",
+        "8573157376\n",
+    ),
+    (
+        "sys/class/drm/card0/device/mem_info_gtt_used",
+        "144560128\n",
+    ),
+    (
+        "sys/class/drm/card0/device/mem_info_vis_vram_total",
+        "8573157376\n",
+    ),
+    (
+        "sys/class/drm/card0/device/mem_info_vis_vram_used",
+        "1490378752\n",
+    ),
+    (
+        "sys/class/drm/card0/device/mem_info_vram_total",
+        "8573157376\n",
+    ),
+    (
+        "sys/class/drm/card0/device/mem_info_vram_used",
+        "1490378752\n",
+    ),
+    (
+        "sys/class/drm/card0/device/mem_info_vram_vendor",
+        "samsung\n",
+    ),
+    (
+        "sys/class/drm/card0/device/power_dpm_force_performance_level",
+        "manual\n",
+    ),
+    ("sys/class/drm/card0/device/unique_id", "0123456789abcdef\n"),
+    ("sys/class/drm/card1/device/uevent", "DRIVER=amdgpu\n"),
+    ("sys/class/drm/card1/device/mem_info_vram_total", "42\n"),
+    ("sys/class/drm/card2/device/uevent", "DRIVER=i915\n"),
+    ("sys/class/drm/card0-DP-1/status", "connected\n"),
+    ("sys/class/drm/card10/device/uevent", "DRIVER=amdgpu\n"),
+    (
+        "proc/swaps",
+        "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+         /dev/zram0                              partition\t1048572\t\t176\t\t100\n\
+         /swapfile                               file\t\t2097148\t\t0\t\t-2\n",
+    ),
+];
+
+#[test]
+fn devices_that_the_fixtures_lack_are_the_same() {
+    let dir = TempDir::new("node-exporter-files");
+    // 1.5 shows cards of other drivers, as if all their files said 0.
+    let is_shown = |path: &str| is_1_5() && path.contains("card2");
+    for (path, text) in FILES.into_iter().filter(|(path, _)| !is_shown(path)) {
+        dir.write(path, text);
+    }
+    let mut flags = of_both(&["drm", "swap"]);
+    flags.extend([
+        "--web.disable-exporter-metrics".to_owned(),
+        "--collector.disable-defaults".to_owned(),
+        format!("--path.procfs={}", dir.join("proc").display()),
+        format!("--path.sysfs={}", dir.join("sys").display()),
+    ]);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let expected = Expected {
+        is_1_5: is_1_5(),
+        has_own_help: true,
+    };
+    compare(&ours(&flags), &real(&flags), &expected, 10);
 }

@@ -1,16 +1,19 @@
 //! Both exporters in a network namespace of the test: many devices of several kinds, and devices that come and go.
 
 use super::{
-    differential::{self, Expected, compare},
+    differential::{Expected, compare},
     is_1_5, ours, real,
 };
 use crate::support::Running;
-use narthex_testkit::{corpora, exposition::parse_text, http, tool};
+use narthex_testkit::{TempDir, corpora, exposition::parse_text, http, tool};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
+    fs,
     io::Write as _,
+    os::unix::fs::symlink,
+    path::Path,
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -40,7 +43,7 @@ const FLAGS: [&str; 15] = [
 ];
 
 /// Runs commands of `ip -batch`.
-fn ip(batch: &str) {
+pub(super) fn ip(batch: &str) {
     let mut ip = Command::new(tool("ip", "iproute2"))
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
@@ -57,16 +60,29 @@ fn ip(batch: &str) {
 /// Runs `test` on a thread with network devices and a sysfs of its own, which programs that it starts share; says so if
 /// that is not permitted.
 fn isolated(name: &'static str, test: impl FnOnce() + Send + 'static) {
+    isolated_by(
+        UnshareFlags::NEWNET | UnshareFlags::NEWNS,
+        &[&["--make-rprivate", "/"], &["-t", "sysfs", "sysfs", "/sys"]],
+        name,
+        test,
+    );
+}
+
+/// Runs `test` on a thread with namespaces of its own, after some mounts in them.
+pub(super) fn isolated_by(
+    namespaces: UnshareFlags,
+    mounts: &'static [&'static [&'static str]],
+    name: &'static str,
+    test: impl FnOnce() + Send + 'static,
+) {
     let ran = thread::spawn(move || {
         // SAFETY: only this thread's namespaces and its paths change; no file descriptor table is unshared.
-        let entered = unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) };
-        let mount = |arguments: &[&str]| {
-            let status = Command::new("mount").args(arguments).status();
+        let entered = unsafe { unshare_unsafe(namespaces) };
+        let mount = |arguments: &&[&str]| {
+            let status = Command::new("mount").args(*arguments).status();
             status.is_ok_and(|status| status.success())
         };
-        let ready = entered.is_ok()
-            && mount(&["--make-rprivate", "/"])
-            && mount(&["-t", "sysfs", "sysfs", "/sys"]);
+        let ready = entered.is_ok() && mounts.iter().all(mount);
         if ready {
             test();
         }
@@ -116,40 +132,6 @@ fn many_devices_are_the_same() {
         let (ours, real) = (ours(&FLAGS), real(&FLAGS));
         // Each of the 403 devices has forty series.
         compare(&ours, &real, &expected, 12_000);
-    });
-}
-
-/// A container sees its host below a directory. `/mnt` is used, because what is mounted there must never be removed.
-#[test]
-fn a_container_with_its_hosts_mounts_says_the_same() {
-    isolated("a container with its host's mounts", || {
-        ip("link set lo up\n");
-        let mount = Command::new("mount")
-            .args(["--rbind", "/", "/mnt"])
-            .status();
-        assert!(mount.unwrap().success());
-        // Mounts that nobody may enter are reported differently by 1.5.
-        let excluded = "--collector.filesystem.mount-points-exclude=";
-        let others = differential::FLAGS.into_iter();
-        let mut flags: Vec<&str> = others.filter(|flag| !flag.starts_with(excluded)).collect();
-        flags.extend([
-            "--collector.filesystem.mount-points-exclude=^/.",
-            "--path.rootfs=/mnt",
-            "--path.procfs=/mnt/proc",
-            "--path.sysfs=/mnt/sys",
-            "--path.udev.data=/mnt/run/udev/data",
-        ]);
-        let expected = Expected {
-            is_1_5: is_1_5(),
-            has_own_help: false,
-        };
-        let (ours, real) = (ours(&flags), real(&flags));
-        compare(&ours, &real, &expected, 150);
-        let page = http::get(&format!("{}/metrics", ours.url)).unwrap().text();
-        let root = page.lines().find(|line| {
-            line.starts_with("node_filesystem_size_bytes") && line.contains("mountpoint=\"/\"")
-        });
-        assert!(root.is_some(), "{page}");
     });
 }
 
@@ -215,4 +197,101 @@ fn devices_come_and_go_during_scrapes() {
         };
         compare(&one, &real, &expected, 1_000);
     });
+}
+
+/// Kinds of devices that few kernels for tests have, as their files show them: bonds of two devices, of which one is down, and
+/// of none; VLANs, of which one is under a bond.
+const FILES: [(&str, &str); 8] = [
+    ("sys/class/net/bonding_masters", "bond0 bond1\n"),
+    ("sys/class/net/bond0/bonding/slaves", "eth0 eth1\n"),
+    (
+        "sys/class/net/bond0/lower_eth0/bonding_slave/mii_status",
+        "up\n",
+    ),
+    (
+        "sys/class/net/bond0/lower_eth1/bonding_slave/mii_status",
+        "down\n",
+    ),
+    ("sys/class/net/bond1/bonding/slaves", "\n"),
+    (
+        "proc/net/dev",
+        "Inter-|   Receive                                                |  Transmit\n \
+         face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n  \
+         eth0: 4294967296 70 1 2 3 4 5 6 17 18 19 20 21 22 23 24\n  \
+         eth1:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n \
+         bond0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+         bond0.100:18446744073709551615 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+         eth0.4094: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n",
+    ),
+    (
+        "proc/net/ip_vs",
+        "IP Virtual Server version 1.2.1 (size=4096)\n\
+         Prot LocalAddress:Port Scheduler Flags\n  \
+         -> RemoteAddress:Port Forward Weight ActiveConn InActConn\n\
+         TCP  C0A80016:0CEA wlc\n  \
+         -> C0A85216:0CEA      Tunnel  100    248        2\n  \
+         -> C0A85318:0CEA      Tunnel  100    248        1\n\
+         UDP  [2620:0000:0000:0000:0000:0000:0000:0001]:0050 sh\n  \
+         -> [2620:0000:0000:0000:0000:0000:0000:0002]:0050      Route   0      0          3\n\
+         FWM  10001000 wlc\n  \
+         -> C0A83215:0CEA      Route   20     0          0\n",
+    ),
+    (
+        "proc/net/ip_vs_stats",
+        "   Total Incoming Outgoing         Incoming         Outgoing\n   \
+         Conns  Packets  Packets            Bytes            Bytes\n \
+         16AA370 E33656E5        0     51D8C8883AB3        0\n\n \
+         Conns/s   Pkts/s   Pkts/s          Bytes/s          Bytes/s\n       \
+         4    1FB3C        0          1282A8F                0\n",
+    ),
+];
+
+/// Links what `into` does not have itself, but for other processes.
+fn link_others(from: &str, into: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name();
+        let is_process = name
+            .to_string_lossy()
+            .parse::<u32>()
+            .is_ok_and(|number| number != 1);
+        let link = into.join(&name);
+        if !is_process && !link.exists() {
+            symlink(Path::new(from).join(name), link).unwrap();
+        }
+    }
+}
+
+/// All else is the kernel's.
+#[test]
+fn bonds_vlans_and_a_load_balancer_are_the_same() {
+    let dir = TempDir::new("bonds");
+    for (path, text) in FILES {
+        dir.write(path, text);
+    }
+    link_others("/proc/self/net", &dir.join("proc/net"));
+    link_others("/proc", &dir.join("proc"));
+    link_others("/sys/class", &dir.join("sys/class"));
+    link_others("/sys", &dir.join("sys"));
+    let paths = ["proc", "sys"].map(|name| format!("--path.{name}fs={}", dir.join(name).display()));
+    let flags = [
+        "--web.disable-exporter-metrics",
+        "--collector.disable-defaults",
+        "--collector.bonding",
+        "--collector.cpu",
+        "--collector.diskstats",
+        "--collector.ipvs",
+        "--collector.loadavg",
+        "--collector.netdev",
+        "--no-collector.netdev.netlink",
+        "--collector.netstat",
+        "--collector.netdev.device-exclude=^none$",
+        "--collector.diskstats.device-exclude=^(z?ram|loop)",
+        &paths[0],
+        &paths[1],
+    ];
+    let expected = Expected {
+        is_1_5: is_1_5(),
+        has_own_help: true,
+    };
+    compare(&ours(&flags), &real(&flags), &expected, 150);
 }

@@ -3,7 +3,7 @@
 //! `NARTHEX_TEST_SCALE=10` runs a day's 5,760 scrapes, one every 15 s.
 
 use super::ours;
-use crate::support::Running;
+use crate::support::{Running, until};
 use narthex_testkit::{TempDir, http, scaled};
 use std::fs;
 
@@ -63,18 +63,18 @@ fn a_day_of_scrapes_leaks_nothing() {
     };
     (0..WARM_UP).for_each(scrape);
     let (before, descriptors) = usage(&ours);
+    // The scrapes before have at most one connection that is not closed yet.
+    let descriptors = descriptors + 1;
     let scrapes = usize::try_from(scaled(SCRAPES)).unwrap();
     (WARM_UP..WARM_UP + scrapes).for_each(scrape);
-    let (after, descriptors_after) = usage(&ours);
+    let (after, _) = usage(&ours);
     assert!(
         after <= before + SLACK_BYTES,
         "{before} bytes became {after}"
     );
-    // One more if a connection is still being closed.
-    let most = descriptors + 1;
-    assert!(
-        descriptors_after <= most,
-        "{descriptors} became {descriptors_after}"
-    );
+    // On a loaded machine, connections that were closed here are closed there somewhat later.
+    until("no more descriptors than before", || {
+        (usage(&ours).1 <= descriptors).then_some(())
+    });
     ours.stop();
 }
