@@ -1,19 +1,18 @@
-//! Times the hot paths with 1 and 2 threads on one handle, and rendering 100,000 series.
+//! Times the hot paths with 1 and 2 threads on one handle.
 //!
-//! `cargo bench -p narthex-client`; the other libraries are in `compare/`.
+//! `cargo bench -p narthex-client --bench hot`; the other libraries are in `compare/`.
 
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
+#[allow(dead_code, reason = "shared with benches that time other things")]
 mod timing;
 
 use std::hint::black_box;
 
 use narthex_client::{
-    Counter, CounterFamily, CounterVec, DEFAULT_BOUNDS, Format, Gauge, GaugeVec, Histogram,
-    HistogramVec, Metric, NativeHistogram, NativeOptions, Registry, Summary,
+    Counter, CounterFamily, CounterVec, DEFAULT_BOUNDS, Gauge, Histogram, Metric, NativeHistogram,
+    NativeOptions, Summary,
 };
 use narthex_client_derive::{LabelValue, Labels};
-use timing::{LATENCIES, SERIES, row};
+use timing::{LATENCIES, row};
 
 static OFF: Counter = Counter::new("off_total", "Switched off.");
 static COUNTER: Counter = Counter::new("counter_total", "Counter.");
@@ -58,16 +57,6 @@ struct Answer {
 
 static TYPED: CounterFamily<Request<'static>> = CounterFamily::new("typed_total", "Typed.");
 static DENSE: CounterFamily<Answer> = CounterFamily::new("dense_total", "Dense.");
-
-static COUNTERS: CounterVec<4> = CounterVec::new(
-    "http_requests_total",
-    "Requests.",
-    &["method", "code", "handler", "instance"],
-)
-.with_cap(SERIES);
-static GAUGES: GaugeVec<1> = GaugeVec::new("fractions", "Digits.", &["i"]).with_cap(SERIES);
-static HISTOGRAMS: HistogramVec<1> =
-    HistogramVec::new("http_seconds", "Seconds.", &["handler"], &DEFAULT_BOUNDS).with_cap(SERIES);
 
 fn main() {
     OFF.set_enabled(false);
@@ -127,47 +116,4 @@ fn main() {
     row("counter family, 3 enums: with", |i| {
         DENSE.with(black_box(&answers[i as usize % 2])).inc();
     });
-    render();
-}
-
-fn render() {
-    let before = resident_bytes();
-    for i in 0..SERIES {
-        let counter = COUNTERS.with(&["GET", "200", "/api/v1/query_range", &timing::instance(i)]);
-        counter.inc_by(i as u64 * 37);
-    }
-    let per_series = (resident_bytes() - before) / SERIES as f64;
-    println!(
-        "\n{SERIES} counters with 4 labels take {per_series:.0} bytes of resident memory each"
-    );
-    for i in 0..SERIES / 14 {
-        HISTOGRAMS
-            .with(&[&format!("/api/{i}")])
-            .observe(i as f64 / 500.0);
-    }
-    for i in 0..SERIES {
-        GAUGES.with(&[&i.to_string()]).set((i as f64 + 0.5).sqrt());
-    }
-    timing::render_head();
-    let metrics: [(&str, &'static dyn Metric); 3] = [
-        ("100,000 counters, 4 labels", &COUNTERS),
-        ("7,142 histograms (99,988 series)", &HISTOGRAMS),
-        ("100,000 gauges of 17 digits", &GAUGES),
-    ];
-    for (name, metric) in metrics {
-        let registry = Registry::new();
-        registry.register(metric).expect("a valid metric");
-        for format in [Format::Text, Format::OpenMetrics, Format::Protobuf] {
-            timing::render(&format!("{name}: {format:?}"), |out| {
-                registry.encode(format, out);
-            });
-        }
-    }
-}
-
-fn resident_bytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: Option<f64> = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-    kib.expect("a number of KiB") * 1024.0
 }

@@ -109,11 +109,16 @@ impl CounterValue {
     }
 }
 
+#[inline]
 fn read(reader: &lanes::Reader, slot: lanes::Slot) -> f64 {
-    reader.sum(slot, CELLS, 0) as f64 + reader.sum_f64(slot, CELLS, 1)
+    const { assert!(CELLS == 2) };
+    let (whole, float) = reader.sum_pair(slot);
+    whole as f64 + float
 }
 
 impl Value for CounterValue {
+    const IS_NUMBER: bool = true;
+
     fn create(_: &Spec) -> Self {
         Self::new()
     }
@@ -135,6 +140,17 @@ impl Value for CounterValue {
             value: slot.map_or(0.0, |slot| read(scratch.reader, slot)),
             exemplar: scratch.exemplars.first().and_then(Option::as_deref),
         })
+    }
+
+    #[inline]
+    fn number(&self, reader: &lanes::Reader) -> Option<f64> {
+        let slot = self.range.peek()?;
+        Some(slot.map_or(0.0, |slot| read(reader, slot)))
+    }
+
+    #[inline]
+    fn has_exemplar(&self) -> bool {
+        self.exemplars.exist()
     }
 
     fn raw<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Raw<'s>> {

@@ -72,6 +72,12 @@ impl Exemplars {
         slots.is_none_or(|slots| slots[at].is_wanted.load(Relaxed))
     }
 
+    /// Reports whether there ever was one.
+    #[inline]
+    pub(crate) fn exist(&self) -> bool {
+        self.slots.get().is_some()
+    }
+
     /// Stores an exemplar at one of `len` places; always pass the same `len`.
     #[cold]
     pub(crate) fn set<N: AsRef<str>, V: AsRef<str>>(

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::lanes::{self, Slot, fetch_add_f64};
+use crate::lanes::{self, Reader, Slot, fetch_add_f64};
 use crate::metric::{Raw, Scratch, Single, Spec, Value};
 use crate::point::Point;
 use crate::range::{ALIGNED_FROM, Range};
@@ -84,6 +84,8 @@ fn read(slot: Slot) -> f64 {
 }
 
 impl Value for GaugeValue {
+    const IS_NUMBER: bool = true;
+
     fn create(_: &Spec) -> Self {
         Self::new(1)
     }
@@ -99,6 +101,11 @@ impl Value for GaugeValue {
     fn read<'s>(&self, _: &'s mut Scratch<'_>) -> Option<Point<'s>> {
         let slot = self.range.peek()?;
         Some(Point::Gauge(slot.map_or(0.0, read)))
+    }
+
+    #[inline]
+    fn number(&self, _: &Reader) -> Option<f64> {
+        Some(self.range.peek()?.map_or(0.0, read))
     }
 
     fn raw<'s>(&self, _: &'s mut Scratch<'_>) -> Option<Raw<'s>> {

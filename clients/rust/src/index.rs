@@ -7,6 +7,8 @@
 //! **Invariant:** a pointer in a slot of the published table holds one strong reference to a live item. Anything a
 //! reader can still reach (an unlinked item, a replaced table) stays in `retired` until [`lanes::quiescent`] holds.
 
+mod leaves;
+
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,6 +17,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use self::leaves::{Leaf, Leaves};
 use crate::lanes;
 
 const FIRST_SLOTS: usize = 8;
@@ -23,27 +26,30 @@ const DEAD_KEPT: usize = 64;
 
 /// An element of an [`Index`].
 pub(crate) trait Item {
+    /// What is derived from neighbouring items, once.
+    type Derived: Default;
+
     /// Returns the order in which items are listed; equal only for equal keys.
     fn order(&self, other: &Self) -> Ordering;
 }
 
 /// A set of shared items, looked up by hash without a lock and listed in order.
-pub(crate) struct Index<T> {
+pub(crate) struct Index<T: Item> {
     table: AtomicPtr<Table<T>>,
     members: Mutex<Members<T>>,
 }
 
 /// State of the writers.
-struct Members<T> {
+struct Members<T: Item> {
     live: usize,
     /// Slots of the table that are not empty: live items and tombs.
     used: usize,
-    /// All live items except the pending ones, in order; may contain dead ones.
-    sorted: Option<Arc<Vec<Arc<T>>>>,
+    /// All live items except the pending ones, in order; may contain removed ones.
+    sorted: Option<Arc<Leaves<T>>>,
     /// Items added since `sorted` was built.
     pending: Vec<Arc<T>>,
-    /// Addresses of removed items that `sorted` or `pending` still holds (and so keeps from being reused).
-    dead: BTreeSet<usize>,
+    /// Removed items that `sorted` or `pending` still holds.
+    removed: Vec<Arc<T>>,
     retired: Vec<Retired<T>>,
 }
 
@@ -79,7 +85,7 @@ impl<T: Item> Index<T> {
                 used: 0,
                 sorted: None,
                 pending: Vec::new(),
-                dead: BTreeSet::new(),
+                removed: Vec::new(),
                 retired: Vec::new(),
             }),
         }
@@ -142,9 +148,9 @@ impl<T: Item> Index<T> {
         // SAFETY: `find` returns slots with an item from `Arc::into_raw`; the slot's reference moves here.
         let item = unsafe { Arc::from_raw(item) };
         members.live -= 1;
-        members.dead.insert(Arc::as_ptr(&item).addr());
+        members.removed.push(Arc::clone(&item));
         members.retired.push(Retired::Item(item));
-        if members.dead.len() > DEAD_KEPT.max(members.live / 2) {
+        if members.removed.len() > DEAD_KEPT.max(members.live / 2) {
             members.settle();
         }
         members.free();
@@ -157,7 +163,7 @@ impl<T: Item> Index<T> {
     }
 
     /// Returns the live items in order. Costs only a reference count if none were added or removed.
-    pub(crate) fn sorted(&self) -> Arc<Vec<Arc<T>>> {
+    pub(crate) fn sorted(&self) -> Arc<Leaves<T>> {
         let mut members = self.lock();
         members.settle();
         members.free();
@@ -169,7 +175,7 @@ impl<T: Item> Index<T> {
         let mut members = self.lock();
         first();
         members.settle();
-        for item in members.sorted.iter().flat_map(|items| items.iter()) {
+        for item in members.sorted.iter().flat_map(|leaves| leaves.items()) {
             each(item);
         }
     }
@@ -243,35 +249,25 @@ impl<T: Item> Index<T> {
 }
 
 impl<T: Item> Members<T> {
-    /// Merges the pending items into `sorted` and removes dead ones.
+    /// Merges the pending items into `sorted` and takes removed ones out.
     fn settle(&mut self) {
-        if self.pending.is_empty() && self.dead.is_empty() {
+        if self.pending.is_empty() && self.removed.is_empty() {
             return;
         }
-        let dead = std::mem::take(&mut self.dead);
-        let is_live = |item: &Arc<T>| !dead.contains(&Arc::as_ptr(item).addr());
+        let mut removed = std::mem::take(&mut self.removed);
         let mut added = std::mem::take(&mut self.pending);
-        added.retain(is_live);
-        added.sort_by(|a, b| a.order(b));
-        let before = self.sorted.take().unwrap_or_default();
-        let mut kept = before
-            .iter()
-            .filter(|item| is_live(item))
-            .cloned()
-            .peekable();
-        let mut all = Vec::with_capacity(self.live);
-        for item in added {
-            while let Some(earlier) = kept.next_if(|kept| kept.order(&item) == Ordering::Less) {
-                all.push(earlier);
-            }
-            all.push(item);
+        if !removed.is_empty() {
+            let addresses: BTreeSet<_> = removed.iter().map(Arc::as_ptr).collect();
+            added.retain(|item| !addresses.contains(&Arc::as_ptr(item)));
         }
-        all.extend(kept);
-        self.sorted = Some(Arc::new(all));
+        added.sort_by(|a, b| a.order(b));
+        removed.sort_by(|a, b| a.order(b));
+        let before = self.sorted.take().unwrap_or_default();
+        self.sorted = Some(Arc::new(before.changed(added, &removed)));
     }
 }
 
-impl<T> Members<T> {
+impl<T: Item> Members<T> {
     /// Drops everything that no reader can reach any more.
     fn free(&mut self) {
         if !self.retired.is_empty() && lanes::quiescent() {
@@ -312,7 +308,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> Drop for Index<T> {
+impl<T: Item> Drop for Index<T> {
     fn drop(&mut self) {
         let table = *self.table.get_mut();
         if table.is_null() {
@@ -330,7 +326,7 @@ impl<T> Drop for Index<T> {
     }
 }
 
-impl<T> fmt::Debug for Index<T> {
+impl<T: Item> fmt::Debug for Index<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index").finish_non_exhaustive()
     }

@@ -254,6 +254,15 @@ impl Reader {
         })
     }
 
+    /// Returns the sums of a range of two cells: an integer, wrapping, and a float.
+    #[inline]
+    pub(crate) fn sum_pair(&self, slot: Slot) -> (u64, f64) {
+        let pair = |cells: &[AtomicU64]| (cells[0].load(Relaxed), cells[1].load(Relaxed));
+        self.copies(slot, 2).map(pair).fold((0, 0.0), |sum, pair| {
+            (pair.0.wrapping_add(sum.0), sum.1 + f64::from_bits(pair.1))
+        })
+    }
+
     /// Replaces `out` with the sums of `len` integer cells.
     pub(crate) fn sums(&self, slot: Slot, len: usize, out: &mut Vec<u64>) {
         out.clear();

@@ -99,6 +99,7 @@ mod samples;
 pub mod segment;
 mod spec;
 mod summary;
+mod texts;
 mod visit;
 
 pub use collector::{Desc, Samples};

@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::clock::unix_ms;
 use crate::exemplar::Exemplar;
 use crate::lanes::Reader;
-use crate::point::{NativePoint, Point, Reading, SeriesVisitor};
+use crate::point::{NativePoint, Numbers, Point, Reading, SeriesVisitor, Wants};
 pub(crate) use crate::spec::Spec;
+use crate::texts::Texts;
 use crate::visit::SampleLabels;
 
 /// A metric or family of metrics that can be registered. Implemented by this crate's types only.
@@ -40,12 +41,23 @@ pub(crate) mod sealed {
 
 /// Value of one series: the part that differs between counter, gauge, histogram and summary.
 pub trait Value: Send + Sync + Sized + 'static {
+    /// Whether all that is exposed is a number, and sometimes an exemplar.
+    const IS_NUMBER: bool = false;
+
     /// Creates a series of a family that declares `spec`.
     fn create(spec: &Spec) -> Self;
     fn set_enabled(&self, enabled: bool);
     fn is_enabled(&self) -> bool;
     /// Returns what is exposed; `None` while it is switched off.
     fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>>;
+    /// Returns the number that is exposed; `None` while it is switched off, or for what is no number.
+    fn number(&self, _: &Reader) -> Option<f64> {
+        None
+    }
+    /// Returns whether there ever was an exemplar.
+    fn has_exemplar(&self) -> bool {
+        false
+    }
     /// Returns when the value began anew, in milliseconds since 1970; 0 if it never did.
     fn restarted_ms(&self) -> u64 {
         0
@@ -185,15 +197,18 @@ pub(crate) struct FamilyVisit<'a> {
     spec: Spec,
     scratch: Scratch<'a>,
     visitor: &'a mut dyn SeriesVisitor,
+    wants: Wants,
     begun: bool,
 }
 
 impl<'a> FamilyVisit<'a> {
     pub(crate) fn new(reader: &'a Reader, spec: Spec, visitor: &'a mut dyn SeriesVisitor) -> Self {
+        let wants = visitor.wants();
         Self {
             spec,
-            scratch: Scratch::new(reader, &spec, visitor.wants_exemplars()),
+            scratch: Scratch::new(reader, &spec, wants.exemplars),
             visitor,
+            wants,
             begun: false,
         }
     }
@@ -212,6 +227,23 @@ impl<'a> FamilyVisit<'a> {
                 point,
             });
         }
+    }
+
+    /// Returns what the visitor reads.
+    pub(crate) fn wants(&self) -> Wants {
+        self.wants
+    }
+
+    /// Passes series that are numbers; `None` is switched off.
+    pub(crate) fn numbers(&mut self, lines: &Texts, values: &[Option<f64>]) {
+        if values.iter().all(Option::is_none) {
+            return;
+        }
+        if !self.begun {
+            self.begun = true;
+            self.visitor.family(&self.spec);
+        }
+        self.visitor.numbers(&Numbers { lines, values });
     }
 
     /// Passes a value that is counted elsewhere.

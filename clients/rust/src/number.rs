@@ -4,74 +4,184 @@
 //! below -4 or above 5, with a sign and at least two digits; `+Inf`, `-Inf`, `NaN`.
 
 /// Whole numbers below this are exact in a float, so their digits are the shortest.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const EXACT: u64 = 1 << 53;
 /// Decimal exponents from here on are printed in exponent form.
 const EXPONENT_FROM: i32 = 6;
 /// Decimal exponents below this are printed in exponent form.
 const EXPONENT_BELOW: i32 = -4;
 /// Maximum digits of a shortest representation.
 const MAX_DIGITS: usize = 17;
+/// Maximum length of a number and a line feed, rounded up: a sign, 17 digits, a point, an exponent of five characters.
+pub(crate) const LINE_MAX: usize = 32;
 
 /// Appends a number.
 #[inline]
 pub fn write(out: &mut Vec<u8>, v: f64) {
-    if v.abs() < EXACT && v.trunc() == v && (v != 0.0 || v.is_sign_positive()) {
-        if v < 0.0 {
-            out.push(b'-');
-        }
-        write_whole(out, v.abs() as u64);
-    } else if !write_thousandths(out, v) {
-        write_fraction(out, v);
-    }
+    Text::of(v).append_to(out);
 }
 
-/// Appends a number with at most three decimals, the form of most gauges, if `v` is one in the plain range.
-///
-/// Up to nine digits identify a single float, so they are the shortest.
-fn write_thousandths(out: &mut Vec<u8>, v: f64) -> bool {
-    let magnitude = v.abs();
-    if !(0.001..1e6).contains(&magnitude) {
-        return false;
-    }
-    let thousandths = (magnitude * 1000.0).round();
-    if thousandths / 1000.0 != magnitude {
-        return false;
-    }
-    if v < 0.0 {
-        out.push(b'-');
-    }
-    let thousandths = thousandths as u32;
-    out.extend_from_slice(digits(u64::from(thousandths / 1000), &mut [0; 20]));
-    let decimals = thousandths % 1000;
-    let digits =
-        [decimals / 100, decimals / 10 % 10, decimals % 10].map(|digit| b'0' + digit as u8);
-    let len = match digits {
-        [_, b'0', b'0'] => 1,
-        [_, _, b'0'] => 2,
-        _ => 3,
-    };
-    out.push(b'.');
-    out.extend_from_slice(&digits[..len]);
-    true
-}
-
-/// Returns the decimal digits of a whole number, written at the end of the buffer two at a time.
+/// Appends a number and a line feed.
 #[inline]
-pub(crate) fn digits(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {
-    let mut at = buffer.len();
-    while n >= 100 {
-        at -= 2;
-        buffer[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
-        n /= 100;
+pub(crate) fn write_line_end(out: &mut Vec<u8>, v: f64) {
+    let mut text = Text::of(v);
+    text.push(b'\n');
+    text.append_to(out);
+}
+
+/// A number's text, put together where its length is known not to matter.
+struct Text {
+    bytes: [u8; LINE_MAX],
+    len: usize,
+}
+
+impl Text {
+    #[inline]
+    fn of(v: f64) -> Self {
+        let mut text = Self {
+            bytes: [0; LINE_MAX],
+            len: 0,
+        };
+        let whole = v as i64;
+        let magnitude = whole.unsigned_abs();
+        if whole as f64 == v && magnitude < EXACT && (whole != 0 || v.is_sign_positive()) {
+            if whole < 0 {
+                text.push(b'-');
+            }
+            text.push_whole(magnitude);
+        } else if !text.push_thousandths(v) {
+            text.push_fraction(v);
+        }
+        text
     }
-    if n >= 10 {
-        at -= 2;
-        buffer[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
-    } else {
-        at -= 1;
-        buffer[at] = b'0' + n as u8;
+
+    /// Appends all bytes at once, then takes back those that are not the text's: cheaper than a copy of any length.
+    #[inline]
+    fn append_to(&self, out: &mut Vec<u8>) {
+        let end = out.len() + self.len;
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
     }
-    &buffer[at..]
+
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    fn push_all(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Appends the digits of a whole number; returns how many there are.
+    #[inline]
+    fn push_digits(&mut self, n: u64) -> usize {
+        let count = n.checked_ilog10().map_or(1, |log| log as usize + 1);
+        self.len += count;
+        put_digits(n, &mut self.bytes[..self.len]);
+        count
+    }
+
+    #[inline]
+    fn push_whole(&mut self, n: u64) {
+        if n < 10_u64.pow(EXPONENT_FROM as u32) {
+            self.push_digits(n);
+            return;
+        }
+        // The digits with room before them, where the first one moves to make place for the point.
+        let start = self.len;
+        self.len += 1;
+        let count = self.push_digits(n);
+        self.bytes[start] = self.bytes[start + 1];
+        self.bytes[start + 1] = b'.';
+        while self.bytes[self.len - 1] == b'0' {
+            self.len -= 1;
+        }
+        if self.bytes[self.len - 1] == b'.' {
+            self.len -= 1;
+        }
+        self.push_exponent(count as i32 - 1);
+    }
+
+    /// Appends a number with at most three decimals, the form of most gauges, if `v` is one in the plain range.
+    ///
+    /// Up to nine digits identify a single float, so they are the shortest.
+    fn push_thousandths(&mut self, v: f64) -> bool {
+        let magnitude = v.abs();
+        if !(0.001..1e6).contains(&magnitude) {
+            return false;
+        }
+        let thousandths = (magnitude * 1000.0 + 0.5) as u32;
+        if f64::from(thousandths) / 1000.0 != magnitude {
+            return false;
+        }
+        if v < 0.0 {
+            self.push(b'-');
+        }
+        self.push_digits(u64::from(thousandths / 1000));
+        let decimals = thousandths % 1000;
+        let digits =
+            [decimals / 100, decimals / 10 % 10, decimals % 10].map(|digit| b'0' + digit as u8);
+        let len = match digits {
+            [_, b'0', b'0'] => 1,
+            [_, _, b'0'] => 2,
+            _ => 3,
+        };
+        self.push(b'.');
+        self.push_all(&digits[..len]);
+        true
+    }
+
+    fn push_fraction(&mut self, v: f64) {
+        if !v.is_finite() {
+            let text: &[u8] = if v.is_nan() {
+                b"NaN"
+            } else if v > 0.0 {
+                b"+Inf"
+            } else {
+                b"-Inf"
+            };
+            self.push_all(text);
+            return;
+        }
+        if v.is_sign_negative() {
+            self.push(b'-');
+        }
+        let mut digits = [0; MAX_DIGITS];
+        let (len, exponent) = shortest(v.abs(), &mut digits);
+        let digits = &digits[..len];
+        if !(EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
+            self.push(digits[0]);
+            if len > 1 {
+                self.push(b'.');
+                self.push_all(&digits[1..]);
+            }
+            self.push_exponent(exponent);
+        } else if exponent < 0 {
+            self.push_all(&b"0.0000"[..1 + exponent.unsigned_abs() as usize]);
+            self.push_all(digits);
+        } else {
+            let whole = exponent as usize + 1;
+            let (before, after) = digits.split_at(whole.min(len));
+            self.push_all(before);
+            self.push_all(&b"000000"[..whole - before.len()]);
+            if !after.is_empty() {
+                self.push(b'.');
+                self.push_all(after);
+            }
+        }
+    }
+
+    #[inline]
+    fn push_exponent(&mut self, exponent: i32) {
+        self.push(b'e');
+        self.push(if exponent < 0 { b'-' } else { b'+' });
+        let magnitude = u64::from(exponent.unsigned_abs());
+        if magnitude < 10 {
+            self.push(b'0');
+        }
+        self.push_digits(magnitude);
+    }
 }
 
 /// `00` to `99`.
@@ -85,60 +195,37 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// Returns the decimal digits of a whole number, written at the end of the buffer.
+#[inline]
+pub(crate) fn digits(n: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let start = put_digits(n, buffer);
+    &buffer[start..]
+}
+
+/// Writes the digits of a whole number two at a time at the end of a buffer; returns where they begin.
+#[inline]
+fn put_digits(mut n: u64, buffer: &mut [u8]) -> usize {
+    let mut at = buffer.len();
+    while n >= 100 {
+        at -= 2;
+        buffer[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
+        n /= 100;
+    }
+    if n >= 10 {
+        at -= 2;
+        buffer[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
+    } else {
+        at -= 1;
+        buffer[at] = b'0' + n as u8;
+    }
+    at
+}
+
 /// Returns a number's text.
 pub(crate) fn to_string(v: f64) -> String {
     let mut out = Vec::new();
     write(&mut out, v);
     String::from_utf8(out).expect("numbers are ASCII")
-}
-
-fn write_whole(out: &mut Vec<u8>, n: u64) {
-    let mut buffer = [0; 20];
-    let digits = digits(n, &mut buffer);
-    if digits.len() <= EXPONENT_FROM as usize {
-        out.extend_from_slice(digits);
-    } else {
-        let significant = digits
-            .iter()
-            .rposition(|digit| *digit != b'0')
-            .map_or(1, |last| last + 1);
-        write_exponent_form(out, &digits[..significant], digits.len() as i32 - 1);
-    }
-}
-
-fn write_fraction(out: &mut Vec<u8>, v: f64) {
-    if !v.is_finite() {
-        let text: &[u8] = if v.is_nan() {
-            b"NaN"
-        } else if v > 0.0 {
-            b"+Inf"
-        } else {
-            b"-Inf"
-        };
-        out.extend_from_slice(text);
-        return;
-    }
-    if v.is_sign_negative() {
-        out.push(b'-');
-    }
-    let mut digits = [0; MAX_DIGITS];
-    let (len, exponent) = shortest(v.abs(), &mut digits);
-    let digits = &digits[..len];
-    if !(EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
-        write_exponent_form(out, digits, exponent);
-    } else if exponent < 0 {
-        out.extend_from_slice(&b"0.0000"[..1 + exponent.unsigned_abs() as usize]);
-        out.extend_from_slice(digits);
-    } else {
-        let whole = exponent as usize + 1;
-        let (before, after) = digits.split_at(whole.min(len));
-        out.extend_from_slice(before);
-        out.extend_from_slice(&b"000000"[..whole - before.len()]);
-        if !after.is_empty() {
-            out.push(b'.');
-            out.extend_from_slice(after);
-        }
-    }
 }
 
 /// Returns the shortest digits that read back as a finite positive number, as [`decimal`] does.
@@ -210,20 +297,6 @@ fn parse_exponent(text: &[u8]) -> i32 {
         .iter()
         .fold(0, |value, digit| value * 10 + i32::from(digit - b'0'));
     if negative { -value } else { value }
-}
-
-fn write_exponent_form(out: &mut Vec<u8>, significant: &[u8], exponent: i32) {
-    out.push(significant[0]);
-    if significant.len() > 1 {
-        out.push(b'.');
-        out.extend_from_slice(&significant[1..]);
-    }
-    out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
-    let magnitude = exponent.unsigned_abs();
-    if magnitude < 10 {
-        out.push(b'0');
-    }
-    out.extend_from_slice(digits(u64::from(magnitude), &mut [0; 20]));
 }
 
 #[cfg(test)]

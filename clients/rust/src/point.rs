@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::exemplar::Exemplar;
 use crate::spec::Spec;
+use crate::texts::Texts;
 use crate::visit::SampleLabels;
 
 /// Value of one series.
@@ -57,9 +58,9 @@ pub struct Reading<'a> {
 
 /// Receives every family and its series, families in order of their names.
 pub trait SeriesVisitor {
-    /// Whether exemplars are shown; what is shown may be replaced by the next sampled observation.
-    fn wants_exemplars(&self) -> bool {
-        false
+    /// Returns what the visitor reads beside values.
+    fn wants(&self) -> Wants {
+        Wants::default()
     }
 
     /// Begins a family; its series follow, at least one.
@@ -67,4 +68,29 @@ pub trait SeriesVisitor {
 
     /// Receives a series of the family begun last.
     fn series(&mut self, reading: &Reading<'_>);
+
+    /// Receives series of the family begun last; only if it wants numbers.
+    fn numbers(&mut self, _: &Numbers<'_>) {}
+}
+
+/// What a [`SeriesVisitor`] reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wants {
+    /// Exemplars: what is shown may be replaced by the next sampled observation.
+    pub(crate) exemplars: bool,
+    /// Labels as lines have them.
+    pub(crate) lines: bool,
+    /// Labels as messages have them.
+    pub(crate) messages: bool,
+    /// [`Numbers`], where a series shows nothing else.
+    pub(crate) numbers: bool,
+}
+
+/// Neighbouring series that show a number each.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers<'a> {
+    /// What precedes the number in each series' line.
+    pub(crate) lines: &'a Texts,
+    /// One for each series; `None` is not shown.
+    pub(crate) values: &'a [Option<f64>],
 }

@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::str;
-use std::sync::OnceLock;
 
 /// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,22 +71,8 @@ pub struct SampleLabels<'a> {
     pub(crate) extra: Option<Extra<'a>>,
     /// `{a="x",b="y"}` in the text format, without the extra label; empty if it has to be rendered.
     pub(crate) rendered: &'a [u8],
-    /// Where the labels as protobuf fields are kept, without the extra label; `None` if nowhere.
-    pub(crate) encoded: Option<&'a EncodedLabels>,
-}
-
-/// A series' labels as protobuf fields, once they are needed; two pointers wide until then.
-#[derive(Debug)]
-pub(crate) struct EncodedLabels(OnceLock<Box<Box<[u8]>>>);
-
-impl EncodedLabels {
-    pub(crate) const fn new() -> Self {
-        Self(OnceLock::new())
-    }
-
-    pub(crate) fn get_or_encode(&self, encode: impl FnOnce() -> Box<[u8]>) -> &[u8] {
-        self.0.get_or_init(|| Box::new(encode()))
-    }
+    /// The labels as protobuf fields, without the extra label; empty if they have to be encoded.
+    pub(crate) encoded: &'a [u8],
 }
 
 /// Storage of a series' label values.
@@ -111,7 +96,7 @@ impl<'a> SampleLabels<'a> {
         values: Values::Slice(&[]),
         extra: None,
         rendered: b"",
-        encoded: None,
+        encoded: b"",
     };
 
     pub(crate) fn of_slice(names: &'a [&'static str], values: &'a [&'a str]) -> Self {

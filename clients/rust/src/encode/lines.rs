@@ -4,7 +4,7 @@
 
 use crate::exemplar::Exemplar;
 use crate::number;
-use crate::point::{Point, Reading, SeriesVisitor};
+use crate::point::{Numbers, Point, Reading, SeriesVisitor, Wants};
 use crate::spec::Spec;
 use crate::visit::{MetricType, SampleLabels};
 
@@ -79,8 +79,14 @@ impl<'a> LineEncoder<'a> {
 }
 
 impl SeriesVisitor for LineEncoder<'_> {
-    fn wants_exemplars(&self) -> bool {
-        self.openmetrics.is_some()
+    fn wants(&self) -> Wants {
+        let openmetrics = self.openmetrics.as_ref();
+        Wants {
+            exemplars: openmetrics.is_some(),
+            lines: true,
+            messages: false,
+            numbers: openmetrics.is_none_or(|openmetrics| !openmetrics.created_lines),
+        }
     }
 
     fn family(&mut self, spec: &Spec) {
@@ -180,6 +186,18 @@ impl SeriesVisitor for LineEncoder<'_> {
         if has_created && shows_more && !is_gauge && reading.created_ms != 0 {
             lines.name = self.family;
             lines.whole("_created", reading.created_ms as f64 / 1000.0);
+        }
+    }
+
+    fn numbers(&mut self, numbers: &Numbers<'_>) {
+        let count = numbers.values.len();
+        self.out
+            .reserve(numbers.lines.len_bytes() + count * number::LINE_MAX);
+        for (line, value) in numbers.lines.iter().zip(numbers.values) {
+            if let Some(value) = value {
+                self.out.extend_from_slice(line);
+                number::write_line_end(self.out, *value);
+            }
         }
     }
 }

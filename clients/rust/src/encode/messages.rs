@@ -5,7 +5,7 @@
 //! **Invariant:** lengths are written before what they measure, in as few bytes as they take.
 
 use crate::exemplar::Exemplar;
-use crate::point::{NativePoint, Point, Reading, SeriesVisitor, Side};
+use crate::point::{NativePoint, Point, Reading, SeriesVisitor, Side, Wants};
 use crate::spec::Spec;
 use crate::visit::{MetricType, SampleLabels};
 
@@ -114,8 +114,12 @@ impl<'a> MessageEncoder<'a> {
 }
 
 impl SeriesVisitor for MessageEncoder<'_> {
-    fn wants_exemplars(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            exemplars: true,
+            messages: true,
+            ..Wants::default()
+        }
     }
 
     fn family(&mut self, spec: &Spec) {
@@ -138,12 +142,8 @@ impl SeriesVisitor for MessageEncoder<'_> {
     fn series(&mut self, reading: &Reading<'_>) {
         let field = self.put_value(reading);
         let labels = match reading.labels.encoded {
-            Some(kept) => kept.get_or_encode(|| {
-                let mut labels = Vec::new();
-                put_labels(&mut labels, reading.labels);
-                labels.into_boxed_slice()
-            }),
-            None => {
+            kept @ [_, ..] => kept,
+            [] => {
                 self.labels.clear();
                 put_labels(&mut self.labels, reading.labels);
                 &self.labels
@@ -159,7 +159,7 @@ impl SeriesVisitor for MessageEncoder<'_> {
 }
 
 /// Appends the label pairs of a metric.
-fn put_labels(out: &mut Vec<u8>, labels: SampleLabels<'_>) {
+pub(crate) fn put_labels(out: &mut Vec<u8>, labels: SampleLabels<'_>) {
     for (name, value) in labels.iter() {
         put_pair(out, name, value);
     }

@@ -8,7 +8,7 @@ mod messages;
 mod negotiate;
 
 pub(crate) use self::lines::{LineEncoder, write_labels};
-pub(crate) use self::messages::MessageEncoder;
+pub(crate) use self::messages::{MessageEncoder, put_labels};
 
 /// Value of the Content-Type header for [`Format::Text`].
 pub const TEXT_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

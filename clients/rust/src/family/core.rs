@@ -11,12 +11,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::{DEFAULT_SERIES_CAP, OVERFLOW};
 use crate::clock::unix_ms;
-use crate::encode::write_labels;
-use crate::index::{Index, Item};
+use crate::encode::{put_labels, write_labels};
+use crate::index::{Index, Item, Leaf};
 use crate::lanes::Reader;
 use crate::metric::{FamilyVisit, RawVisitor, Scratch, Spec, Value};
 use crate::point::SeriesVisitor;
-use crate::visit::{EncodedLabels, SampleLabels, Values, pack, unpack};
+use crate::texts::Texts;
+use crate::visit::{SampleLabels, Values, pack, unpack};
 
 /// Distance between the series being read and the one being prefetched.
 const PREFETCH_AHEAD: usize = 8;
@@ -96,27 +97,51 @@ impl<V: Value> Core<V> {
     pub(super) fn visit(&self, reader: &Reader, visitor: &mut dyn SeriesVisitor) {
         let mut family = FamilyVisit::new(reader, self.spec, visitor);
         // No lock is held from here on: series can be added while a slow visitor is running.
-        let all = self.index.sorted();
-        for (i, series) in all.iter().enumerate() {
-            // Series are scattered in memory: prefetch each before it is needed, then its text.
-            if let Some(soon) = all.get(i + 2 * PREFETCH_AHEAD) {
-                let soon = Arc::as_ptr(soon).cast::<u8>();
-                prefetch(soon);
-                prefetch(soon.wrapping_add(64));
+        let mut numbers = Vec::new();
+        for leaf in self.index.sorted().iter() {
+            let is_plain = |series: &Arc<Series<V>>| !series.value.has_exemplar();
+            let wants = family.wants();
+            let are_numbers = V::IS_NUMBER
+                && wants.numbers
+                && (!wants.exemplars || leaf.items().iter().all(is_plain));
+            if are_numbers {
+                numbers.clear();
+                for (i, series) in leaf.items().iter().enumerate() {
+                    prefetch_value(leaf, i);
+                    numbers.push(series.value.number(reader));
+                }
+                family.numbers(leaf.derived().lines(&self.spec, leaf), &numbers);
+            } else {
+                self.visit_leaf(leaf, &mut family);
             }
-            if let Some(soon) = all.get(i + PREFETCH_AHEAD) {
-                prefetch(soon.labels.as_ptr());
-                prefetch(soon.labels.as_ptr().wrapping_add(64));
-            }
-            family.series(&series.value, series.labels(&self.spec), series.created_ms);
+        }
+    }
+
+    fn visit_leaf(&self, leaf: &Leaf<Series<V>>, family: &mut FamilyVisit<'_>) {
+        let (spec, wants) = (&self.spec, family.wants());
+        let lines = wants.lines.then(|| leaf.derived().lines(spec, leaf));
+        let messages = wants.messages.then(|| leaf.derived().messages(spec, leaf));
+        let mut lines = lines.into_iter().flat_map(Texts::iter);
+        let mut messages = messages.into_iter().flat_map(Texts::iter);
+        for (i, series) in leaf.items().iter().enumerate() {
+            prefetch_value(leaf, i);
+            let labels = SampleLabels {
+                rendered: lines.next().map_or(b"", |line| labels_of(spec, line)),
+                encoded: messages.next().unwrap_or_default(),
+                ..series.labels(spec)
+            };
+            family.series(&series.value, labels, series.created_ms);
         }
     }
 
     pub(super) fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
         let mut scratch = Scratch::new(reader, &self.spec, false);
-        for series in self.index.sorted().iter() {
-            if let Some(raw) = series.value.raw(&mut scratch) {
-                visitor.series(&self.spec, series.rendered(), &raw);
+        for leaf in self.index.sorted().iter() {
+            let lines = leaf.derived().lines(&self.spec, leaf).iter();
+            for (series, line) in leaf.items().iter().zip(lines) {
+                if let Some(raw) = series.value.raw(&mut scratch) {
+                    visitor.series(&self.spec, labels_of(&self.spec, line), &raw);
+                }
             }
         }
     }
@@ -151,74 +176,99 @@ impl<V: Value> Core<V> {
     fn make(&self, values: &[&str]) -> Arc<Series<V>> {
         let value = V::create(&self.spec);
         value.set_enabled(!self.off.load(Relaxed));
-        Arc::new(Series::new(self.spec.labels, values, value))
+        Arc::new(Series::new(values, value))
     }
 }
 
-/// A series with its label values and their renderings.
+/// What formats derive from the labels of a leaf's series.
+#[derive(Default)]
+pub(super) struct Renderings {
+    lines: OnceLock<Texts>,
+    messages: OnceLock<Texts>,
+}
+
+impl Renderings {
+    /// Returns the lines up to the number, as counters and gauges have them.
+    fn lines<V>(&self, spec: &Spec, leaf: &Leaf<Series<V>>) -> &Texts {
+        self.lines.get_or_init(|| {
+            Texts::new(leaf.items(), |out, series| {
+                out.extend_from_slice(spec.name.as_bytes());
+                write_labels(out, series.labels(spec));
+                out.push(b' ');
+            })
+        })
+    }
+
+    /// Returns the labels as protobuf fields.
+    fn messages<V>(&self, spec: &Spec, leaf: &Leaf<Series<V>>) -> &Texts {
+        self.messages.get_or_init(|| {
+            Texts::new(leaf.items(), |out, series| {
+                put_labels(out, series.labels(spec));
+            })
+        })
+    }
+}
+
+/// Returns the labels of a line up to the number.
+fn labels_of<'a>(spec: &Spec, line: &'a [u8]) -> &'a [u8] {
+    &line[spec.name.len()..line.len() - 1]
+}
+
+/// A series with its label values.
 pub(super) struct Series<V> {
     pub(super) value: V,
     created_ms: u64,
-    /// The labels as text, then their values, packed: one allocation, because families have many series.
-    labels: Box<[u8]>,
-    rendered_len: u32,
+    /// The label values, packed.
+    values: Box<[u8]>,
     count: u32,
-    encoded: EncodedLabels,
 }
 
 impl<V> Series<V> {
-    pub(super) fn new(names: &'static [&'static str], values: &[&str], value: V) -> Self {
-        let mut labels = Vec::new();
-        write_labels(&mut labels, SampleLabels::of_slice(names, values));
-        let rendered_len = labels.len();
-        pack(&mut labels, values);
-        let number = |len| u32::try_from(len).expect("labels of less than 4 GiB");
+    pub(super) fn new(values: &[&str], value: V) -> Self {
+        let mut packed = Vec::new();
+        pack(&mut packed, values);
         Self {
             value,
             created_ms: unix_ms(),
-            rendered_len: number(rendered_len),
-            count: number(values.len()),
-            labels: labels.into_boxed_slice(),
-            encoded: EncodedLabels::new(),
+            values: packed.into_boxed_slice(),
+            count: u32::try_from(values.len()).expect("less than 4 billion labels"),
         }
     }
 
     #[inline(always)]
     pub(super) fn is(&self, values: &[&str]) -> bool {
-        let packed = self.packed();
-        let is = |i: usize| unpack(packed, values.len(), i) == values[i].as_bytes();
+        let is = |i: usize| unpack(&self.values, values.len(), i) == values[i].as_bytes();
         (0..values.len()).all(is)
-    }
-
-    #[inline(always)]
-    fn packed(&self) -> &[u8] {
-        &self.labels[self.rendered_len as usize..]
-    }
-
-    fn rendered(&self) -> &[u8] {
-        &self.labels[..self.rendered_len as usize]
     }
 
     fn labels(&self, spec: &Spec) -> SampleLabels<'_> {
         SampleLabels {
             names: spec.labels,
-            values: Values::Packed(self.packed()),
-            extra: None,
-            rendered: self.rendered(),
-            encoded: Some(&self.encoded),
+            values: Values::Packed(&self.values),
+            ..SampleLabels::NONE
         }
     }
 }
 
 impl<V> Item for Series<V> {
+    type Derived = Renderings;
+
     /// Compares by the first label's value, then the second's, and so on.
     fn order(&self, other: &Self) -> Ordering {
         let count = self.count as usize;
-        let (own, others) = (self.packed(), other.packed());
+        let (own, others) = (&*self.values, &*other.values);
         (0..count)
             .map(|i| unpack(own, count, i).cmp(unpack(others, count, i)))
             .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal)
+    }
+}
+
+/// Prefetches the value of a series that is read soon: series are scattered in memory.
+#[inline(always)]
+fn prefetch_value<V>(leaf: &Leaf<Series<V>>, at: usize) {
+    if let Some(soon) = leaf.items().get(at + PREFETCH_AHEAD) {
+        prefetch(&raw const soon.value);
     }
 }
 

@@ -12,6 +12,8 @@ struct Word {
 }
 
 impl Item for Word {
+    type Derived = ();
+
     fn order(&self, other: &Self) -> Ordering {
         self.text.cmp(&other.text)
     }
@@ -51,7 +53,7 @@ fn remove(index: &Index<Word>, text: &str) -> bool {
 fn texts(index: &Index<Word>) -> Vec<String> {
     index
         .sorted()
-        .iter()
+        .items()
         .map(|word| word.text.clone())
         .collect()
 }
@@ -74,6 +76,55 @@ fn lists_in_order_whatever_came_and_went() {
     insert(&index, &alive, "m");
     assert_eq!(texts(&index), ["a", "c", "d", "m", "x"]);
     assert_eq!(index.len(), 5);
+}
+
+#[test]
+fn leaves_that_did_not_change_are_kept() {
+    let index = Index::new();
+    let alive = Arc::default();
+    let text = |i: usize| format!("{i:05}");
+    for i in (0..4000).step_by(2) {
+        insert(&index, &alive, &text(i));
+    }
+    let addresses = |leaves: &Leaves<Word>| -> Vec<*const Leaf<Word>> {
+        leaves.iter().map(ptr::from_ref).collect()
+    };
+    let before = index.sorted();
+    assert!(before.iter().count() > 4);
+    insert(&index, &alive, &text(1001));
+    remove(&index, &text(3000));
+    let after = index.sorted();
+    let kept = addresses(&before);
+    let changed = addresses(&after)
+        .into_iter()
+        .filter(|leaf| !kept.contains(leaf))
+        .count();
+    assert_eq!(changed, 2);
+    assert!(Arc::ptr_eq(&after, &index.sorted()));
+    // Whatever comes and goes, leaves stay of a size between which the bounds are.
+    for i in 0..4000 {
+        if i % 3 == 0 {
+            remove(&index, &text(i));
+        } else if i % 7 == 0 {
+            insert(&index, &alive, &text(i));
+        }
+        if i % 50 == 0 {
+            index.sorted();
+        }
+    }
+    let sizes: Vec<usize> = index
+        .sorted()
+        .iter()
+        .map(|leaf| leaf.items().len())
+        .collect();
+    assert!(
+        sizes[..sizes.len() - 1]
+            .iter()
+            .all(|size| (128..512).contains(size)),
+        "{sizes:?}"
+    );
+    let listed = texts(&index);
+    assert!(listed.is_sorted() && listed.len() == index.len());
 }
 
 #[test]

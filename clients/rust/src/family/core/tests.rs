@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn series(values: &[&str]) -> Series<()> {
-    Series::new(&["a", "b", "c"], values, ())
+    Series::new(values, ())
 }
 
 #[test]
