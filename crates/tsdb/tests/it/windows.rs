@@ -1,7 +1,7 @@
 //! Windows of the newest rows, read after every row as rules do, have the samples of the model.
 //!
-//! The storage keeps them decoded. What may go wrong: rows that were taken back, blocks that took rows over, views from
-//! before a row, columns that come, histograms, samples out of order, restarts.
+//! The storage keeps them decoded. What may go wrong: rows that were taken back, rows that are on their way to the log,
+//! blocks that took rows over, views from before a row, columns that come, histograms, samples out of order, restarts.
 
 use crate::support::options;
 use narthex_model::{
@@ -14,7 +14,7 @@ use narthex_model::{
     },
 };
 use narthex_testkit::rng::SplitMix64;
-use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock};
+use narthex_tsdb::{Db, DbOptions, Fault, FaultyIo, Gate, ManualClock, Op};
 use std::{collections::BTreeMap, sync::Arc, thread};
 
 const STEP_MS: i64 = 5000;
@@ -162,6 +162,8 @@ struct Pair {
     earlier: Option<Asked>,
     compared: usize,
     refused: usize,
+    /// Rows that were on their way to the log while windows were read.
+    asked_early: usize,
 }
 
 struct Asked {
@@ -187,44 +189,94 @@ impl Pair {
             earlier: None,
             compared: 0,
             refused: 0,
+            asked_early: 0,
         }
     }
 
-    fn append(&mut self, time_ms: i64) {
-        for (at, origin) in self.origins.iter_mut().enumerate() {
+    fn append(&mut self, time_ms: i64, what: &str) {
+        for at in 0..self.origins.len() {
             if self.random.one_in(25) {
-                origin.add_column();
+                self.origins[at].add_column();
             }
-            let frame = origin.frame(time_ms, &mut self.random);
-            let (own, other) = origin.bindings.get_or_insert_with(|| {
-                let own = self.db.bind(&origin.schema).expect("bound");
-                (own, self.model.bind(&origin.schema).expect("bound"))
+            let frame = self.origins[at].frame(time_ms, &mut self.random);
+            let schema = self.origins[at].schema.clone();
+            let (mut own, mut other) = self.origins[at].bindings.take().unwrap_or_else(|| {
+                let own = self.db.bind(&schema).expect("bound");
+                (own, self.model.bind(&schema).expect("bound"))
             });
+            let is_watched = self.random.one_in(40);
             // Ends that the disk has no room for are stored later, unlike in the model.
-            if self.random.one_in(300) && frame.stale().is_empty() {
-                self.disk.set_capacity(self.disk.used_bytes());
-                self.refused += usize::from(own.append(&frame).is_err());
-                self.disk.set_capacity(u64::MAX);
-                let probe = LabelSet::new([(METRIC_NAME, "probe"), ("at", &*time_ms.to_string())]);
-                let probe = [SeriesSample::float(probe, time_ms, 1.0)];
-                while self.db.append_samples(&probe).is_err() {
-                    thread::yield_now();
-                }
-            } else if own.append(&frame).is_ok() {
+            let fails = self.random.one_in(if is_watched { 4 } else { 300 });
+            let fails = fails && frame.stale().is_empty();
+            let stored = if is_watched {
+                self.append_while_asked(&mut *own, &frame, fails, what)
+            } else {
+                self.fill_disk(fails);
+                own.append(&frame).is_ok()
+            };
+            if stored {
                 other.append(&frame).expect("appended");
             }
+            self.origins[at].bindings = Some((own, other));
+            if fails {
+                assert!(!stored, "{what}");
+                self.refused += 1;
+                self.empty_disk(time_ms);
+            }
             if self.random.one_in(30) {
-                let instance = at.to_string();
-                let labels = [(METRIC_NAME, "a"), ("at", "4"), ("instance", &*instance)];
-                let late = [SeriesSample::float(
-                    LabelSet::new(labels),
-                    time_ms - 7001,
-                    0.5,
-                )];
-                self.db.append_samples(&late).expect("appended");
-                self.model.append_samples(&late).expect("appended");
+                self.append_late(at, time_ms);
             }
         }
+    }
+
+    /// Stores a frame; before it is written, or refused, the windows are read: nobody sees it, and nothing is kept of it.
+    fn append_while_asked(
+        &mut self,
+        binding: &mut dyn Binding,
+        frame: &Frame,
+        fails: bool,
+        what: &str,
+    ) -> bool {
+        let gate = Gate::new();
+        let on_its_way = Fault::on(Op::Append).in_path("wal").hang(&gate);
+        self.disk.inject(on_its_way);
+        thread::scope(|scope| {
+            let stored = scope.spawn(|| binding.append(frame).is_ok());
+            assert!(gate.wait_for_one(), "{what}: it writes nothing");
+            let what = format!("{what}, before a row is written");
+            for _ in 0..2 {
+                self.ask(frame.time_ms(), &what);
+            }
+            self.fill_disk(fails);
+            gate.open();
+            self.asked_early += 1;
+            stored.join().expect("no panic")
+        })
+    }
+
+    fn fill_disk(&self, fails: bool) {
+        if fails {
+            self.disk.set_capacity(self.disk.used_bytes());
+        }
+    }
+
+    /// Makes room, and waits until it is found.
+    fn empty_disk(&self, time_ms: i64) {
+        self.disk.set_capacity(u64::MAX);
+        let probe = LabelSet::new([(METRIC_NAME, "probe"), ("at", &*time_ms.to_string())]);
+        let probe = [SeriesSample::float(probe, time_ms, 1.0)];
+        while self.db.append_samples(&probe).is_err() {
+            thread::yield_now();
+        }
+    }
+
+    fn append_late(&self, at: usize, time_ms: i64) {
+        let instance = at.to_string();
+        let labels = [(METRIC_NAME, "a"), ("at", "4"), ("instance", &*instance)];
+        let late_ms = time_ms - 7001;
+        let late = [SeriesSample::float(LabelSet::new(labels), late_ms, 0.5)];
+        self.db.append_samples(&late).expect("appended");
+        self.model.append_samples(&late).expect("appended");
     }
 
     fn ask(&mut self, time_ms: i64, what: &str) {
@@ -284,19 +336,22 @@ impl Asked {
 
 #[test]
 fn windows_that_are_read_again_are_those_of_the_model() {
-    let (mut compared, mut refused) = (0, 0);
+    let (mut compared, mut refused, mut asked_early) = (0, 0, 0);
     for seed in 1..=20 {
         let mut pair = Pair::new(seed);
         for round in 0..ROUNDS {
             let time_ms = BASE_MS + round * STEP_MS;
-            pair.append(time_ms);
+            let what = format!("seed {seed}, round {round}");
+            pair.append(time_ms, &what);
             for _ in 0..1 + pair.random.below(3) {
-                pair.ask(time_ms, &format!("seed {seed}, round {round}"));
+                pair.ask(time_ms, &what);
             }
             pair.change(time_ms);
         }
         compared += pair.compared;
         refused += pair.refused;
+        asked_early += pair.asked_early;
     }
-    assert!(compared > 100_000 && refused > 5, "{compared}, {refused}");
+    assert!(compared > 100_000, "{compared}");
+    assert!(refused > 20 && asked_early > 80, "{refused}, {asked_early}");
 }
