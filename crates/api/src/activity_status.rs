@@ -58,7 +58,7 @@ pub(crate) async fn active_queries(Shared(api): Shared<Arc<Api>>, headers: Heade
 
 fn origin(origin: &Origin) -> Value {
     match origin {
-        Origin::Rule { file, group } => json!({ "kind": "rule", "file": file, "group": group }),
+        Origin::Rule { file, group } => json!({ "kind": "rule", "file": **file, "group": **group }),
         Origin::Http {
             client,
             method,

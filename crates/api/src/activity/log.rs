@@ -104,7 +104,7 @@ fn line(
             line.push_str(&format!(",\"httpRequest\":{request}"));
         }
         Origin::Rule { file, group } if !file.is_empty() => {
-            let group = json!({ "file": file, "name": group });
+            let group = json!({ "file": **file, "name": **group });
             line.push_str(&format!(",\"ruleGroup\":{group}"));
         }
         Origin::Rule { .. } => {}

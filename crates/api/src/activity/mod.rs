@@ -22,7 +22,7 @@ use std::{
     fmt,
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -50,9 +50,9 @@ pub enum Origin {
     /// A rule.
     Rule {
         /// File, empty for queries of templates.
-        file: String,
+        file: Arc<str>,
         /// Group.
-        group: String,
+        group: Arc<str>,
     },
 }
 
@@ -139,17 +139,27 @@ impl Activity {
     pub fn of_rules(self: &Arc<Self>) -> Arc<dyn Observer> {
         Arc::new(RuleObserver {
             activity: Arc::clone(self),
-            file: String::new(),
-            group: String::new(),
+            file: "".into(),
+            group: "".into(),
+            text: OnceLock::new(),
         })
     }
 
     /// Registers a query that has arrived.
     pub(crate) fn arrive(self: &Arc<Self>, query: &Asked<'_>, origin: Origin) -> Arc<Ticket> {
+        self.register(query, shortened(query.text).into(), origin)
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        query: &Asked<'_>,
+        text: Arc<str>,
+        origin: Origin,
+    ) -> Arc<Ticket> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let arrived = Instant::now();
         let entry = Arc::new(Entry {
-            text: shortened(query.text).into(),
+            text,
             start_ms: query.start_ms,
             end_ms: query.end_ms,
             step_ms: query.step_ms,
@@ -242,8 +252,21 @@ impl Observer for TicketObserver {
 #[derive(Debug)]
 struct RuleObserver {
     activity: Arc<Activity>,
-    file: String,
-    group: String,
+    file: Arc<str>,
+    group: Arc<str>,
+    /// The text of the first query: a rule has no other.
+    text: OnceLock<Arc<str>>,
+}
+
+impl RuleObserver {
+    fn shortened(&self, text: &str) -> Arc<str> {
+        let known = self.text.get_or_init(|| shortened(text).into());
+        if **known == *text {
+            Arc::clone(known)
+        } else {
+            shortened(text).into()
+        }
+    }
 }
 
 impl Observer for RuleObserver {
@@ -255,17 +278,19 @@ impl Observer for RuleObserver {
             step_ms: query.step_ms,
         };
         let origin = Origin::Rule {
-            file: self.file.clone(),
-            group: self.group.clone(),
+            file: Arc::clone(&self.file),
+            group: Arc::clone(&self.group),
         };
-        self.activity.arrive(&asked, origin).begin(query)
+        let text = self.shortened(query.text);
+        self.activity.register(&asked, text, origin).begin(query)
     }
 
     fn of_group(&self, file: &str, group: &str) -> Option<Arc<dyn Observer>> {
         Some(Arc::new(Self {
             activity: Arc::clone(&self.activity),
-            file: file.to_owned(),
-            group: group.to_owned(),
+            file: file.into(),
+            group: group.into(),
+            text: OnceLock::new(),
         }))
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use narthex_model::{MemStore, storage::Context};
 use narthex_promql::{Engine, EngineOptions};
+use narthex_testkit::rng::SplitMix64;
 
 fn activity(bytes: u64) -> Arc<Activity> {
     let budget = Budget::new("statistics", bytes);
@@ -100,6 +101,90 @@ fn the_most_expensive_queries_come_first() {
     assert_eq!((&**text, *range, cost.count), ("vector(1)", 0, 3));
     // A query that is invalid is not evaluated.
     assert_eq!(top.by(9, |cost| cost.count).len(), 2);
+}
+
+/// Counts an evaluation of an instant query.
+fn count(activity: &Arc<Activity>, top: &mut Top, text: &str, took: Duration) {
+    let asked = Asked {
+        text,
+        start_ms: 0,
+        end_ms: 0,
+        step_ms: 0,
+    };
+    let origin = Origin::Rule {
+        file: "".into(),
+        group: "".into(),
+    };
+    let ticket = activity.arrive(&asked, origin);
+    top.count(&ticket.entry, took, Ok(&QueryStats::default()), 0);
+}
+
+/// The reference looks at all of them each time.
+#[test]
+fn a_query_takes_the_place_of_the_cheapest() {
+    let activity = activity(4 << 20);
+    let mut top = activity.top.lock().whole();
+    let mut expected: BTreeMap<String, Duration> = BTreeMap::new();
+    let (mut random, mut forgotten, mut counted) = (SplitMix64::new(3), 0, 0);
+    for _ in 0..20_000 {
+        let text = format!("q{}", random.below(1_500));
+        let took = Duration::from_micros(1 + random.below(2_000));
+        counted += 1;
+        count(&activity, &mut top, &text, took);
+        if let Some(cost) = expected.get_mut(&text) {
+            *cost += took;
+            continue;
+        }
+        if expected.len() == 1_000 {
+            let least = *expected.values().min().unwrap();
+            if least > took {
+                forgotten += 1;
+                continue;
+            }
+            // Of equal ones any goes.
+            let gone: Vec<String> = expected
+                .iter()
+                .filter(|(_, cost)| **cost == least)
+                .map(|(text, _)| text.clone())
+                .collect();
+            let gone = gone
+                .iter()
+                .find(|text| top.duration_of(text).is_none())
+                .expect("one of the cheapest is gone");
+            expected.remove(gone);
+        }
+        expected.insert(text, took);
+    }
+    assert!(forgotten > 100, "{forgotten}");
+    for (text, cost) in &expected {
+        assert_eq!(top.duration_of(text), Some(*cost), "{text}");
+    }
+    let kept: u64 = top
+        .by(usize::MAX, |cost| cost.count)
+        .iter()
+        .map(|(_, cost)| cost.count)
+        .sum();
+    assert_eq!(top.forgotten + kept, counted);
+}
+
+/// A query that found room may be cheaper than all before it.
+#[test]
+fn what_comes_once_there_is_room_may_be_cheap() {
+    let budget = Budget::new("statistics", 64 << 10);
+    let activity = Activity::new(&budget, Arc::new(|| 7_000)).unwrap();
+    let mut top = activity.top.lock().whole();
+    let ms = Duration::from_millis;
+    count(&activity, &mut top, "dear", ms(100));
+    let others = budget.lease(budget.limit_bytes() - budget.used_bytes());
+    count(&activity, &mut top, "dearer", ms(200));
+    assert_eq!(top.duration_of("dear"), None);
+    drop(others);
+    count(&activity, &mut top, "cheap", ms(1));
+    let others = budget.lease(budget.limit_bytes() - budget.used_bytes());
+    count(&activity, &mut top, "other", ms(2));
+    assert_eq!(top.duration_of("cheap"), None);
+    assert_eq!(top.duration_of("other"), Some(ms(2)));
+    drop(others);
 }
 
 #[test]
