@@ -260,11 +260,16 @@ impl Engine {
     }
 
     fn plan(&self, expr: &Expr, times: &Query<'_>) -> Result<Plan, QueryError> {
+        self.plan_for(expr, times, false)
+    }
+
+    fn plan_for(&self, expr: &Expr, times: &Query<'_>, is_kept: bool) -> Result<Plan, QueryError> {
         let settings = Settings {
             max_steps: self.options.max_samples,
             lookback_ms: self.options.lookback_delta_ms,
             default_subquery_step_ms: self.options.default_subquery_step_ms.max(1),
             start_times: self.options.use_start_timestamps,
+            is_kept,
         };
         plan::build(expr, times.start_ms, times.end_ms, times.step_ms, settings)
     }
@@ -399,7 +404,7 @@ impl InstantQuery {
                 plan.move_to(time_ms);
                 plan
             }
-            none => none.insert(engine.plan(&self.expr, &query)?),
+            none => none.insert(engine.plan_for(&self.expr, &query, true)?),
         };
         engine.evaluate(plan, store, &query, None, ctx)
     }

@@ -31,6 +31,7 @@ pub mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 mod helpers;
+mod kept_groups;
 pub mod lex;
 mod math;
 mod notes;

@@ -31,7 +31,7 @@ pub use listing::{
 };
 pub use merge::unify;
 pub use merged_batch::{Layer, MergedBatch};
-pub use read::{Batch, Estimate, LastCell, Prepared, Store, View};
+pub use read::{Batch, Estimate, LastCell, Prepared, SeriesKey, Store, View};
 pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
 pub use stop::{Pace, Stop, StopReason};
 pub use tile::{Facts, Layout, Tile};

@@ -174,6 +174,21 @@ impl LastCell {
     }
 }
 
+/// Names a list of series of one strip.
+#[derive(Clone, Debug)]
+pub struct SeriesKey {
+    /// Number of the strip.
+    pub strip: u32,
+    /// Columns of the strip, a list that never changes: no other is in its place while somebody has it.
+    pub columns: Arc<[u32]>,
+}
+
+impl PartialEq for SeriesKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.strip == other.strip && Arc::ptr_eq(&self.columns, &other.columns)
+    }
+}
+
 /// Series that share one time axis (or one single series).
 ///
 /// Series are numbered from 0. Methods may be called from several threads at once.
@@ -204,6 +219,12 @@ pub trait Batch: Send + Sync {
     /// Returns [`LabelSet::names_key`] of the labels that `common` returns.
     fn common_names(&self) -> Option<u64> {
         self.common().map(LabelSet::names_key)
+    }
+
+    /// Returns a key of the batch's series: every batch of the store with this key has the same series in the same order,
+    /// so that what was found out about their labels may be kept. `None` where the store does not know one.
+    fn series_key(&self) -> Option<SeriesKey> {
+        None
     }
 
     /// Returns the value of one label of a series, `None` where the series lacks it.

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::QueryError,
     functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
+    kept_groups::{KeptGroups, KnownGroups},
     lex::AggregateOp,
     math::kahan_add,
     notes::{HistogramOperation, Note},
@@ -82,13 +83,18 @@ impl GroupIndex {
         !self.without && names.all(|name| !META_LABELS.contains(&&**name) && has(name))
     }
 
-    fn find(&mut self, series: &Series) -> (usize, bool) {
+    /// Returns the hash of the labels of a series' group.
+    pub(super) fn key(&self, series: &Series) -> LabelHash {
         let everything = !self.without && self.names.is_empty();
-        let key = if everything {
+        if everything {
             LabelHash::EMPTY
         } else {
             series.group_key(&self.keys)
-        };
+        }
+    }
+
+    fn find(&mut self, series: &Series) -> (usize, bool) {
+        let key = self.key(series);
         let next = self.numbers.len();
         let group = *self.numbers.entry(key).or_insert(next);
         (group, group == next)
@@ -112,32 +118,73 @@ impl GroupIndex {
 /// The groups of an aggregation.
 struct Groups {
     index: GroupIndex,
+    /// Groups of a query that is evaluated again and again.
+    known: Option<KnownGroups>,
+    /// The known ones that have appeared, by number; `UNSEEN` for others.
+    seen: Vec<u32>,
     /// Identity of each group.
     series: Vec<Series>,
     cells: Accumulators,
 }
 
+/// No group.
+const UNSEEN: u32 = u32::MAX;
+
 impl Groups {
     /// Returns the group of a series.
     fn find(&mut self, of: &Series) -> Outcome<usize> {
-        let (group, new) = self.index.group(of);
-        if new {
-            let of_group = Series::new(self.index.labels(of));
-            self.cells.grow(of_group.heap_bytes())?;
-            self.series.push(of_group);
-        }
+        let group = if let Some(known) = &mut self.known {
+            let number = known.number(self.index.key(of), || self.index.labels(of));
+            self.known_group(number)?
+        } else {
+            let (group, new) = self.index.group(of);
+            if new {
+                self.add(self.index.labels(of))?;
+            }
+            group
+        };
         self.series[group].drop_name |= of.drop_name;
         Ok(group)
     }
 
+    fn add(&mut self, labels: LabelSet) -> Outcome<()> {
+        let of_group = Series::new(labels);
+        self.cells.grow(of_group.heap_bytes())?;
+        self.series.push(of_group);
+        Ok(())
+    }
+
+    /// Returns a known group.
+    fn known_group(&mut self, number: u32) -> Outcome<usize> {
+        let at = number as usize;
+        if self.seen.len() <= at {
+            self.seen.resize(at + 1, UNSEEN);
+        }
+        if self.seen[at] == UNSEEN {
+            self.seen[at] = u32::try_from(self.series.len()).expect("fewer than 2^32 groups");
+            let labels = self.known.as_ref().map(|known| known.labels(number));
+            self.add(labels.unwrap_or_else(LabelSet::empty))?;
+        }
+        Ok(self.seen[at] as usize)
+    }
+
     /// Adds rows without histograms.
     fn add_stored(&mut self, rows: &StoredRows, pace: &mut Pace<'_>) -> Outcome<()> {
+        let known = self.known.as_mut().filter(|_| !rows.drop_name);
+        let (index, series) = (&self.index, |series: u32| rows.stored(series));
+        let known = known.and_then(|known| {
+            let key_of = |of: u32| index.key(&series(of));
+            known.of_batch(&rows.batch, rows.bare, key_of, |of| {
+                index.labels(&series(of))
+            })
+        });
         let mut of_all = None;
         for row in 0..rows.len() {
             pace.spend(rows.width)?;
-            let group = match of_all {
-                Some(group) => group,
-                None => self.find(&rows.series_of(row))?,
+            let group = match (&known, of_all) {
+                (Some(known), _) => self.known_group(known[rows.series[row] as usize])?,
+                (None, Some(group)) => group,
+                (None, None) => self.find(&rows.series_of(row))?,
             };
             of_all = self.index.of_all();
             if rows.dense {
@@ -171,6 +218,8 @@ impl Eval<'_> {
         let span = a.input.span;
         let mut groups = Groups {
             index: GroupIndex::new(a),
+            known: a.kept.as_ref().map(KeptGroups::take),
+            seen: Vec::new(),
             series: Vec::new(),
             cells: Accumulators::new(a.op, steps.count, &self.memory),
         };
@@ -199,10 +248,14 @@ impl Eval<'_> {
             Ok(())
         })?;
         let Groups {
+            known,
             series,
             cells: mut groups,
             ..
         } = groups;
+        if let (Some(kept), Some(known)) = (&a.kept, known) {
+            kept.keep(known, series.len(), &self.ctx.budget);
+        }
         if let Some(param) = &a.param {
             // After the input's notes: of equal notes the last one's position is kept.
             self.note_quantiles(&params, param.span);

@@ -16,12 +16,12 @@ use std::{ops::Range, sync::Arc};
 
 /// Rows of some series of a batch.
 pub(super) struct StoredRows {
-    batch: Arc<dyn Batch>,
+    pub(super) batch: Arc<dyn Batch>,
     /// The batch's series of each row.
     pub(super) series: Vec<u32>,
     /// Whether the names are left out, or to be dropped from the final result.
-    bare: bool,
-    drop_name: bool,
+    pub(super) bare: bool,
+    pub(super) drop_name: bool,
     /// The first column's step.
     pub(super) from: usize,
     /// Cells of a row.
@@ -76,10 +76,15 @@ impl StoredRows {
 
     /// Returns the identity of a row.
     pub(super) fn series_of(&self, row: usize) -> Series {
+        self.stored(self.series[row])
+    }
+
+    /// Returns the identity of a series of the batch, as that of a row.
+    pub(super) fn stored(&self, index: u32) -> Series {
         Series {
             identity: Identity::Stored {
                 batch: Arc::clone(&self.batch),
-                index: self.series[row],
+                index,
                 bare: self.bare,
             },
             drop_name: self.drop_name,

@@ -16,6 +16,7 @@ use crate::{
     },
     error::QueryError,
     functions::FunctionId,
+    kept_groups::KeptGroups,
     lex::{AggregateOp, BinaryOp},
     span::Span,
 };
@@ -163,6 +164,7 @@ impl Builder {
             param,
             without: a.without,
             grouping,
+            kept: self.settings.is_kept.then(KeptGroups::default),
             span: a.span,
         })
     }

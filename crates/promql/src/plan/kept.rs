@@ -46,6 +46,7 @@ mod tests {
         lookback_ms: 300_000,
         default_subquery_step_ms: 60_000,
         start_times: true,
+        is_kept: true,
     };
 
     fn plan(expr: &Expr, time_ms: i64) -> Plan {

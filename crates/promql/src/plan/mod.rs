@@ -21,6 +21,7 @@ use crate::{
     ast::{AggregateOp, BinaryOp, Extension, ValueType, VectorMatching},
     error::QueryError,
     functions::FunctionId,
+    kept_groups::KeptGroups,
     span::Span,
 };
 use narthex_model::{Matcher, storage::Selector};
@@ -194,6 +195,8 @@ pub(crate) struct Aggregate {
     pub(crate) without: bool,
     /// Sorted, distinct.
     pub(crate) grouping: Vec<Box<str>>,
+    /// Groups of earlier evaluations, in a plan that is kept.
+    pub(crate) kept: Option<KeptGroups>,
     /// Position of the whole aggregation.
     pub(crate) span: Span,
 }
@@ -215,6 +218,8 @@ pub(crate) struct Settings {
     pub(crate) lookback_ms: i64,
     pub(crate) default_subquery_step_ms: i64,
     pub(crate) start_times: bool,
+    /// Whether the plan will be evaluated again and again.
+    pub(crate) is_kept: bool,
 }
 
 impl Settings {

@@ -14,8 +14,8 @@ use narthex_model::{
     ColumnId, LabelHash, LabelSet, Schema,
     cell::{self, Cell},
     storage::{
-        Batch, Budget, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange,
-        group_key_of,
+        Batch, Budget, Context, Grouping, LastCell, Layout, SeriesKey, StorageError, Tile,
+        TimeRange, group_key_of,
     },
 };
 use std::{
@@ -283,6 +283,13 @@ impl Batch for StripBatch {
 
     fn common_names(&self) -> Option<u64> {
         Some(self.strip.common_names)
+    }
+
+    fn series_key(&self) -> Option<SeriesKey> {
+        Some(SeriesKey {
+            strip: self.strip.id,
+            columns: Arc::clone(&self.columns),
+        })
     }
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
