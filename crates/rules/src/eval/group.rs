@@ -120,6 +120,11 @@ impl Group {
         self.is_stopping.store(true, Ordering::Release);
     }
 
+    /// Reports whether no further rule may begin.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
     /// Lets no further rule begin, and cancels the running ones.
     pub(crate) fn cancel(&self) {
         self.stop();
@@ -138,7 +143,7 @@ impl Group {
     /// Evaluates all rules as of `time_ms`; returns whether the group still runs.
     pub(crate) fn iterate(&self, tools: &Tools, time_ms: i64) -> bool {
         let mut work = self.lock_work();
-        if self.is_stopping.load(Ordering::Acquire) {
+        if self.is_stopping() {
             return false;
         }
         let of_group = self.metrics();
@@ -171,7 +176,7 @@ impl Group {
         let offset_ms = self.offset_ms(tools);
         let samples = AtomicUsize::new(0);
         let evaluate = |(rule, work): Task<'_>| {
-            let is_running = !self.is_stopping.load(Ordering::Acquire);
+            let is_running = !self.is_stopping();
             if is_running {
                 let count = self.evaluate_rule(rule, work, tools, (time_ms, offset_ms));
                 samples.fetch_add(count, Ordering::Relaxed);

@@ -5,11 +5,11 @@
 
 use super::{
     EvalOptions, Group,
-    deputy::Deputy,
     group::Groups,
     metrics,
     query::{Settings, Tools, ms},
     reads::{NotedStore, Reads},
+    timetable::Timetable,
 };
 use crate::RuleFile;
 use narthex_model::{
@@ -17,21 +17,13 @@ use narthex_model::{
     storage::{Sink, Store},
     sync::Whole as _,
 };
-use narthex_net::{StopToken, Stopper, catch_panic};
+use narthex_net::{StopToken, Stopper};
 use std::{
-    collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, OnceLock},
+    collections::HashSet,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
-
-/// Longest sleep between two looks at the wall clock, which may be set.
-const LONGEST_SLEEP: Duration = Duration::from_secs(10);
-
-/// A group that took no longer the last time is evaluated where it waited.
-const SHORT: Duration = Duration::from_millis(5);
-/// Name under which panics are counted.
-const TASK: &str = "rule group";
 
 /// The rules of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +44,7 @@ pub struct RuleSet {
 pub struct Manager {
     settings: Arc<Settings>,
     runtime: Handle,
-    /// From the first group on.
-    deputy: OnceLock<Option<Arc<Deputy>>>,
+    timetable: Arc<Timetable>,
     tools: watch::Sender<Option<Arc<Tools>>>,
     /// Held while a configuration is applied; whether there was one.
     turn: Mutex<bool>,
@@ -63,12 +54,10 @@ pub struct Manager {
     stop: StopToken,
 }
 
-/// Groups and their tasks.
+/// Groups, and tasks that end what former ones made.
 #[derive(Default)]
 struct Running {
     groups: Arc<Groups>,
-    /// By the groups' keys.
-    stoppers: BTreeMap<String, Stopper>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -77,11 +66,18 @@ impl Manager {
     #[must_use]
     pub fn new(options: EvalOptions, runtime: Handle) -> Arc<Self> {
         let (stopper, stop) = Stopper::new();
+        let settings = Arc::new(Settings::new(options));
+        let tools = watch::Sender::new(None);
         Arc::new(Self {
-            settings: Arc::new(Settings::new(options)),
+            timetable: Timetable::new(
+                runtime.clone(),
+                Arc::clone(&settings),
+                tools.subscribe(),
+                stop.clone(),
+            ),
+            settings,
             runtime,
-            deputy: OnceLock::new(),
-            tools: watch::Sender::new(None),
+            tools,
             turn: Mutex::new(false),
             running: Arc::default(),
             reads: Arc::default(),
@@ -132,7 +128,7 @@ impl Manager {
             groups,
             begun,
             removed,
-        } = replace(&old, rules, restores, &|group| self.stop_group(group));
+        } = replace(&old, rules, restores, &|group| group.stop());
         for group in removed {
             self.end_later(&group);
             metrics::end_group(&group.key);
@@ -142,27 +138,10 @@ impl Manager {
         let recording = rules.filter(|rule| !rule.is_alerting());
         self.reads.follow(recording.map(|rule| &*rule.name));
         self.running.lock().whole().groups = Arc::clone(&groups);
-        begun.iter().for_each(|group| self.begin_group(group));
-    }
-
-    fn stop_group(&self, group: &Group) {
-        group.stop();
-        if let Some(stopper) = self.running.lock().whole().stoppers.remove(&group.key) {
-            stopper.stop();
+        for group in &begun {
+            metrics::begin_group(&group.key, group.rules.len(), group.schedule.interval_ms());
+            self.timetable.add(group);
         }
-    }
-
-    fn begin_group(&self, group: &Arc<Group>) {
-        metrics::begin_group(&group.key, group.rules.len(), group.schedule.interval_ms());
-        let (stopper, stop) = self.stop.child();
-        let tools = self.tools.subscribe();
-        let deputy = self.deputy.get_or_init(|| Deputy::new(&self.runtime));
-        let evaluation = run(Arc::clone(group), tools, deputy.clone(), stop);
-        let task = self.runtime.spawn(evaluation);
-        let mut running = self.running.lock().whole();
-        running.stoppers.insert(group.key.clone(), stopper);
-        running.tasks.retain(|task| !task.is_finished());
-        running.tasks.push(task);
     }
 
     /// Ends the series of a removed group as of now, once a renamed one may have gone on with them.
@@ -192,7 +171,9 @@ impl Manager {
                 tracing::error!(%error, "Ending the series of a group ended with a panic.");
             }
         });
-        self.running.lock().whole().tasks.push(task);
+        let mut running = self.running.lock().whole();
+        running.tasks.retain(|task| !task.is_finished());
+        running.tasks.push(task);
     }
 
     /// Returns all groups by file and name.
@@ -206,78 +187,14 @@ impl Manager {
         for group in self.groups().values() {
             group.cancel();
         }
+        self.timetable.ended().await;
         let tasks = std::mem::take(&mut self.running.lock().whole().tasks);
         for task in tasks {
             if let Err(error) = task.await {
-                tracing::error!(%error, "Evaluating rules ended with a panic.");
+                tracing::error!(%error, "Ending the series of groups ended with a panic.");
             }
         }
     }
-}
-
-/// Evaluates a group at its times, until stopped.
-async fn run(
-    group: Arc<Group>,
-    mut opened: watch::Receiver<Option<Arc<Tools>>>,
-    deputy: Option<Arc<Deputy>>,
-    stop: StopToken,
-) {
-    let opened = stop.run(opened.wait_for(Option::is_some)).await;
-    let Some(Some(tools)) = opened.map(|tools| tools.ok().and_then(|tools| tools.clone())) else {
-        return;
-    };
-    let now_ms = || (tools.settings.now_ms)();
-    let mut slot_ms = group.schedule.next(now_ms());
-    loop {
-        let left_ms = slot_ms - now_ms();
-        if left_ms > group.schedule.interval_ms() {
-            // The clock was set back.
-            slot_ms = group.schedule.next(now_ms());
-            continue;
-        }
-        if left_ms > 0 {
-            let sleep = Duration::from_millis(left_ms.unsigned_abs()).min(LONGEST_SLEEP);
-            if stop.run(tokio::time::sleep(sleep)).await.is_none() {
-                return;
-            }
-            continue;
-        }
-        let iterated = iterate(&group, &tools, deputy.as_deref(), slot_ms).await;
-        if stop.is_stopped() {
-            return;
-        }
-        if let Err(error) = iterated {
-            let (file, group) = (&group.file, &group.name);
-            tracing::error!(file, group, error, "Evaluating a group ended with a panic.");
-        }
-        let (next_ms, missed) = group.schedule.after(slot_ms, now_ms());
-        if missed > 0 {
-            metrics::ITERATIONS_MISSED
-                .with(&[&group.key])
-                .inc_by(missed);
-            metrics::ITERATIONS.with(&[&group.key]).inc_by(missed);
-        }
-        slot_ms = next_ms;
-    }
-}
-
-/// Evaluates a group; fails with what a panic said.
-async fn iterate(
-    group: &Arc<Group>,
-    tools: &Arc<Tools>,
-    deputy: Option<&Deputy>,
-    time_ms: i64,
-) -> Result<(), String> {
-    let status = group.status();
-    let is_short = status.last_ms.is_some() && status.duration <= SHORT;
-    if let Some(deputy) = deputy.filter(|_| is_short) {
-        let evaluate = || group.iterate(tools, time_ms);
-        let iterated = deputy.watched(|| catch_panic(TASK, evaluate));
-        return iterated.map(drop).map_err(|panicked| panicked.to_string());
-    }
-    let (group, tools) = (Arc::clone(group), Arc::clone(tools));
-    let iterated = tokio::task::spawn_blocking(move || group.iterate(&tools, time_ms)).await;
-    iterated.map(drop).map_err(|error| error.to_string())
 }
 
 /// Groups of another configuration.

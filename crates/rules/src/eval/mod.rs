@@ -15,7 +15,6 @@
 mod alerting;
 mod alerts;
 mod batches;
-mod deputy;
 mod group;
 mod manager;
 mod metrics;
@@ -28,6 +27,7 @@ mod recording;
 mod restore;
 mod rule;
 mod schedule;
+mod timetable;
 
 pub use manager::{Manager, RuleSet};
 pub use metrics::register_metrics;
