@@ -119,6 +119,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 /// Edges that only tests and benches may have: they check how two crates work together.
 const TESTS_ONLY: &[(&str, &str)] = &[
     ("narthex-remote", "narthex-tsdb"),
+    ("narthex-rules", "narthex-tsdb"),
     ("narthex-tsdb", "narthex-promql"),
     ("narthex-bench", "narthex-model"),
 ];

@@ -6,6 +6,7 @@
 )]
 
 mod corpus;
+mod engine;
 mod evaluations;
 mod files;
 mod fuzz;

@@ -1,12 +1,15 @@
-//! Groups evaluated over series in memory, at times of the test's choice.
+//! Groups evaluated at times of the test's choice, over series in memory or in the storage engine.
 
+use crate::engine::{Engine, Series};
 use narthex_model::{
     Frame, LabelSet, MatchOp, Matcher, MemStore, Schema,
     conformance::{Sampled, dump},
-    storage::{Binding, Budget, Outcome, SeriesSample, Sink, StorageError, SyncToken, TimeRange},
+    storage::{
+        Binding, Budget, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange,
+    },
 };
 use narthex_promql::{
-    Engine, EngineOptions,
+    EngineOptions,
     fmt::quote,
     testing::{SeriesValue, parse_series},
 };
@@ -27,6 +30,8 @@ const FILE: &str = "rules.yml";
 
 pub(crate) struct Rehearsal {
     pub(crate) store: MemStore,
+    /// Has the series instead of `store`.
+    engine: Option<Engine>,
     /// Columns of the widest frame that was stored.
     pub(crate) widest: Arc<AtomicUsize>,
     now_ms: Arc<AtomicI64>,
@@ -43,7 +48,7 @@ pub(crate) struct Rehearsal {
 
 /// A sink that notes how wide frames are.
 struct Watched {
-    store: MemStore,
+    sink: Arc<dyn Sink>,
     widest: Arc<AtomicUsize>,
 }
 
@@ -55,17 +60,17 @@ struct WatchedBinding {
 impl Sink for Watched {
     fn bind(&self, schema: &Schema) -> Result<Box<dyn Binding>, StorageError> {
         Ok(Box::new(WatchedBinding {
-            binding: self.store.bind(schema)?,
+            binding: self.sink.bind(schema)?,
             widest: Arc::clone(&self.widest),
         }))
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
-        self.store.append_samples(samples)
+        self.sink.append_samples(samples)
     }
 
     fn sync(&self, token: SyncToken) -> Result<(), StorageError> {
-        self.store.sync(token)
+        self.sink.sync(token)
     }
 }
 
@@ -95,6 +100,7 @@ impl Rehearsal {
     pub(crate) fn new(series: &str, step_ms: i64, grace_ms: i64) -> Self {
         let rehearsal = Self {
             store: MemStore::new(),
+            engine: None,
             widest: Arc::default(),
             now_ms: Arc::default(),
             interval_ms: step_ms,
@@ -106,8 +112,7 @@ impl Rehearsal {
             groups: None,
             at_once: 0,
         };
-        for line in series.lines() {
-            let (labels, values) = parse_series(line.trim()).unwrap();
+        for (labels, values) in series_of(series) {
             for (at, value) in values.into_iter().enumerate() {
                 let time_ms = at as i64 * step_ms;
                 let sample = match value {
@@ -125,10 +130,32 @@ impl Rehearsal {
         rehearsal
     }
 
+    /// Like `new`, over the storage engine.
+    pub(crate) fn stored(series: &str, step_ms: i64, grace_ms: i64) -> Self {
+        Self {
+            engine: Some(Engine::new(series_of(series), step_ms)),
+            ..Self::new("", step_ms, grace_ms)
+        }
+    }
+
+    fn store(&self) -> Arc<dyn Store> {
+        match &self.engine {
+            Some(engine) => Arc::new(engine.db.clone()),
+            None => Arc::new(self.store.clone()),
+        }
+    }
+
+    fn sink(&self) -> Arc<dyn Sink> {
+        match &self.engine {
+            Some(engine) => Arc::new(engine.db.clone()),
+            None => Arc::new(self.store.clone()),
+        }
+    }
+
     fn options(&self) -> EvalOptions {
         let now_ms = Arc::clone(&self.now_ms);
         EvalOptions {
-            engine: Engine::new(EngineOptions::default()),
+            engine: narthex_promql::Engine::new(EngineOptions::default()),
             queries: Budget::unlimited(),
             state: Budget::unlimited(),
             timeout: Duration::from_mins(1),
@@ -154,13 +181,16 @@ impl Rehearsal {
             self.groups.as_mut().unwrap().apply(&rules, time_ms);
             return;
         }
-        let store = Arc::new(self.store.clone());
+        let restores = begin == "restart";
+        self.groups = None;
+        if let Some(engine) = self.engine.as_mut().filter(|_| restores) {
+            engine.restart(time_ms);
+        }
         let sink = Arc::new(Watched {
-            store: self.store.clone(),
+            sink: self.sink(),
             widest: Arc::clone(&self.widest),
         });
-        let restores = begin == "restart";
-        let groups = OfflineGroups::new(self.options(), store, sink, &rules, restores);
+        let groups = OfflineGroups::new(self.options(), self.store(), sink, &rules, restores);
         groups.evaluate_at_once(self.at_once, Duration::ZERO);
         self.groups = Some(groups);
     }
@@ -191,6 +221,9 @@ impl Rehearsal {
 
     pub(crate) fn evaluate(&mut self, time_ms: i64) {
         self.now_ms.store(time_ms, Ordering::Relaxed);
+        if let Some(engine) = &mut self.engine {
+            engine.advance(time_ms);
+        }
         let groups = self.groups.as_ref().unwrap();
         let names: Vec<String> = groups.names().map(|(_, name)| name.to_owned()).collect();
         for name in names {
@@ -234,7 +267,7 @@ impl Rehearsal {
     pub(crate) fn series(&self, names: &str) -> BTreeMap<String, Vec<String>> {
         let matcher = Matcher::new(MatchOp::Regex, "__name__", names).unwrap();
         let all = dump(
-            &self.store,
+            &*self.store(),
             &[matcher],
             TimeRange::new(i64::MIN / 2, i64::MAX / 2),
         );
@@ -255,6 +288,13 @@ impl Rehearsal {
             })
             .collect()
     }
+}
+
+fn series_of(lines: &str) -> Vec<Series> {
+    let lines = lines.lines();
+    lines
+        .map(|line| parse_series(line.trim()).unwrap())
+        .collect()
 }
 
 /// Formats a label set as Go does, the name among the labels.
