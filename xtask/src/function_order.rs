@@ -12,7 +12,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narthex_client::segment::{Publisher, SegmentOptions};
 use narthex_client::{Counter, Registry};
@@ -214,7 +214,8 @@ fn exporter(program: &Path) -> Profiled {
 
 /// Has an agent read all it can read, and send it to a server.
 fn agent(program: &Path) -> Profiled {
-    const ROUNDS: u32 = 30;
+    /// Some work comes once a minute.
+    const PERIOD: Duration = Duration::from_secs(75);
     let directory = TempDir::new("function-order");
     // It is stopped when it is dropped.
     let mut receiver = Spawn::new(program)
@@ -278,7 +279,11 @@ fn agent(program: &Path) -> Profiled {
         work(round)?;
     }
     run.record(true)?;
-    for round in 4..ROUNDS {
+    let begin = Instant::now();
+    for round in 4.. {
+        if begin.elapsed() > PERIOD {
+            break;
+        }
         work(round)?;
         leave(&run.url)?;
     }
@@ -288,7 +293,7 @@ fn agent(program: &Path) -> Profiled {
 /// Returns a page of metrics, some of whose series come and go.
 fn page(round: u32) -> String {
     let mut page = String::from("# TYPE steady_total counter\n");
-    for at in round / 10..40 {
+    for at in round / 10 % 40..40 {
         let _ = writeln!(page, "steady_total{{at=\"{at}\"}} {}", round * at);
     }
     let _ = writeln!(page, "# TYPE steady gauge\nsteady {round}.5");

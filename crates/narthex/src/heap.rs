@@ -4,10 +4,14 @@
 
 mod jemalloc;
 
-pub(crate) use jemalloc::{purge, return_large_at_once, stop_sampling};
+pub(crate) use jemalloc::{purge, return_large_at_once, return_soon, stop_sampling};
 
 #[cfg(feature = "heap-profiles")]
-pub(crate) use jemalloc::dump;
+pub(crate) use jemalloc::{dump, sample_on_request};
+
+/// Without heap profiles nothing is sampled.
+#[cfg(not(feature = "heap-profiles"))]
+pub(crate) fn sample_on_request() {}
 
 /// Says that this build has no heap profiles: supporting them makes every allocation a little slower.
 #[cfg(not(feature = "heap-profiles"))]

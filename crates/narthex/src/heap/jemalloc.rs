@@ -34,19 +34,53 @@ pub(crate) fn return_large_at_once() {
     if usual == large {
         return;
     }
+    set_decay_ms(&format!("arena.{large}"), 0);
+}
+
+/// Returns unused memory to the system within a second or so instead of ten, for a process that works for a moment every
+/// few seconds: what a round took and freed is then not resident until the next one.
+pub(crate) fn return_soon() {
+    const SOON_MS: isize = 1000;
+    // Arenas to come, and those that are there.
+    set_decay_ms("arenas", SOON_MS);
+    for arena in 0..arenas() {
+        set_decay_ms(&format!("arena.{arena}"), SOON_MS);
+    }
+}
+
+/// Returns how many arenas there may be.
+fn arenas() -> u32 {
+    let mut count: u32 = 0;
+    let mut len = size_of_val(&count);
+    // SAFETY: `arenas.narenas` writes an `unsigned`.
+    unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"arenas.narenas".as_ptr(),
+            (&raw mut count).cast::<c_void>(),
+            &raw mut len,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    count
+}
+
+/// Sets the time after which an arena's unused pages are returned, or that of arenas to come.
+fn set_decay_ms(of: &str, decay_ms: isize) {
     for pages in ["dirty", "muzzy"] {
-        let Ok(name) = CString::new(format!("arena.{large}.{pages}_decay_ms")) else {
+        let Ok(name) = CString::new(format!("{of}.{pages}_decay_ms")) else {
             continue;
         };
-        let mut at_once: isize = 0;
-        // SAFETY: `arena.<i>.{dirty,muzzy}_decay_ms` reads an `ssize_t`.
+        let mut decay_ms = decay_ms;
+        // SAFETY: `arena.<i>.{dirty,muzzy}_decay_ms` and `arenas.…` read an `ssize_t`. An arena that nobody uses yet
+        // has none, and nothing is read.
         unsafe {
             tikv_jemalloc_sys::mallctl(
                 name.as_ptr(),
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
-                (&raw mut at_once).cast::<c_void>(),
-                size_of_val(&at_once),
+                (&raw mut decay_ms).cast::<c_void>(),
+                size_of_val(&decay_ms),
             )
         };
     }
@@ -55,7 +89,11 @@ pub(crate) fn return_large_at_once() {
 /// Ends the sampling of allocations for a command that has no way to ask for a heap profile: a sample unwinds the stack,
 /// which costs time and keeps the unwind tables in memory.
 pub(crate) fn stop_sampling() {
-    let mut is_active = false;
+    set_sampling(false);
+}
+
+/// Begins or ends the sampling of allocations.
+fn set_sampling(mut is_active: bool) {
     // SAFETY: `prof.active` reads a bool. Without support for profiles it does not exist, and nothing is read.
     unsafe {
         tikv_jemalloc_sys::mallctl(
@@ -94,7 +132,7 @@ fn arena_for(bytes: usize) -> Option<u32> {
 }
 
 #[cfg(feature = "heap-profiles")]
-pub(crate) use profile::dump;
+pub(crate) use profile::{dump, sample_on_request};
 
 #[cfg(feature = "heap-profiles")]
 mod profile {
@@ -105,15 +143,30 @@ mod profile {
         fs::File,
         io::{Read, Seek},
         os::fd::AsRawFd,
+        sync::atomic::{AtomicBool, Ordering},
     };
 
+    /// Whether sampling begins with the first request for a profile.
+    static ON_REQUEST: AtomicBool = AtomicBool::new(false);
+
+    const BEGINS: &str = "allocations are sampled from this request on, because sampling costs an agent memory: ask again in some minutes";
     const OFF: &str = "heap profiles are off: _RJEM_MALLOC_CONF in the environment says so";
+
+    /// Ends the sampling of allocations until somebody asks for a profile.
+    pub(crate) fn sample_on_request() {
+        super::stop_sampling();
+        ON_REQUEST.store(true, Ordering::Relaxed);
+    }
 
     /// Returns a heap dump in jemalloc's format.
     ///
     /// # Errors
     /// Returns a sentence that says why there is none.
     pub(crate) fn dump() -> Result<String, String> {
+        if ON_REQUEST.swap(false, Ordering::Relaxed) {
+            super::set_sampling(true);
+            return Err(BEGINS.to_owned());
+        }
         if !profiles() {
             return Err(OFF.to_owned());
         }
@@ -171,6 +224,10 @@ mod profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    /// Held while a test changes settings, which are those of the process.
+    static CHANGING: Mutex<()> = Mutex::new(());
 
     fn dirty_decay_ms(arena: u32) -> isize {
         let name = CString::new(format!("arena.{arena}.dirty_decay_ms")).unwrap();
@@ -193,6 +250,7 @@ mod tests {
     /// The buffer of a large page stayed resident for seconds after it was parsed.
     #[test]
     fn large_allocations_are_returned_at_once_despite_background_threads() {
+        let _changing = CHANGING.lock();
         let mut on = true;
         // SAFETY: `background_thread` reads a bool.
         let code = unsafe {
@@ -208,5 +266,16 @@ mod tests {
         return_large_at_once();
         assert_eq!(dirty_decay_ms(arena_for(LARGE_BYTES).unwrap()), 0);
         assert!(dirty_decay_ms(arena_for(1).unwrap()) > 0);
+    }
+
+    /// An agent kept what its last rounds had freed resident until the next one took it again.
+    #[test]
+    fn memory_is_returned_soon_by_arenas_there_are_and_will_be() {
+        let _changing = CHANGING.lock();
+        let here = arena_for(1).unwrap();
+        return_soon();
+        assert_eq!(dirty_decay_ms(here), 1000);
+        let made = std::thread::spawn(|| arena_for(1).unwrap()).join().unwrap();
+        assert_eq!(dirty_decay_ms(made), 1000);
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cgroup::Resources,
     cli::ServerOptions,
-    descriptors, lifecycle, logging,
+    descriptors, heap, lifecycle, logging,
     memory::{self, Memory},
     reload, remote,
     web::exposed::Exposed,
@@ -70,6 +70,8 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     logging::start(&options.log_level, &options.log_format)
         .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
     narthex_net::log_panics();
+    heap::return_soon();
+    heap::sample_on_request();
     let mut resources = Resources::detect();
     resources.memory_bytes =
         memory::limit(&options.memory_limit, resources.memory_bytes).map_err(|reason| {

@@ -653,6 +653,10 @@ fn an_agent_sends_everything_and_stores_nothing() {
     let query = client::get(&format!("{}/api/v1/query?query=up", agent.url));
     assert_eq!(query.status, 422);
     assert!(query.text().contains("unavailable with Prometheus Agent"));
+    // Sampling costs memory, so it begins when somebody wants to see it.
+    let heap = || http::get(&format!("{}/debug/pprof/heap", agent.url)).unwrap();
+    assert!(heap().text().contains("sampled from this request on"));
+    assert_eq!(heap().status, 200);
     assert!(agent.metric("prometheus_remote_storage_samples_in_total ") > Some(300.0));
     let dumped = "dumped{job=\"dump\",replica=\"r1\"} == 7";
     receiver.wait_vector(dumped, |found| found.len() == 1);
