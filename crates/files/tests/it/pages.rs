@@ -4,7 +4,7 @@ use crate::recorder::{Rig, age};
 use narthex_expfmt::Format;
 use narthex_files::PathLabels;
 use narthex_model::storage::Budget;
-use narthex_testkit::{alloc, tool};
+use narthex_testkit::{TempDir, alloc, tool};
 use std::{
     fs::{self, File},
     io::Write as _,
@@ -64,6 +64,35 @@ fn files_come_change_and_go() {
     let ended = rig.end();
     assert_eq!(ended.len(), 5);
     assert!(ended.iter().all(|line| line.ends_with(" x")), "{ended:?}");
+}
+
+/// The kernel tells only of what happens in the directory.
+#[test]
+fn a_file_that_is_elsewhere_is_read_when_it_changes() {
+    let mut rig = Rig::new(|_, _| {});
+    let elsewhere = TempDir::new("files-elsewhere");
+    let (linked, named) = (elsewhere.join("linked"), elsewhere.join("named"));
+    for (path, text) in [(&linked, "l 1\n"), (&named, "n 1\n")] {
+        fs::write(path, text).unwrap();
+        age(path, 10);
+    }
+    std::os::unix::fs::symlink(&linked, rig.dir.join("l.prom")).unwrap();
+    fs::hard_link(&named, rig.dir.join("n.prom")).unwrap();
+    rig.write("own.prom", "own 1\n");
+    let shown = |l: i32, n: i32| {
+        [
+            format!("l{{job=\"j\"}} {l}"),
+            format!("n{{job=\"j\"}} {n}"),
+            "own{job=\"j\"} 1".to_owned(),
+        ]
+    };
+    for _ in 0..2 {
+        assert_eq!(rig.round(), shown(1, 1));
+    }
+    fs::write(&linked, "l 2\n").unwrap();
+    assert_eq!(rig.round(), shown(2, 1));
+    fs::write(&named, "n 2\n").unwrap();
+    assert_eq!(rig.round(), shown(2, 2));
 }
 
 impl Rig {
@@ -227,7 +256,7 @@ fn the_first_file_keeps_a_series_and_hands_it_over() {
 fn labels_come_from_the_entry_the_path_and_the_file() {
     let page = "m{job=\"own\",k=\"1\",zone=\"\"} 1\n";
     let change = |honors: bool| {
-        move |config: &mut narthex_files::FilesConfig, _: &narthex_testkit::TempDir| {
+        move |config: &mut narthex_files::FilesConfig, _: &TempDir| {
             config.honor_labels = honors;
             config.labels = vec![("zone".to_owned(), "z".to_owned())];
             config.path_labels = Some(PathLabels::new(".*/(?P<name>[a-c])\\.prom").unwrap());
