@@ -1,17 +1,18 @@
 //! Linux' metrics of this process, with the names and units of client_golang.
 //!
-//! `/proc/self/stat` and `/proc/self/limits` stay open and are read with one `pread` each per exposition.
+//! `/proc/self/stat` stays open and is read with one `pread` per exposition; limits, which hardly ever change, are read once a
+//! minute.
 //!
 //! **Invariant:** a value that cannot be read is absent, never zero.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::str;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::collector::Desc;
 use crate::error::Error;
@@ -20,6 +21,9 @@ use crate::registry::Registry;
 /// `AT_PAGESZ` and `AT_CLKTCK` of the auxiliary vector.
 const AUX_PAGE_SIZE: u64 = 6;
 const AUX_CLOCK_TICKS: u64 = 17;
+const DESCRIPTORS: &str = "/proc/self/fd";
+/// How long limits are taken for the same.
+const LIMITS_FOR: Duration = Duration::from_secs(60);
 /// `stat` has some 350 bytes, `limits` some 1,400.
 const LONGEST_FILE: usize = 4096;
 
@@ -90,6 +94,9 @@ pub fn register(registry: &Registry) -> Result<(), Error> {
 struct Files {
     stat: File,
     limits: File,
+    descriptors: File,
+    /// Open files and bytes of memory that are allowed, and when that was read.
+    limits_then: Option<(Instant, [Option<f64>; 2])>,
     units: Units,
     buffer: Vec<u8>,
 }
@@ -110,6 +117,8 @@ impl Files {
         Ok(Self {
             stat: open("/proc/self/stat")?,
             limits: open("/proc/self/limits")?,
+            descriptors: open(DESCRIPTORS)?,
+            limits_then: None,
             units: Units {
                 page_bytes: auxiliary_value(&auxiliary, AUX_PAGE_SIZE).unwrap_or(4096) as f64,
                 ticks_per_second: auxiliary_value(&auxiliary, AUX_CLOCK_TICKS).unwrap_or(100)
@@ -125,18 +134,28 @@ impl Files {
         let units = self.units;
         let stat =
             Self::text(&self.stat, &mut self.buffer).and_then(|text| Stat::parse(text, units));
-        let limits = Self::text(&self.limits, &mut self.buffer).unwrap_or_default();
-        let max_fds = limit(limits, "Max open files");
-        let max_memory_bytes = limit(limits, "Max address space");
+        let [max_fds, max_memory_bytes] = self.limits();
         [
             stat.map(|stat| stat.cpu_seconds),
             max_fds,
-            open_fds().ok(),
+            open_fds(&self.descriptors).ok(),
             stat.map(|stat| stat.resident_bytes),
             stat.and_then(|stat| stat.start_seconds),
             stat.map(|stat| stat.virtual_bytes),
             max_memory_bytes,
         ]
+    }
+
+    fn limits(&mut self) -> [Option<f64>; 2] {
+        match self.limits_then {
+            Some((then, limits)) if then.elapsed() < LIMITS_FOR => limits,
+            _ => {
+                let text = Self::text(&self.limits, &mut self.buffer).unwrap_or_default();
+                let limits = ["Max open files", "Max address space"].map(|name| limit(text, name));
+                self.limits_then = Some((Instant::now(), limits));
+                limits
+            }
+        }
     }
 
     fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
@@ -152,13 +171,12 @@ fn unreadable(path: &str, error: &io::Error) -> Error {
     }
 }
 
-/// Counts this process' descriptors.
-fn open_fds() -> io::Result<f64> {
-    let directory = Path::new("/proc/self/fd");
+/// Counts this process' descriptors, `directory` included.
+fn open_fds(directory: &File) -> io::Result<f64> {
     // Since Linux 6.2 the directory's size is the number of its entries.
-    let count = match fs::metadata(directory)?.len() {
+    let count = match directory.metadata()?.len() {
         // Exclude the descriptor that the listing itself opens.
-        0 => (fs::read_dir(directory)?.count() as u64).saturating_sub(1),
+        0 => (fs::read_dir(DESCRIPTORS)?.count() as u64).saturating_sub(1),
         count => count,
     };
     Ok(count as f64)

@@ -76,6 +76,22 @@ fn another_text_gets_its_template_when_it_comes_twice_in_a_row() {
     assert!(!filled(&[&long[..], b"a 1\n"].concat()));
     assert!(!filled(&long[..long.len() - 40]));
     assert!(filled(&long));
+    // So is one that differs in a byte.
+    let at = long.iter().rposition(|byte| *byte == b'1').unwrap();
+    let mut renamed = long.clone();
+    renamed[at - 8..at].fill(b'x');
+    assert!(!filled(&renamed));
+}
+
+/// Bytes on both sides of a number do not follow one another in the page.
+#[test]
+fn nothing_is_repeated_over_a_number() {
+    let mut compressor = PageCompressor::new();
+    let lines = "# HELP other jobs_of_this_host \n# TYPE other gauge\nother 5\n".repeat(20);
+    let page = format!("jobs_of_this_host 7\n# TYPE other gauge\nother 1\n{lines}");
+    for round in 0..3 {
+        assert_eq!(is_filled(&mut compressor, page.as_bytes()), round > 0);
+    }
 }
 
 /// Distances that fitted when the template was made do not fit over longer numbers.
