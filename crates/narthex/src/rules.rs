@@ -18,6 +18,7 @@ const WORTH_A_THREAD: Duration = Duration::from_millis(1);
 pub(crate) struct Rules {
     pub(crate) manager: Arc<Manager>,
     external_url: Arc<str>,
+    language: narthex_promql::ParseOptions,
 }
 
 impl Rules {
@@ -52,6 +53,7 @@ impl Rules {
         Ok(Self {
             manager,
             external_url,
+            language: options.query_language(),
         })
     }
 
@@ -63,6 +65,7 @@ impl Rules {
         let settings = &config.rules;
         let options = ParseOptions {
             scheme: settings.scheme,
+            language: self.language,
             ..ParseOptions::default()
         };
         let mut files = Vec::with_capacity(settings.files.len());

@@ -306,6 +306,7 @@ impl Engine {
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
         let ranges = plan.selectors.iter().map(|selector| selector.range);
+        let ranges = ranges.chain(plan.finds);
         let source = Source {
             store,
             range: ranges

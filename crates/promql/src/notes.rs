@@ -55,6 +55,7 @@ struct Collected {
 pub(crate) struct Notes {
     by_text: HashMap<String, usize>,
     collected: Vec<Collected>,
+    made: u64,
 }
 
 impl Notes {
@@ -81,7 +82,13 @@ impl Notes {
             .for_each(|one| self.collect(one));
     }
 
+    /// Returns how many notes were made, equal ones included.
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
     fn collect(&mut self, one: Collected) {
+        self.made += 1;
         let known = self.by_text.get(&one.note.text);
         if let Some(same) = known.and_then(|at| self.collected.get_mut(*at)) {
             same.join(one);
@@ -212,6 +219,11 @@ impl Note {
             ),
             span,
         )
+    }
+
+    pub(crate) fn invalid_integral_strategy(strategy: f64, span: Span) -> Self {
+        let text = "strategy should be 0, 1, or 2 (default), using 2, got";
+        Self::warning(format!("{text} {}", float_g(strategy)), span)
     }
 
     pub(crate) fn invalid_ratio(ratio: f64, capped: f64, span: Span) -> Self {

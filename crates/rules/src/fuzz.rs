@@ -20,6 +20,7 @@ pub fn fuzz_file(data: &[u8]) {
         ParseOptions {
             scheme: NameScheme::Legacy,
             ignore_unknown_fields: true,
+            ..ParseOptions::default()
         },
     );
     if let Ok(file) = &lenient {

@@ -16,6 +16,7 @@ mod file;
 #[doc(hidden)]
 pub mod fuzz;
 mod lint;
+mod options;
 mod read;
 mod routes;
 mod template;
@@ -29,7 +30,8 @@ pub use eval::{
 };
 pub use file::{Group, Rule, RuleFile, RuleKind, Texts};
 pub use lint::{Duplicate, duplicates};
-pub use read::{ParseOptions, load, parse};
+pub use options::ParseOptions;
+pub use read::{load, parse};
 pub use routes::{RouteLimits, routes};
 pub use template::{Element, ExpandError, Scope, Template, TemplateParseError};
 pub use unit::{TestCase, TestFailure, TestFile, TestOptions, TestOutcome};

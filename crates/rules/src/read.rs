@@ -1,17 +1,7 @@
 //! Reads rule files: text, tree, schema, meaning.
 
-use crate::{decode, error::RuleError, file::RuleFile, validate};
-use narthex_model::NameScheme;
+use crate::{decode, error::RuleError, file::RuleFile, options::ParseOptions, validate};
 use std::{fs, path::Path};
-
-/// How files are read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ParseOptions {
-    /// Which names are valid.
-    pub scheme: NameScheme,
-    /// Whether to skip unknown keys instead of rejecting them.
-    pub ignore_unknown_fields: bool,
-}
 
 /// Parses the text of a rule file.
 ///
@@ -21,7 +11,7 @@ pub fn parse(text: &str, options: ParseOptions) -> Result<RuleFile, Vec<RuleErro
     let document =
         narthex_yaml::read_all_keys(text).map_err(|error| vec![RuleError::Yaml(error)])?;
     let groups = decode::groups(&document.root, options.ignore_unknown_fields)?;
-    let groups = validate::groups(groups, options.scheme)?;
+    let groups = validate::groups(groups, options)?;
     let mut warnings = Vec::new();
     if document.more {
         warnings.push(

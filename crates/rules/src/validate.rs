@@ -7,6 +7,7 @@ use crate::{
     decode::{RawGroup, RawRule, Text},
     error::{Place, RuleError, RuleFault},
     file::{Group, Rule, RuleKind, Texts},
+    options::ParseOptions,
     template::Template,
 };
 use narthex_model::{METRIC_NAME, NameScheme};
@@ -19,7 +20,7 @@ use std::collections::HashSet;
 /// Fails with all errors.
 pub(crate) fn groups(
     groups: Vec<RawGroup>,
-    scheme: NameScheme,
+    options: ParseOptions,
 ) -> Result<Vec<Group>, Vec<RuleError>> {
     let (mut errors, mut valid) = (Vec::new(), Vec::with_capacity(groups.len()));
     let mut names = HashSet::new();
@@ -34,8 +35,8 @@ pub(crate) fn groups(
             let message = format!("groupname: \"{name}\" is repeated in the same file");
             fail(place, message);
         }
-        label_faults(&group.labels, scheme, &mut fail);
-        valid.extend(checked(group, scheme, &mut errors));
+        label_faults(&group.labels, options.scheme, &mut fail);
+        valid.extend(checked(group, options, &mut errors));
     }
     if errors.is_empty() {
         Ok(valid)
@@ -45,11 +46,11 @@ pub(crate) fn groups(
 }
 
 /// Checks the rules of a group; returns it if all are valid.
-fn checked(group: RawGroup, scheme: NameScheme, errors: &mut Vec<RuleError>) -> Option<Group> {
+fn checked(group: RawGroup, options: ParseOptions, errors: &mut Vec<RuleError>) -> Option<Group> {
     let before = errors.len();
     let mut rules = Vec::with_capacity(group.rules.len());
     for (at, rule) in group.rules.into_iter().enumerate() {
-        let (expr, faults) = check_rule(&rule, scheme);
+        let (expr, faults) = check_rule(&rule, options);
         let name = if rule.alert.text.is_empty() {
             &rule.record.text
         } else {
@@ -123,7 +124,8 @@ impl Fault {
 }
 
 /// Returns the parsed expression and all errors of a rule.
-fn check_rule(rule: &RawRule, scheme: NameScheme) -> (Option<Expr>, Vec<Fault>) {
+fn check_rule(rule: &RawRule, options: ParseOptions) -> (Option<Expr>, Vec<Fault>) {
+    let scheme = options.scheme;
     let mut faults = Vec::new();
     let (record, alert) = (&rule.record, &rule.alert);
     if !record.text.is_empty() && !alert.text.is_empty() {
@@ -144,7 +146,7 @@ fn check_rule(rule: &RawRule, scheme: NameScheme) -> (Option<Expr>, Vec<Fault>) 
             faults.push(Fault::at(place, "field 'expr' must be set in rule"));
             None
         }
-        text => match narthex_promql::parse(text) {
+        text => match narthex_promql::parse_with(text, options.language) {
             Ok(expr) => Some(expr),
             Err(error) => {
                 faults.push(Fault {

@@ -2,6 +2,7 @@
 
 mod check;
 mod command;
+mod features;
 mod node_exporter;
 mod push;
 mod pushgateway;
@@ -13,8 +14,11 @@ mod server;
 mod tests;
 
 pub(crate) use command::{Invocation, dispatch};
+pub(crate) use features::{
+    CONCURRENT_RULES, DELAYED_NAME_REMOVAL, PER_STEP_STATS, SEARCH, Support, USE_START_TIMESTAMPS,
+};
 pub(crate) use node_exporter::NodeExporterOptions;
 pub(crate) use pushgateway::PushOptions;
 pub(crate) use query::Moment;
 pub(crate) use rules::BackfillOptions;
-pub(crate) use server::{CONCURRENT_RULES, PER_STEP_STATS, SEARCH, ServerOptions};
+pub(crate) use server::ServerOptions;

@@ -1,12 +1,11 @@
 //! Flags of `narthex test rules` and `narthex tsdb backfill rules`, which are promtool's.
 
+use super::features::{DELAYED_NAME_REMOVAL, UNQUOTED_UTF8_NAMES};
 use crate::role::test_rules::TestRules;
 use narthex_cli::{List, UsageError, Values, flags};
 use narthex_model::Pattern;
 use narthex_rules::TestOptions;
 use std::{path::PathBuf, time::Duration};
-
-const DELAYED_NAME_REMOVAL: &str = "promql-delayed-name-removal";
 
 flags! {
     /// What `test rules` takes.
@@ -23,7 +22,8 @@ flags! {
         junit: Option<PathBuf> = "junit";
         /// Run the tests again whenever the files or the rule files they name change, with one line for each run.
         watch: bool = "watch";
-        /// Comma-separated feature names; promql-delayed-name-removal alone has an effect.
+        /// Comma-separated feature names; promql-delayed-name-removal and promql-unquoted-utf8-names have an
+        /// effect.
         features: List = "enable-feature";
         /// Test files.
         files: Vec<PathBuf> = "test-rule-files", positional();
@@ -81,11 +81,13 @@ pub(crate) fn test(values: Values) -> Result<TestRules, UsageError> {
         flag: "--run".to_owned(),
         reason: error.to_string(),
     })?;
+    let is_named = |feature: &str| flags.features.0.iter().any(|name| name == feature);
     Ok(TestRules {
         files: flags.files,
         run,
         options: TestOptions {
-            delayed_name_removal: flags.features.0.iter().any(|f| f == DELAYED_NAME_REMOVAL),
+            delayed_name_removal: is_named(DELAYED_NAME_REMOVAL),
+            unquoted_utf8_names: is_named(UNQUOTED_UTF8_NAMES),
             diff: flags.diff,
             debug: flags.debug,
         },

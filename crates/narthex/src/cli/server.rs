@@ -1,9 +1,13 @@
 //! `narthex server`: Prometheus' flags.
 //!
-//! **Invariant:** every flag of Prometheus 3.14 is declared, in one of the three classes.
+//! **Invariant:** every flag of Prometheus 3.16 is declared, in one of the three classes.
 
-use super::pushgateway::{Aggregated, Periods, prefix};
+use super::{
+    features::{self, AUTO_RELOAD, CONCURRENT_RULES, Support, UNQUOTED_UTF8_NAMES},
+    pushgateway::{Aggregated, Periods, prefix},
+};
 use narthex_cli::{Bytes, List, UsageError, Values, flags};
+use narthex_promql::ParseOptions;
 use std::{path::PathBuf, time::Duration};
 
 const GO: &str = "there is no Go runtime";
@@ -148,8 +152,9 @@ flags! {
         /// Maximum number of results of a search call; 0 means no limit. There are such calls with
         /// --enable-feature=search-api.
         max_search_limit: usize = "web.search.max-limit", default("10000");
-        /// Comma-separated feature names: concurrent-rule-eval, promql-per-step-stats, search-api; unknown ones cause a
-        /// warning.
+        /// Comma-separated feature names, as Prometheus has them: auto-reload-config, concurrent-rule-eval,
+        /// promql-delayed-name-removal, promql-per-step-stats, promql-unquoted-utf8-names, search-api and
+        /// use-start-timestamps have an effect; the others cause a warning that says why not.
         features: List = "enable-feature";
         /// Minimum level of log lines: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);
@@ -175,7 +180,8 @@ flags! {
         "blocks are made continuously" =>
             "storage.tsdb.delay-compact-file.path": String;
         GO =>
-            "auto-gomaxprocs": bool, "auto-gomemlimit": bool, "auto-gomemlimit.ratio": String;
+            "auto-gomaxprocs": bool, "auto-gomemlimit": bool, "auto-gomemlimit.ratio": String,
+            "auto-gomemlimit.refresh-interval": Duration;
         "there are no console templates" =>
             "web.console.templates": String, "web.console.libraries": String;
         "the page has its own title" =>
@@ -201,15 +207,6 @@ flags! {
     }
 }
 
-/// Feature that has rules of a group evaluated at once.
-pub(crate) const CONCURRENT_RULES: &str = "concurrent-rule-eval";
-/// Feature that makes `stats=all` show each step.
-pub(crate) const PER_STEP_STATS: &str = "promql-per-step-stats";
-/// Feature that adds the calls for searching names.
-pub(crate) const SEARCH: &str = "search-api";
-
-const FEATURES: [&str; 3] = [CONCURRENT_RULES, PER_STEP_STATS, SEARCH];
-
 impl ServerOptions {
     /// Returns how many rules may be evaluated beside others of their groups.
     pub(crate) fn rules_at_once(&self) -> usize {
@@ -220,15 +217,24 @@ impl ServerOptions {
         }
     }
 
+    /// Returns the parts of the query language that queries and rules may use.
+    pub(crate) fn query_language(&self) -> ParseOptions {
+        ParseOptions {
+            unquoted_utf8_names: self.has_feature(UNQUOTED_UTF8_NAMES),
+            ..ParseOptions::default()
+        }
+    }
+
     /// Returns whether a feature is named.
     pub(crate) fn has_feature(&self, feature: &str) -> bool {
         self.features.0.iter().any(|name| name == feature)
     }
 
-    /// Lists the named features that there are not.
-    pub(crate) fn unknown_features(&self) -> impl Iterator<Item = &str> {
+    /// Lists the named features that have no effect, with what is known about them.
+    pub(crate) fn idle_features(&self) -> impl Iterator<Item = (&str, Option<Support>)> {
         let names = self.features.0.iter().map(String::as_str);
-        names.filter(|name| !FEATURES.contains(name))
+        let known = names.map(|name| (name, features::support(name)));
+        known.filter(|(_, support)| *support != Some(Support::Honoured))
     }
 
     /// Reads the values of `agent`.
@@ -290,7 +296,8 @@ impl ServerOptions {
 
     /// Returns how often to check the configuration for changes; `None` for never.
     pub(crate) fn auto_reload(&self) -> Option<Duration> {
-        let interval = self.is_auto_reload.then_some(self.auto_reload_interval)?;
+        let is_on = self.is_auto_reload || self.has_feature(AUTO_RELOAD);
+        let interval = is_on.then_some(self.auto_reload_interval)?;
         (!interval.is_zero()).then_some(interval)
     }
 }

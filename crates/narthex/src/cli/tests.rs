@@ -64,7 +64,11 @@ fn every_way_of_writing_a_flag_is_taken() {
     let features = "--enable-feature=x, concurrent-rule-eval";
     let options = server(&[features, "--rules.max-concurrent-evals=7"]).unwrap();
     assert_eq!(options.rules_at_once(), 7);
-    assert_eq!(options.unknown_features().collect::<Vec<_>>(), ["x"]);
+    assert_eq!(options.idle_features().collect::<Vec<_>>(), [("x", None)]);
+    let features = "--enable-feature=auto-reload-config,promql-unquoted-utf8-names";
+    let options = server(&[features]).unwrap();
+    assert_eq!(options.auto_reload(), Some(Duration::from_secs(30)));
+    assert!(options.query_language().unquoted_utf8_names);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     cgroup::Resources,
-    cli::{PER_STEP_STATS, SEARCH, ServerOptions},
+    cli::{
+        DELAYED_NAME_REMOVAL, PER_STEP_STATS, SEARCH, ServerOptions, Support, USE_START_TIMESTAMPS,
+    },
     config::Config,
     lifecycle,
     memory::{self, Memory},
@@ -31,7 +33,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 use tokio::sync::Notify;
 
 /// Version of Prometheus whose API this is.
-const PROMETHEUS_VERSION: &str = "3.14.0";
+const PROMETHEUS_VERSION: &str = "3.16.0";
 
 /// A process that listens and answers nothing but about itself yet.
 pub(super) struct Base {
@@ -348,6 +350,9 @@ pub(super) fn engine(options: &ServerOptions) -> Engine {
         max_samples: options.max_samples,
         max_label_bytes: options.max_label_bytes.as_usize(),
         pattern_memory_bytes: options.max_pattern_bytes.0,
+        parse: options.query_language(),
+        delayed_name_removal: options.has_feature(DELAYED_NAME_REMOVAL),
+        use_start_timestamps: options.has_feature(USE_START_TIMESTAMPS),
         ..EngineOptions::default()
     })
 }
@@ -404,8 +409,19 @@ fn warn_of_flags(options: &ServerOptions) {
     for (flag, reason) in &options.values.without_effect {
         tracing::warn!(flag, reason, "Flag is accepted without effect.");
     }
-    for feature in options.unknown_features() {
-        tracing::warn!(option = feature, "Unknown option for --enable-feature.");
+    for (option, support) in options.idle_features() {
+        match support {
+            None => tracing::warn!(option, "Unknown option for --enable-feature."),
+            Some(Support::Missing(reason)) => {
+                tracing::warn!(option, reason, "Feature is not there.");
+            }
+            Some(Support::WithoutEffect(reason)) => {
+                tracing::warn!(option, reason, "Feature is accepted without effect.");
+            }
+            Some(Support::Always | Support::Honoured) => {
+                tracing::warn!(option, "Feature is always there.");
+            }
+        }
     }
 }
 

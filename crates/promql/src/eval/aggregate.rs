@@ -20,7 +20,7 @@ use crate::{
     span::Span,
 };
 use narthex_model::{
-    Histogram, LabelHash, LabelSet, METRIC_NAME,
+    Histogram, LabelHash, LabelSet,
     cell::{self, ABSENT},
     histogram::{HistogramSum, ResetHint},
     storage::{Batch, Grouping, Pace},
@@ -40,7 +40,7 @@ pub(super) struct GroupIndex {
 impl GroupIndex {
     pub(super) fn new(aggregate: &Aggregate) -> Self {
         let (without, names) = (aggregate.without, aggregate.grouping.clone());
-        let keys = GroupKeys::new(Grouping {
+        let keys = GroupKeys::of_aggregation(Grouping {
             without,
             names: names.clone(),
         });
@@ -104,7 +104,7 @@ impl GroupIndex {
     pub(super) fn labels(&self, series: &Series) -> LabelSet {
         let mut names: Vec<&str> = self.names.iter().map(|name| &**name).collect();
         if self.without {
-            names.push(METRIC_NAME);
+            names.extend(META_LABELS);
             return series.labels().without(&names);
         }
         if names.is_empty() {

@@ -123,6 +123,15 @@ pub(crate) struct GroupKeys {
 }
 
 impl GroupKeys {
+    /// Returns the grouping of an aggregation, which tells no series apart by their types and units alone.
+    pub(crate) fn of_aggregation(grouping: Grouping) -> Self {
+        let mut keys = Self::new(grouping);
+        if keys.whole.without {
+            keys.whole = keys.bare.clone();
+        }
+        keys
+    }
+
     pub(crate) fn new(whole: Grouping) -> Self {
         let mut names = whole.names.clone();
         if whole.without {
@@ -171,6 +180,18 @@ impl Block {
         Self {
             steps,
             ..Self::default()
+        }
+    }
+
+    /// Returns the same rows without their hold.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            steps: self.steps,
+            series: self.series.clone(),
+            cells: self.cells.clone(),
+            histograms: self.histograms.clone(),
+            dense: self.dense,
+            hold: Hold::default(),
         }
     }
 

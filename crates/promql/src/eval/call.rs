@@ -3,7 +3,7 @@
 //! **Invariant:** functions of one sample at a time stream; those that need all series of a step collect.
 
 use super::{
-    Block, Eval, Meter, Outcome, Series, Sink, rows,
+    Block, Eval, META_LABELS, Meter, Outcome, Series, Sink, rows,
     select::{SampleSearch, Wanted},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     plan::{Call, Node, NodeKind, Steps},
 };
 use narthex_model::{
-    LabelSet, LabelSetBuilder, METRIC_NAME, MatchOp, Matcher,
+    LabelSet, LabelSetBuilder, MatchOp, Matcher,
     cell::{self, ABSENT},
 };
 
@@ -305,7 +305,7 @@ impl Eval<'_> {
 pub(super) fn absent_labels(matchers: &[Matcher]) -> LabelSet {
     let mut labels = LabelSetBuilder::default();
     let mut seen: Vec<&str> = Vec::new();
-    for matcher in matchers.iter().filter(|m| &*m.name != METRIC_NAME) {
+    for matcher in matchers.iter().filter(|m| !META_LABELS.contains(&&*m.name)) {
         // A second matcher on a label makes its value uncertain, even if it is the same matcher.
         if matcher.op == MatchOp::Equal && !seen.contains(&&*matcher.name) {
             labels.set(&matcher.name, &matcher.value);

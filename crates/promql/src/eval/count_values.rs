@@ -2,12 +2,13 @@
 //!
 //! **Invariant:** in label values, floats are written without an exponent and histograms as text.
 
-use super::{Block, Eval, Outcome, Sample, Series, aggregate::missing_parameter, rows::Rows};
+use super::{
+    Block, Eval, META_LABELS, Outcome, Sample, Series, aggregate::missing_parameter, rows::Rows,
+};
 use crate::{
     fmt::float_f,
     plan::{Aggregate, NodeKind, Steps},
 };
-use narthex_model::METRIC_NAME;
 
 /// Work of creating the labels of one value, in samples read.
 const VALUE_WORK: usize = 128;
@@ -18,7 +19,11 @@ impl Eval<'_> {
             return Err(missing_parameter());
         };
         let mut names: Vec<&str> = a.grouping.iter().map(|name| &**name).collect();
-        names.push(if a.without { METRIC_NAME } else { label });
+        if a.without {
+            names.extend(META_LABELS);
+        } else {
+            names.push(label);
+        }
         let mut rows = Rows::new(steps.count, &self.memory);
         let mut pace = self.ctx.stop.pace();
         self.stream(&a.input, steps, &mut |block| {

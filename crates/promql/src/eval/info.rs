@@ -4,7 +4,7 @@
 //! same time are an error. Info series themselves pass through unchanged.
 
 use super::{
-    Block, Eval, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
+    Block, Eval, META_LABELS, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
     operation::braces,
     rows::Rows,
     select::{SampleSearch, Wanted},
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     ast::Extension,
     error::QueryError,
-    plan::{Call, Node, NodeKind, Select, Source, Steps, Subquery},
+    plan::{self, Call, Node, NodeKind, Reference, Select, Steps},
 };
 use narthex_model::{
     LabelSet, METRIC_NAME, MatchOp, Matcher, cell,
@@ -37,7 +37,7 @@ struct Request {
 
 impl Eval<'_> {
     pub(super) fn info(&self, call: &Call, base: &Node, steps: Steps) -> Outcome<Block> {
-        let (at_ms, offset_ms) = reference(base).unwrap_or((None, 0));
+        let reference = plan::shared_reference(base).unwrap_or_default();
         let block = self.collect(base, steps)?;
         let wish = Request::new(call.args.get(1));
         let mut meter = Meter::new(&self.memory);
@@ -46,7 +46,7 @@ impl Eval<'_> {
             .iter()
             .map(|l| wish.names.iter().all(|m| m.matches(l.metric_name())))
             .collect();
-        let infos = self.info_series(&wish, &labels, &is_info, at_ms, offset_ms, steps)?;
+        let infos = self.info_series(&wish, &labels, &is_info, reference, steps)?;
         self.enrich(&block, &labels, &is_info, &infos, &wish, steps)
     }
 
@@ -56,80 +56,97 @@ impl Eval<'_> {
         wish: &Request,
         labels: &[LabelSet],
         is_info: &[bool],
-        at_ms: Option<i64>,
-        offset_ms: i64,
+        reference: Reference,
         steps: Steps,
     ) -> Outcome<Block> {
-        let mut matchers = Vec::new();
-        for name in IDENTIFYING {
-            let bases = labels.iter().zip(is_info).filter(|(_, is_info)| !**is_info);
-            let values: BTreeSet<&str> = bases.filter_map(|(l, _)| l.get(name)).collect();
-            if !values.is_empty() {
-                let bytes: usize = values.iter().map(|value| 2 * value.len() + 1).sum();
-                let _pattern = self.memory.acquire(0, 3 * bytes as u64)?;
-                let pattern: Vec<String> = values.iter().map(|v| regex::escape(v)).collect();
-                let pattern = pattern.join("|");
-                matchers.push(Matcher::within(MatchOp::Regex, name, &pattern, self.ctx)?);
-            }
-        }
         let mut infos = Block::new(steps.count);
-        if matchers.is_empty() {
-            return Ok(infos);
-        }
-        matchers.extend(wish.labels.values().flatten().cloned());
-        matchers.extend(wish.names.iter().cloned());
         let select = Select {
             selector: 0,
-            at_ms,
-            offset_ms,
+            at_ms: reference.at_ms,
+            offset_ms: reference.offset_ms,
             extension: Extension::None,
             one_name: false,
             stats_only: false,
             matchers: Vec::new(),
         };
-        let oldest = select
-            .reference_ms(steps.start_ms)
-            .saturating_sub(self.rules.lookback_ms - 1);
-        let range = TimeRange::new(oldest, select.reference_ms(steps.last_ms()));
-        let hints = Hints {
-            function: "info".into(),
-            ..Hints::default()
-        };
+        let selectors = self.info_selectors(wish, labels, is_info, &select, steps)?;
+        if selectors.is_empty() {
+            return Ok(infos);
+        }
         let view = self.view.as_ref();
         let view = view.expect("a plan with `info` finds selectors");
-        let prepared = view.prepare(
-            &[Selector {
-                matchers,
-                range,
-                hints,
-            }],
-            self.ctx,
-        )?;
-        let batches = prepared.batches(0, self.ctx)?;
+        let prepared = view.prepare(&selectors, self.ctx)?;
         let look = SampleSearch {
             wanted: Wanted::TimeMs,
             lookback_ms: self.rules.lookback_ms,
         };
-        self.select_blocks(&select, &batches, steps, look, &mut |block| {
-            if !block.histograms.is_empty() {
-                let is_histogram = |row: &usize| {
-                    block
-                        .row(*row)
-                        .iter()
-                        .any(|x| !cell::is_float(*x) && !cell::is_absent(*x))
-                };
-                let labels = (0..block.len())
-                    .find(is_histogram)
-                    .map(|row| block.series[row].labels());
-                let text = braces(&labels.unwrap_or_default());
-                return Err(QueryError::Execution(format!(
-                    "this should be an info metric, with float samples: {text}"
-                )));
-            }
-            infos.append(block);
-            Ok(())
-        })?;
+        for at in 0..selectors.len() {
+            let batches = prepared.batches(at, self.ctx)?;
+            self.select_blocks(&select, &batches, steps, look, &mut |block| {
+                refuse_histograms(&block)?;
+                infos.append(block);
+                Ok(())
+            })?;
+        }
         Ok(infos)
+    }
+
+    /// Returns a selector for each set of identifying labels that base series have.
+    fn info_selectors(
+        &self,
+        wish: &Request,
+        labels: &[LabelSet],
+        is_info: &[bool],
+        select: &Select,
+        steps: Steps,
+    ) -> Outcome<Vec<Selector>> {
+        // By which of the labels there are; what a series does not have must not be there.
+        let mut values: BTreeMap<[bool; 2], [BTreeSet<&str>; 2]> = BTreeMap::new();
+        for (labels, _) in labels.iter().zip(is_info).filter(|(_, is_info)| !**is_info) {
+            let own = IDENTIFYING.map(|name| labels.get(name));
+            if own.iter().all(Option::is_none) {
+                continue;
+            }
+            let of_these = values.entry(own.map(|value| value.is_some())).or_default();
+            for (values, value) in of_these.iter_mut().zip(own) {
+                values.extend(value);
+            }
+        }
+        let oldest = select
+            .reference_ms(steps.start_ms)
+            .saturating_sub(self.rules.lookback_ms - 1);
+        let range = TimeRange::new(oldest, select.reference_ms(steps.last_ms()));
+        let mut selectors = Vec::with_capacity(values.len());
+        for values in values.into_values() {
+            let mut matchers = Vec::new();
+            for (name, values) in IDENTIFYING.iter().zip(values) {
+                matchers.push(self.one_of(name, &values)?);
+            }
+            matchers.extend(wish.labels.values().flatten().cloned());
+            matchers.extend(wish.names.iter().cloned());
+            let hints = Hints {
+                function: "info".into(),
+                ..Hints::default()
+            };
+            selectors.push(Selector {
+                matchers,
+                range,
+                hints,
+            });
+        }
+        Ok(selectors)
+    }
+
+    /// Returns a matcher of some values, or of a label that is not there.
+    fn one_of(&self, name: &str, values: &BTreeSet<&str>) -> Outcome<Matcher> {
+        if values.is_empty() {
+            return Ok(Matcher::equal(name, ""));
+        }
+        let bytes: usize = values.iter().map(|value| 2 * value.len() + 1).sum();
+        let _pattern = self.memory.acquire(0, 3 * bytes as u64)?;
+        let pattern: Vec<String> = values.iter().map(|value| regex::escape(value)).collect();
+        let pattern = pattern.join("|");
+        Ok(Matcher::within(MatchOp::Regex, name, &pattern, self.ctx)?)
     }
 
     /// Returns the labels of all rows, leasing their memory with `meter`.
@@ -195,6 +212,23 @@ impl Eval<'_> {
         }
         Ok(rows.finish())
     }
+}
+
+/// Fails when an info series has a histogram.
+fn refuse_histograms(block: &Block) -> Outcome<()> {
+    if block.histograms.is_empty() {
+        return Ok(());
+    }
+    let is_histogram = |row: &usize| {
+        let mut cells = block.row(*row).iter();
+        cells.any(|x| !cell::is_float(*x) && !cell::is_absent(*x))
+    };
+    let found = (0..block.len()).find(is_histogram);
+    let labels = found.map(|row| block.series[row].labels());
+    let text = braces(&labels.unwrap_or_default());
+    Err(QueryError::Execution(format!(
+        "this should be an info metric, with float samples: {text}"
+    )))
 }
 
 fn sampled_ms(infos: &Block, row: usize, step: usize) -> Option<f64> {
@@ -278,7 +312,9 @@ impl Request {
         let mut extra = narthex_model::LabelSetBuilder::default();
         for label in infos.iter().flat_map(|info| info.iter()) {
             let name = label.name();
-            if name == METRIC_NAME || (!self.labels.is_empty() && !self.labels.contains_key(name)) {
+            if META_LABELS.contains(&name)
+                || (!self.labels.is_empty() && !self.labels.contains_key(name))
+            {
                 continue;
             }
             if extra.get(name).is_some_and(|value| value != label.value()) {
@@ -294,34 +330,5 @@ impl Request {
         } else {
             Ok(Some(extra.finish()))
         }
-    }
-}
-
-/// Returns the pinned time and offset of the first selector below a node, including those of enclosing subqueries.
-fn reference(node: &Node) -> Option<(Option<i64>, i64)> {
-    let of_select = |s: &Select| Some((s.at_ms, s.offset_ms));
-    let of_subquery = |s: &Subquery| {
-        let (at_ms, offset_ms) = reference(&s.inner)?;
-        Some(if at_ms.is_some() {
-            (at_ms, offset_ms)
-        } else {
-            (s.at_ms, offset_ms + s.offset_ms)
-        })
-    };
-    match &node.kind {
-        NodeKind::Select(s) => of_select(s),
-        NodeKind::Window(w) => of_select(&w.select),
-        NodeKind::Subquery(s) => of_subquery(s),
-        NodeKind::Over(over) => match &over.source {
-            Source::Window(w) => of_select(&w.select),
-            Source::Subquery(s) => of_subquery(s),
-        },
-        NodeKind::Call(call) => call.args.iter().find_map(reference),
-        NodeKind::Aggregate(a) => {
-            reference(&a.input).or_else(|| a.param.as_ref().and_then(reference))
-        }
-        NodeKind::Binary(b) => reference(&b.lhs).or_else(|| reference(&b.rhs)),
-        NodeKind::Negate(inner) | NodeKind::StepInvariant(inner) => reference(inner),
-        NodeKind::Number(_) | NodeKind::Text(_) => None,
     }
 }

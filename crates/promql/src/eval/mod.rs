@@ -21,6 +21,7 @@ mod operation;
 mod over;
 mod pairing;
 mod pick;
+mod repeated;
 mod rows;
 mod scalar;
 mod scan;
@@ -46,6 +47,7 @@ use crate::{
 };
 use narthex_model::storage::{Batch, Context, Prepared, Store, TimeRange, View};
 use narthex_model::sync::Whole as _;
+use repeated::Repeated;
 use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 use stored::{Emitted, RowsSink};
 
@@ -101,6 +103,8 @@ pub(crate) struct Eval<'a> {
     cell_weight: Arc<AtomicU64>,
     notes: Mutex<Notes>,
     pub(crate) counts: Counts,
+    /// Values of repeated expressions, unless samples are counted by step.
+    repeated: Repeated,
     tracer: Option<&'a Tracer<'a>>,
 }
 
@@ -119,7 +123,7 @@ impl<'a> Eval<'a> {
         } else {
             watch.helpers.clone()
         };
-        let view = plan.finds_selectors.then(|| store.view(range));
+        let view = plan.finds.map(|_| store.view(range));
         let view = view.transpose()?;
         let prepared = match &view {
             Some(view) => view.prepare(&plan.selectors, ctx)?,
@@ -140,6 +144,7 @@ impl<'a> Eval<'a> {
             cell_weight: Arc::new(AtomicU64::new(1)),
             notes: Mutex::new(notes),
             counts: Counts::new(watch.count_steps, plan.steps),
+            repeated: Repeated::new(if watch.count_steps { &[] } else { &plan.uses }),
             tracer: watch.tracer,
         })
     }
@@ -156,6 +161,7 @@ impl<'a> Eval<'a> {
             cell_weight: Arc::clone(&self.cell_weight),
             notes: Mutex::default(),
             counts: Counts::default(),
+            repeated: Repeated::default(),
             tracer: None,
         }
     }
@@ -195,10 +201,18 @@ impl<'a> Eval<'a> {
             NodeKind::Select(_) | NodeKind::Over(_) => self.stream_rows(node, steps, &mut |rows| {
                 sink(self.whole(rows, steps.count)?)
             }),
-            NodeKind::Call(call) => self.stream_call(call, node, steps, sink),
-            NodeKind::Aggregate(aggregate) => sink(self.aggregate(aggregate, steps)?),
-            NodeKind::Binary(binary) => self.stream_binary(binary, node, steps, sink),
-            NodeKind::Negate(inner) => self.stream_negated(inner, steps, sink),
+            NodeKind::Call(call) => {
+                self.once_in_blocks(node, sink, |sink| self.stream_call(call, node, steps, sink))
+            }
+            NodeKind::Aggregate(aggregate) => {
+                self.once_in_blocks(node, sink, |sink| sink(self.aggregate(aggregate, steps)?))
+            }
+            NodeKind::Binary(binary) => self.once_in_blocks(node, sink, |sink| {
+                self.stream_binary(binary, node, steps, sink)
+            }),
+            NodeKind::Negate(inner) => {
+                self.once_in_blocks(node, sink, |sink| self.stream_negated(inner, steps, sink))
+            }
             NodeKind::StepInvariant(inner) => self.stream_step_invariant(inner, steps, sink),
             NodeKind::Number(_)
             | NodeKind::Text(_)
@@ -258,8 +272,12 @@ impl<'a> Eval<'a> {
             return Ok(());
         }
         match &node.kind {
-            NodeKind::Select(select) => self.stream_select(select, node.span, steps, sink),
-            NodeKind::Over(over) => self.stream_over(over, steps, sink),
+            NodeKind::Select(select) => self.once(node, sink, |sink| {
+                self.stream_select(select, node.span, steps, sink)
+            }),
+            NodeKind::Over(over) => {
+                self.once(node, sink, |sink| self.stream_over(over, steps, sink))
+            }
             _ => self.stream(node, steps, &mut |block| sink(Emitted::Block(block))),
         }
     }

@@ -340,6 +340,7 @@ impl Eval<'_> {
             one_name: matches!(&over.source, Source::Window(w) if w.select.one_name),
             span: over.source_span,
             first_span: over.first_span,
+            second_span: over.args.first().map(|arg| arg.span).unwrap_or_default(),
         }
     }
 

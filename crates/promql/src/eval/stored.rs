@@ -15,6 +15,7 @@ use narthex_model::{
 use std::{ops::Range, sync::Arc};
 
 /// Rows of some series of a batch.
+#[derive(Clone)]
 pub(super) struct StoredRows {
     pub(super) batch: Arc<dyn Batch>,
     /// The batch's series of each row.
@@ -125,7 +126,7 @@ impl StoredRows {
     }
 
     /// Returns the memory of the rows in bytes if they were `width` cells long, shared histograms included.
-    fn heap_bytes(&self, width: usize) -> u64 {
+    pub(super) fn heap_bytes(&self, width: usize) -> u64 {
         let histograms = self.histograms.iter();
         let histograms: usize = histograms.map(|h| size_of_val(h) + h.heap_bytes()).sum();
         (self.len() * (ROW_BYTES + width * size_of::<f64>()) + histograms) as u64

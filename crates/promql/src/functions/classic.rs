@@ -278,7 +278,7 @@ fn groups(
         }
         if floats {
             let text = labels.get("le").unwrap_or_default();
-            match buckets::parse_bound(text) {
+            match buckets::parse_bound(text).filter(|bound| !bound.is_nan()) {
                 Some(upper) => {
                     let group = group_of(&mut groups, labels.without(&["le"]), series.drop_name);
                     groups[group].rows.push((row, upper));

@@ -28,8 +28,9 @@ pub(crate) fn function(id: FunctionId) -> Option<fn(f64) -> f64> {
         F::Asinh => f64::asinh,
         F::Acosh => f64::acosh,
         F::Atanh => f64::atanh,
-        F::Rad => |x| x * std::f64::consts::PI / 180.0,
-        F::Deg => |x| x * 180.0 / std::f64::consts::PI,
+        // The factor first: its product with a large number does not overflow on the way.
+        F::Rad => |x| x * (std::f64::consts::PI / 180.0),
+        F::Deg => |x| x * (180.0 / std::f64::consts::PI),
         F::Sgn => |x| {
             if x < 0.0 {
                 -1.0

@@ -7,6 +7,7 @@ pub(crate) mod classic;
 pub(crate) mod dates;
 pub(crate) mod extended;
 pub(crate) mod histograms;
+mod integral;
 pub(crate) mod labels;
 pub(crate) mod math;
 mod native;

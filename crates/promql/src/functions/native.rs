@@ -62,12 +62,8 @@ pub(super) fn quantile(
         count - rank
     };
     if h.sum.is_nan() {
-        // Count the rest to distinguish NaN observations from infinities of both signs. As in Prometheus, the last
-        // bucket then replaces the one that contains the rank.
-        for b in &buckets[used..] {
-            bucket = *b;
-            count += b.count;
-        }
+        // Count the rest to distinguish NaN observations from infinities of both signs.
+        count += buckets[used..].iter().map(|b| b.count).sum::<f64>();
         if count < h.count {
             note(Note::quantile_skewed_by_nan(name, span));
         }
@@ -152,15 +148,20 @@ pub(super) fn fraction(
         let mut rank = 0.0;
         for b in &buckets {
             let mut b = *b;
-            let zero = b.lower <= 0.0 && b.upper >= 0.0;
+            let custom = h.uses_custom_buckets();
+            let zero = !custom && b.lower <= 0.0 && b.upper >= 0.0;
             if zero {
                 b = one_sided(h, b);
+            }
+            if custom && b.lower == f64::NEG_INFINITY && b.upper > 0.0 {
+                // As in quantiles, what is below the first bound is not negative unless the bound is.
+                b.lower = 0.0;
             }
             if b.lower >= value {
                 return rank;
             }
             if b.upper > value {
-                if !(h.uses_custom_buckets() || zero) {
+                if !(custom || zero) {
                     return rank + b.count * b.fraction_below(value, false);
                 }
                 // A bucket without a lower bound has no width to interpolate over.

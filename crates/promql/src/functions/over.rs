@@ -1,7 +1,7 @@
 //! Dispatch of functions over ranges.
 
 use super::{
-    FunctionId, over_histograms, over_time, rate, regression, resets, smoothing,
+    FunctionId, integral, over_histograms, over_time, rate, regression, resets, smoothing,
     window::{NoteSink, OverCall, Place, Window},
 };
 use crate::{error::QueryError, eval::Value, notes::Note};
@@ -54,6 +54,7 @@ pub(crate) fn apply(
                 ));
             }
             let value = match call.function {
+                F::Integral => integral::integral(call, floats, at, note),
                 F::MinOverTime => over_time::extreme(floats, |x, best| x < best).1,
                 F::MaxOverTime => over_time::extreme(floats, |x, best| x > best).1,
                 F::TsOfMinOverTime => over_time::extreme(floats, |x, best| x <= best).0,

@@ -28,6 +28,10 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
         reason = "between 0 and the last index"
     )]
     let at = |x: f64| values[x as usize];
+    if weight == 0.0 {
+        // An infinite neighbour has no share in the value, and infinity times zero is NaN.
+        return at(lower);
+    }
     at(lower) * (1.0 - weight) + at(upper) * weight
 }
 

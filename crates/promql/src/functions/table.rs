@@ -104,6 +104,7 @@ pub enum FunctionId {
     Idelta,
     Increase,
     Info,
+    Integral,
     Irate,
     LabelJoin,
     LabelReplace,
@@ -227,6 +228,10 @@ pub static FUNCTIONS: &[Function] = &[
     stable("increase", Id::Increase, &[Matrix], Vector),
     experimental(repeating(
         stable("info", Id::Info, &[Vector, Vector], Vector),
+        1,
+    )),
+    experimental(repeating(
+        stable("integral", Id::Integral, &[Matrix, Scalar], Vector),
         1,
     )),
     stable("irate", Id::Irate, &[Matrix], Vector),

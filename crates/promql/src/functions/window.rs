@@ -20,6 +20,8 @@ pub(crate) struct OverCall {
     pub(crate) span: Span,
     /// Position of the first argument.
     pub(crate) first_span: Span,
+    /// Position of the argument behind the range, if there is one.
+    pub(crate) second_span: Span,
 }
 
 /// One series' samples of one kind.

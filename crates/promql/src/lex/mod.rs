@@ -13,6 +13,8 @@ pub(crate) use token::UNARY_PRECEDENCE;
 pub use token::{AggregateOp, BinaryOp, Tok, Token};
 
 use crate::{fmt::quote_char, span::Span};
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// A lexer over one query.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Lexer<'a> {
     in_duration: bool,
     seen_colon: bool,
     seen_duration: bool,
+    /// Whether names may have letters of any script and, after the first character, dots without being quoted.
+    unquoted_utf8: bool,
     failure: Option<String>,
 }
 
@@ -44,7 +48,17 @@ impl<'a> Lexer<'a> {
             in_duration: false,
             seen_colon: false,
             seen_duration: false,
+            unquoted_utf8: false,
             failure: None,
+        }
+    }
+
+    /// Returns the same lexer that takes names with letters of any script and dots without quotes, or refuses them.
+    #[must_use]
+    pub fn with_unquoted_utf8(self, unquoted_utf8: bool) -> Self {
+        Self {
+            unquoted_utf8,
+            ..self
         }
     }
 
@@ -158,7 +172,7 @@ impl<'a> Lexer<'a> {
                 self.pos -= 1;
                 return self.number_or_duration();
             }
-            c if is_alpha(c) || c == ':' => {
+            c if self.begins_name(c) || c == ':' => {
                 return if self.in_brackets {
                     self.word_in_brackets(c)
                 } else {
@@ -296,9 +310,9 @@ impl<'a> Lexer<'a> {
     fn word(&mut self) -> Tok {
         while self
             .peek_char()
-            .is_some_and(|c| is_alphanumeric(c) || c == ':')
+            .is_some_and(|c| self.continues_name(c) || c == ':')
         {
-            self.pos += 1;
+            self.next_char();
         }
         let word = &self.input[self.start..self.pos];
         match token::keyword(word) {
@@ -308,6 +322,14 @@ impl<'a> Lexer<'a> {
             None if word.contains(':') => Tok::MetricIdent,
             None => Tok::Ident,
         }
+    }
+
+    fn begins_name(&self, c: char) -> bool {
+        is_alpha(c) || (self.unquoted_utf8 && is_letter(c))
+    }
+
+    fn continues_name(&self, c: char) -> bool {
+        self.begins_name(c) || c.is_ascii_digit() || (self.unquoted_utf8 && c == '.')
     }
 
     fn paren_follows(&self) -> bool {
@@ -342,9 +364,9 @@ impl<'a> Lexer<'a> {
                 self.in_braces = false;
                 Tok::RightBrace
             }
-            c if is_alpha(c) => {
-                while self.peek_char().is_some_and(is_alphanumeric) {
-                    self.pos += 1;
+            c if self.begins_name(c) => {
+                while self.peek_char().is_some_and(|c| self.continues_name(c)) {
+                    self.next_char();
                 }
                 Tok::Ident
             }
@@ -405,6 +427,13 @@ pub(crate) fn is_space(c: char) -> bool {
 
 fn is_alpha(c: char) -> bool {
     c == '_' || c.is_ascii_alphabetic()
+}
+
+/// Reports whether a character is a letter of a script other than ASCII's.
+fn is_letter(c: char) -> bool {
+    static LETTER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{L}$").ok());
+    let is_letter = |letter: &Regex| letter.is_match(c.encode_utf8(&mut [0; 4]));
+    !c.is_ascii() && LETTER.as_ref().is_some_and(is_letter)
 }
 
 fn is_alphanumeric(c: char) -> bool {

@@ -44,12 +44,15 @@ pub struct ParseOptions {
     pub extended_range_selectors: bool,
     /// `fill`, `fill_left` and `fill_right`.
     pub fill_modifiers: bool,
+    /// Letters of any script and dots in names without quotes.
+    pub unquoted_utf8_names: bool,
 }
 
 impl Default for ParseOptions {
-    /// Enables everything.
+    /// Enables everything but names that other servers would refuse.
     fn default() -> Self {
         Self {
+            unquoted_utf8_names: false,
             experimental_functions: true,
             extended_range_selectors: true,
             fill_modifiers: true,
@@ -166,7 +169,12 @@ fn selector_here<'a>(
 /// # Errors
 /// Fails with the first error and its position.
 pub fn parse_metric(text: &str) -> Result<LabelSet, ParseError> {
-    let mut parser = Parser::new(text, ParseOptions::default())?;
+    parse_metric_with(text, ParseOptions::default())
+}
+
+/// Parses a series as `parse_metric` does.
+pub(crate) fn parse_metric_with(text: &str, options: ParseOptions) -> Result<LabelSet, ParseError> {
+    let mut parser = Parser::new(text, options)?;
     let parsed = parser.metric();
     parser.finish(parsed)
 }
@@ -237,7 +245,7 @@ impl<'a> Parser<'a> {
             let text = format!("query is longer than {MAX_QUERY_BYTES} bytes");
             return Err(ParseError::new(&text, Span::default(), ""));
         }
-        let lexer = Lexer::new(query);
+        let lexer = Lexer::new(query).with_unquoted_utf8(options.unquoted_utf8_names);
         Ok(Self {
             query,
             lexer,

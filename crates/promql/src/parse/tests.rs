@@ -185,6 +185,7 @@ fn switched_off_parts_are_refused() {
         experimental_functions: false,
         extended_range_selectors: false,
         fill_modifiers: false,
+        unquoted_utf8_names: false,
     };
     for (query, text) in [
         (

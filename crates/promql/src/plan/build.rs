@@ -6,6 +6,7 @@ use super::{
     Aggregate, Binary, Call, Node, NodeKind, Over, Plan, Select, Settings, Source, Steps, Subquery,
     Window, fold,
     limits::{check_extension, check_label, check_label_function},
+    repeated,
     share::Selectors,
     step_invariant::StepInvariance,
 };
@@ -45,7 +46,7 @@ pub(crate) fn build(
         step_ms,
         settings,
         selectors: Selectors::default(),
-        finds_selectors: false,
+        finds: None,
     };
     let context = Context {
         steps,
@@ -55,12 +56,18 @@ pub(crate) fn build(
         needs_buckets: false,
         invariant: false,
     };
-    let root = fold::fold(builder.node(expr, &context)?);
+    let mut root = fold::fold(builder.node(expr, &context)?);
+    let uses = if builder.selectors.has_repeated() {
+        repeated::find(&mut root, steps)
+    } else {
+        Vec::new()
+    };
     Ok(Plan {
         root,
         steps,
+        uses,
         selectors: builder.selectors.finish(),
-        finds_selectors: builder.finds_selectors,
+        finds: builder.finds,
     })
 }
 
@@ -70,7 +77,8 @@ struct Builder {
     step_ms: i64,
     settings: Settings,
     selectors: Selectors,
-    finds_selectors: bool,
+    /// The times at which `info` reads.
+    finds: Option<TimeRange>,
 }
 
 /// Facts about the enclosing nodes.
@@ -95,11 +103,8 @@ impl Builder {
             };
             let inner = self.bare_node(expr, &inner)?;
             let (span, value_type) = (inner.span, inner.value_type);
-            return Ok(Node {
-                kind: NodeKind::StepInvariant(Box::new(inner)),
-                span,
-                value_type,
-            });
+            let kind = NodeKind::StepInvariant(Box::new(inner));
+            return Ok(Node::new(kind, span, value_type));
         }
         self.bare_node(expr, context)
     }
@@ -126,11 +131,7 @@ impl Builder {
             }
             Expr::Call(c) => return self.call(expr, c, context),
         };
-        Ok(Node {
-            kind,
-            span: expr.span(),
-            value_type: expr.value_type(),
-        })
+        Ok(Node::new(kind, expr.span(), expr.value_type()))
     }
 
     fn aggregate(&mut self, a: &AggregateExpr, context: &Context) -> Result<Aggregate, QueryError> {
@@ -145,6 +146,7 @@ impl Builder {
         let inner = Context {
             function: Some(a.op.as_str()),
             grouping: Some(hint),
+            needs_buckets: context.needs_buckets || a.op == AggregateOp::CountValues,
             ..context.clone()
         };
         let input = self.node(&a.expr, &inner)?;
@@ -178,7 +180,10 @@ impl Builder {
         let inner = Context {
             function: None,
             grouping: None,
-            needs_buckets: context.needs_buckets || trims,
+            // Histograms are equal when their buckets are.
+            needs_buckets: context.needs_buckets
+                || trims
+                || matches!(b.op, BinaryOp::Eq | BinaryOp::Ne),
             ..context.clone()
         };
         Ok(Binary {
@@ -214,23 +219,21 @@ impl Builder {
         let function = call.function.id;
         let (span, value_type) = (expr.span(), expr.value_type());
         if let Some(value) = self.constant(function) {
-            return Ok(Node {
-                kind: NodeKind::Number(value),
-                span,
-                value_type,
-            });
+            return Ok(Node::new(NodeKind::Number(value), span, value_type));
         }
         if matches!(function, FunctionId::LabelReplace | FunctionId::LabelJoin) {
             check_label_function(call)?;
         }
-        self.finds_selectors |= function == FunctionId::Info;
         let stats = matches!(
             function,
             FunctionId::HistogramCount | FunctionId::HistogramSum | FunctionId::HistogramAvg
         );
-        let quantiles = matches!(
+        let needs_buckets = matches!(
             function,
-            FunctionId::HistogramQuantile
+            FunctionId::Changes
+                | FunctionId::HistogramStddev
+                | FunctionId::HistogramStdvar
+                | FunctionId::HistogramQuantile
                 | FunctionId::HistogramQuantiles
                 | FunctionId::HistogramFraction
         );
@@ -238,7 +241,7 @@ impl Builder {
             function: Some(call.function.name),
             grouping: None,
             wants_stats: context.wants_stats || stats,
-            needs_buckets: context.needs_buckets || quantiles,
+            needs_buckets: context.needs_buckets || needs_buckets,
             ..context.clone()
         };
         let mut source = None;
@@ -255,6 +258,10 @@ impl Builder {
                 }
                 _ => args.push(self.node(arg, &inner)?),
             }
+        }
+        if let (FunctionId::Info, Some(base)) = (function, args.first()) {
+            let range = self.info_range(base, context.steps);
+            self.finds = Some(self.finds.map_or(range, |finds| finds.hull(range)));
         }
         let kind = match source {
             None => NodeKind::Call(Call { function, args }),
@@ -273,11 +280,18 @@ impl Builder {
                 })
             }
         };
-        Ok(Node {
-            kind,
-            span,
-            value_type,
-        })
+        Ok(Node::new(kind, span, value_type))
+    }
+
+    /// Returns the times at which `info` may read info series for `base`.
+    fn info_range(&self, base: &Node, steps: Steps) -> TimeRange {
+        let reference = super::shared_reference(base).unwrap_or_default();
+        let at = |time_ms: i64| {
+            let at_ms = reference.at_ms.unwrap_or(time_ms);
+            at_ms.saturating_sub(reference.offset_ms)
+        };
+        let first_ms = at(steps.start_ms).saturating_sub(self.settings.lookback_ms - 1);
+        TimeRange::new(first_ms, at(steps.last_ms()))
     }
 
     fn select(&mut self, v: &VectorSelector, context: &Context) -> Result<Select, QueryError> {
@@ -413,11 +427,7 @@ impl Builder {
             };
             let node = self.bare_node(s.expr.without_parens(), &once)?;
             let (span, value_type) = (node.span, node.value_type);
-            Node {
-                kind: NodeKind::StepInvariant(Box::new(node)),
-                span,
-                value_type,
-            }
+            Node::new(NodeKind::StepInvariant(Box::new(node)), span, value_type)
         } else {
             self.node(&s.expr, &inner)?
         };

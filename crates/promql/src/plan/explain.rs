@@ -31,6 +31,9 @@ impl Display for Steps {
 fn write_node(f: &mut Formatter<'_>, node: &Node, level: usize) -> fmt::Result {
     let indent = "  ".repeat(level);
     write!(f, "{indent}")?;
+    if let Some(number) = node.repeated {
+        write!(f, "kept {number}: ")?;
+    }
     match &node.kind {
         NodeKind::Number(x) => writeln!(f, "number {}", float_g(*x)),
         NodeKind::Text(text) => writeln!(f, "text {text:?}"),

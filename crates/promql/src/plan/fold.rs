@@ -55,14 +55,7 @@ fn fold_children(node: &mut Node) {
 
 fn fold_in_place(node: &mut Node) {
     let (span, value_type) = (node.span, node.value_type);
-    let taken = std::mem::replace(
-        node,
-        Node {
-            kind: NodeKind::Number(0.0),
-            span,
-            value_type,
-        },
-    );
+    let taken = std::mem::replace(node, Node::new(NodeKind::Number(0.0), span, value_type));
     *node = fold(taken);
 }
 

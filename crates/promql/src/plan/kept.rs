@@ -28,10 +28,10 @@ impl Plan {
     pub(crate) fn move_to(&mut self, time_ms: i64) {
         let by_ms = time_ms.saturating_sub(self.steps.start_ms);
         self.steps = Steps::one(time_ms);
-        for selector in &mut self.selectors {
-            let TimeRange { min_ms, max_ms } = selector.range;
-            selector.range =
-                TimeRange::new(min_ms.saturating_add(by_ms), max_ms.saturating_add(by_ms));
+        let ranges = self.selectors.iter_mut().map(|one| &mut one.range);
+        for range in ranges.chain(&mut self.finds) {
+            let TimeRange { min_ms, max_ms } = *range;
+            *range = TimeRange::new(min_ms.saturating_add(by_ms), max_ms.saturating_add(by_ms));
         }
     }
 }

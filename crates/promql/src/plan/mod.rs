@@ -9,12 +9,15 @@ mod fold;
 mod kept;
 mod limits;
 mod names;
+mod reference;
+mod repeated;
 mod share;
 mod step_invariant;
 
 pub(crate) use build::build;
 pub(crate) use kept::moves_with_time;
 pub(crate) use names::distinct_without_names;
+pub(crate) use reference::{Reference, shared as shared_reference};
 pub(crate) use step_invariant::depends_on_time;
 
 use crate::{
@@ -24,7 +27,10 @@ use crate::{
     kept_groups::KeptGroups,
     span::Span,
 };
-use narthex_model::{Matcher, storage::Selector};
+use narthex_model::{
+    Matcher,
+    storage::{Selector, TimeRange},
+};
 
 /// The times at which a node is evaluated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -87,8 +93,10 @@ pub(crate) struct Plan {
     pub(crate) root: Node,
     pub(crate) steps: Steps,
     pub(crate) selectors: Vec<Selector>,
-    /// Whether evaluation finds more selectors, which must see the same state of the store.
-    pub(crate) finds_selectors: bool,
+    /// The times of selectors that evaluation finds, which must see the same state of the store.
+    pub(crate) finds: Option<TimeRange>,
+    /// How often each of the repeated expressions is used.
+    pub(crate) uses: Vec<usize>,
 }
 
 /// One operation.
@@ -98,6 +106,19 @@ pub(crate) struct Node {
     /// Its expression's position, without enclosing parentheses.
     pub(crate) span: Span,
     pub(crate) value_type: ValueType,
+    /// Its place among the expressions that the query has more than once.
+    pub(crate) repeated: Option<usize>,
+}
+
+impl Node {
+    pub(crate) fn new(kind: NodeKind, span: Span, value_type: ValueType) -> Self {
+        Self {
+            kind,
+            span,
+            value_type,
+            repeated: None,
+        }
+    }
 }
 
 #[derive(Debug)]

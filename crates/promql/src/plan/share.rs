@@ -9,13 +9,17 @@ use narthex_model::{
 
 /// The selectors of a plan.
 #[derive(Debug, Default)]
-pub(super) struct Selectors(Vec<Selector>);
+pub(super) struct Selectors {
+    all: Vec<Selector>,
+    has_repeated: bool,
+}
 
 impl Selectors {
     /// Adds a selector, or extends the one with these matchers, and returns its index.
     pub(super) fn add(&mut self, matchers: &[Matcher], range: TimeRange, hints: Hints) -> usize {
-        if let Some(at) = self.0.iter().position(|s| s.matchers == matchers) {
-            let shared = &mut self.0[at];
+        if let Some(at) = self.all.iter().position(|s| s.matchers == matchers) {
+            self.has_repeated = true;
+            let shared = &mut self.all[at];
             // The newest sample of a longer range is another.
             let newest = shared.hints.newest && hints.newest && shared.range == range;
             let hints = Hints {
@@ -39,15 +43,20 @@ impl Selectors {
             shared.hints.newest = newest;
             return at;
         }
-        self.0.push(Selector {
+        self.all.push(Selector {
             matchers: matchers.to_vec(),
             range,
             hints,
         });
-        self.0.len() - 1
+        self.all.len() - 1
+    }
+
+    /// Reports whether a selector has several uses.
+    pub(super) fn has_repeated(&self) -> bool {
+        self.has_repeated
     }
 
     pub(super) fn finish(self) -> Vec<Selector> {
-        self.0
+        self.all
     }
 }

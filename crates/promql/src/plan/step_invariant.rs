@@ -60,6 +60,9 @@ impl StepInvariance {
                     && c.args
                         .iter()
                         .all(|arg| matches!(arg.without_parens(), Expr::Vector(_)));
+                if c.function.id == FunctionId::Info && !is_read_at_one_time(&c.args) {
+                    return Self::NO;
+                }
                 if invariant_args && (!depends_on_time(c.function.id) || pinned_timestamp) {
                     Self::YES
                 } else {
@@ -68,6 +71,26 @@ impl StepInvariance {
             }
         }
     }
+}
+
+/// Reports whether all series of the first argument are certainly read at the same time.
+fn is_read_at_one_time(args: &[Expr]) -> bool {
+    let (mut first, mut differs) = (None, false);
+    let Some(base) = args.first() else {
+        return false;
+    };
+    base.walk(&mut |expr| {
+        let selector = match expr {
+            Expr::Vector(selector) => selector,
+            Expr::Matrix(matrix) => &matrix.selector,
+            Expr::Subquery(_) => return differs = true,
+            Expr::Call(call) => return differs |= call.function.id == FunctionId::Vector,
+            _ => return,
+        };
+        let own = (selector.at, selector.offset_ns);
+        differs |= *first.get_or_insert(own) != own || selector.offset_expr.is_some();
+    });
+    !differs
 }
 
 /// Reports whether a function's value can change with the evaluation time even when its arguments do not.

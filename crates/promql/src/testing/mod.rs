@@ -29,7 +29,10 @@ use crate::{EngineOptions, ParseOptions};
 pub fn reference_options() -> EngineOptions {
     EngineOptions {
         default_subquery_step_ms: 60_000,
-        parse: ParseOptions::default(),
+        parse: ParseOptions {
+            unquoted_utf8_names: true,
+            ..ParseOptions::default()
+        },
         delayed_name_removal: true,
         use_start_timestamps: true,
         ..EngineOptions::default()

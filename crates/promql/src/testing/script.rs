@@ -237,7 +237,8 @@ fn start_times(line: &str, room: &mut Limits) -> Result<Option<StartTimes>, Stri
     else {
         return Ok(None);
     };
-    let labels = crate::parse_metric(&line[..end]).map_err(|e| e.to_string())?;
+    let labels = crate::parse::parse_metric_with(&line[..end], super::reference_options().parse)
+        .map_err(|e| e.to_string())?;
     let mut starts = Vec::new();
     for item in items.split_whitespace() {
         if let Some(rest) = item.strip_prefix('_') {

@@ -48,7 +48,9 @@ pub(super) fn parse_series_within(
     room: &mut Limits,
 ) -> Result<(LabelSet, Vec<SeriesValue>), String> {
     let end = end_of_metric(line);
-    let labels = crate::parse_metric(line[..end].trim_end()).map_err(|e| e.to_string())?;
+    let labels =
+        crate::parse::parse_metric_with(line[..end].trim_end(), super::reference_options().parse)
+            .map_err(|e| e.to_string())?;
     Ok((labels, parse_values(&line[end..], room)?))
 }
 

@@ -9,7 +9,8 @@ use crate::{
 
 /// Returns the pinned query and its evaluation times, or `None` if its result depends on the evaluation time.
 pub(super) fn pinned(query: &str, time_ms: i64) -> Result<Option<(String, Vec<i64>)>, String> {
-    let mut expr = crate::parse(query).map_err(|e| e.to_string())?;
+    let mut expr =
+        crate::parse_with(query, super::reference_options().parse).map_err(|e| e.to_string())?;
     let mut depends = false;
     pin(&mut expr, time_ms, false, &mut depends);
     if depends {

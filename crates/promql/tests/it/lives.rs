@@ -31,7 +31,7 @@ const QUERIES: [&str; 18] = [
 ];
 
 /// Writes series that begin, end with a staleness marker or without, pause and come back.
-fn script(random: &mut SplitMix64) -> String {
+pub(crate) fn script(random: &mut SplitMix64) -> String {
     let mut text = String::new();
     for pod in 0..12 {
         let step = random.pick(&["10s", "15s", "7s"]);
@@ -115,11 +115,15 @@ fn ranges_are_instants_one_after_the_other() {
 static HELPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns a result to the bit, in its order, with its warnings.
-fn bits(result: &QueryResult) -> String {
-    let Value::Matrix(all) = &result.value else {
-        panic!("{:?} is no matrix", result.value);
-    };
+pub(crate) fn bits(result: &QueryResult) -> String {
     let mut text = format!("{:?} {:?}\n", result.warnings, result.infos);
+    let all = match &result.value {
+        Value::Matrix(all) => all,
+        other => {
+            write!(text, "{other:?}").unwrap();
+            return text;
+        }
+    };
     for series in all {
         write!(text, "{}", series.labels).unwrap();
         for (time_ms, x) in &series.floats {

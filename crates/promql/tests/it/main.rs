@@ -7,7 +7,9 @@ mod fuzz;
 mod generate;
 mod limits;
 mod lives;
+mod newest;
 mod promqltest;
+mod repeated;
 
 use narthex_testkit::alloc::Counting;
 

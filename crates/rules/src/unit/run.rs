@@ -15,7 +15,7 @@ use narthex_model::{
     storage::{Budget, Context, SeriesSample, Sink as _},
 };
 use narthex_promql::{
-    Engine, EngineOptions, SampleValue, Value, VectorSample,
+    Engine, EngineOptions, ParseOptions, SampleValue, Value, VectorSample,
     fmt::{float_f, quote},
     parse_metric,
     testing::{Samples, SeriesValue, parse_series},
@@ -37,6 +37,8 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(100);
 pub struct TestOptions {
     /// Whether names of metrics are dropped at the end of a query.
     pub delayed_name_removal: bool,
+    /// Whether names may have letters of any script and dots without quotes.
+    pub unquoted_utf8_names: bool,
     /// Whether unexpected alerts are shown as differences.
     pub diff: bool,
     /// Whether all samples are listed at the end.
@@ -148,6 +150,10 @@ impl<'a> Run<'a> {
         let engine = Engine::new(EngineOptions {
             default_subquery_step_ms: file.interval_ms,
             delayed_name_removal: options.delayed_name_removal,
+            parse: ParseOptions {
+                unquoted_utf8_names: options.unquoted_utf8_names,
+                ..ParseOptions::default()
+            },
             max_samples: means.max_samples,
             ..EngineOptions::default()
         });

@@ -226,6 +226,10 @@ fn load_rules(
 ) -> Result<Vec<(String, RuleFile)>, Vec<String>> {
     let options = ParseOptions {
         ignore_unknown_fields: command.ignore_unknown_fields,
+        language: narthex_promql::ParseOptions {
+            unquoted_utf8_names: command.options.unquoted_utf8_names,
+            ..narthex_promql::ParseOptions::default()
+        },
         ..ParseOptions::default()
     };
     let mut rules: Vec<(String, RuleFile)> = Vec::with_capacity(files.len());

@@ -77,6 +77,7 @@ fn call(function: FunctionId) -> OverCall {
         one_name: true,
         span: Span::default(),
         first_span: Span::default(),
+        second_span: Span::default(),
     }
 }
 
