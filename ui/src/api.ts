@@ -231,6 +231,68 @@ export interface Block {
   compaction?: { level?: number };
 }
 
+/** Who asks a query; only this server tells. */
+export type QueryOrigin =
+  | { kind: "rule"; file: string; group: string }
+  | { kind: "dashboard" | "query"; clientIP: string; method: string; path: string };
+
+/** A query that runs; times in seconds. */
+export interface ActiveQuery {
+  id: string;
+  query: string;
+  start: number;
+  end: number;
+  /** 0 for an instant. */
+  step: number;
+  arrived: number;
+  durationSeconds: number;
+  state: "queued" | "evaluating" | "sending";
+  stateSeconds: number;
+  origin: QueryOrigin;
+}
+
+/** What evaluations of a query cost since the server started. */
+export interface QueryCost {
+  query: string;
+  /** Length of its range; 0 for instants. */
+  timeRangeSeconds: number;
+  count: number;
+  failures: number;
+  sumDurationSeconds: number;
+  avgDurationSeconds: number;
+  maxDurationSeconds: number;
+  samplesRead: number;
+  peakSamples: number;
+  last: number;
+}
+
+export interface TopQueries {
+  /** Since when they are counted. */
+  since: number;
+  topByCount: readonly QueryCost[];
+  topBySumDuration: readonly QueryCost[];
+  topByAvgDuration: readonly QueryCost[];
+  topBySamples: readonly QueryCost[];
+}
+
+/** Who asked for a metric. */
+export interface MetricUse {
+  metricName: string;
+  queryRequestsCount: number;
+  queries: number;
+  dashboards: number;
+  rules: number;
+  /** 0 for never. */
+  lastRequestTimestamp: number;
+}
+
+export interface MetricUses {
+  statsCollectedSince: number;
+  /** Of which `records` are the least used. */
+  matchingTotal: number;
+  records: readonly MetricUse[];
+}
+
 export interface Metadata {
   type: string;
   help: string;
@@ -524,6 +586,20 @@ export function tsdbStatus(limit: number, signal?: AbortSignal): Promise<Answer<
 
 export function tsdbBlocks(signal?: AbortSignal): Promise<Answer<{ blocks: readonly Block[] | null }>> {
   return request("status/tsdb/blocks", {}, signal);
+}
+
+export function activeQueries(signal?: AbortSignal): Promise<Answer<readonly ActiveQuery[]>> {
+  return request("status/active_queries", {}, signal);
+}
+
+export function topQueries(topN: number, signal?: AbortSignal): Promise<Answer<TopQueries>> {
+  return request("status/top_queries", { topN: String(topN) }, signal);
+}
+
+/** The least used metrics, of all or of those whose names match an anchored pattern; `most` leaves out those with more uses. */
+export function metricUses(limit: number, pattern: string, most: number | null, signal?: AbortSignal): Promise<Answer<MetricUses>> {
+  const params = { limit: String(limit), match_pattern: pattern === "" ? undefined : pattern, le: most === null ? undefined : String(most) };
+  return request("status/metric_names_stats", params, signal);
 }
 
 /** Label names, of all series or of those that a selector matches. */

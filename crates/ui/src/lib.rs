@@ -83,12 +83,14 @@ pub const SECURITY_HEADERS: [(&str, &str); 4] = [
 ];
 
 /// Paths that show the page; what it shows there is its own business. The same as Prometheus' where both have such a page.
-pub const PAGES: [&str; 13] = [
+pub const PAGES: [&str; 15] = [
     "/",
     "/alerts",
     "/config",
     "/flags",
     "/graph",
+    "/metric-usage",
+    "/queries",
     "/query",
     "/remote-write",
     "/rules",
