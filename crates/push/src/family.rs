@@ -59,10 +59,6 @@ impl Shape {
     pub(crate) fn identity(&self, metric: &Metric, common: LabelHash) -> u128 {
         (LabelHash::of_label(METRIC_NAME, &self.name) + metric.labels.hash() + common).bits()
     }
-
-    fn has_natives(&self) -> bool {
-        self.parts.contains(&Part::Native)
-    }
 }
 
 /// Time of a cell without a time of its own.
@@ -159,7 +155,8 @@ impl Content {
 
     /// Returns the family with other numbers; `shape` must equal its own.
     pub(crate) fn with(&self, shape: Arc<Shape>, numbers: Numbers, grouping: &Grouping) -> Self {
-        if self.shape.has_natives() {
+        // Each native histogram is a cell's.
+        if !self.numbers.natives.is_empty() {
             return Self::new(shape, numbers, grouping);
         }
         let mut lines = Vec::with_capacity(self.lines.len() + numbers.cells.len());
@@ -167,6 +164,13 @@ impl Content {
         let mut from = 0;
         for (at, ((end, len), value)) in self.marks.iter().zip(&numbers.cells).enumerate() {
             let end = *end as usize;
+            let before = (self.numbers.cells[at], self.numbers.time_ms(at));
+            if (before.0.to_bits(), before.1) == (value.to_bits(), numbers.time_ms(at)) {
+                // It is copied with what follows.
+                let end = lines.len() + end - from;
+                marks.push(mark(end - usize::from(*len), end));
+                continue;
+            }
             lines.extend_from_slice(&self.lines[from..end - usize::from(*len)]);
             let start = lines.len();
             write_sample(&mut lines, *value, numbers.time_ms(at));

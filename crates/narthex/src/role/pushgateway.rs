@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cgroup::Resources,
     cli::PushOptions,
-    descriptors, lifecycle, logging, program_pages,
+    descriptors, heap, lifecycle, logging, program_pages,
     web::origin::{Origins, protect},
 };
 use narthex_client::Registry;
@@ -32,6 +32,7 @@ pub(crate) fn run(options: PushOptions) -> Result<(), ServerError> {
         tracing::warn!(flag, reason, "Flag is accepted without effect.");
     }
     descriptors::raise_limit();
+    heap::stop_sampling();
     let serving = runtime("narthex-io", Resources::detect().threads())?;
     let outcome = serving.block_on(serve(options));
     serving.shutdown_timeout(Duration::from_secs(1));
