@@ -1,6 +1,7 @@
 //! The newest rows of some columns of a strip, decoded: rules ask for the same columns again after every few rows.
 //!
-//! A window is made when columns are asked for the second time, and goes on with every row that was stored since.
+//! A window is made when columns are asked for the second time, and goes on with every row that was stored since. The
+//! newest row of a page is decoded once for all of them.
 //!
 //! **Invariant:** a window has, of consecutive rows, what decoding them would give. They are visible, hence never taken
 //! back, and hold no histograms.
@@ -25,9 +26,24 @@ const IDLE_ROWS: u64 = 32;
 const SPARE_ROWS: usize = 12;
 const LEFT_ROWS: usize = 4;
 
+/// Columns from which on a page's newest row is kept: few are decoded as fast.
+const MANY_COLUMNS: usize = 32;
+
 /// The windows of a strip.
 #[derive(Debug, Default)]
-pub(crate) struct Windows(Vec<Window>);
+pub(crate) struct Windows {
+    all: Vec<Window>,
+    newest: NewestRow,
+}
+
+/// The newest row of one page, decoded once for all who read it. It is visible: another one never gets its number.
+#[derive(Debug, Default)]
+struct NewestRow {
+    /// Page, and number after the row's; `None` while nothing is decoded.
+    of: Option<(usize, u64)>,
+    cells: Vec<f64>,
+    lease: Option<Lease>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -59,21 +75,35 @@ impl Windows {
         columns: &Arc<[u32]>,
         rows: (u64, u64),
         range: TimeRange,
+        memory: &Budget,
     ) -> Option<(&Window, Range<usize>)> {
         // A selection that is kept has the same list each time; `learn` finds that of another with the same columns.
         let same = |window: &Window| Arc::ptr_eq(&window.columns, columns);
-        let at = self.0.iter().position(same)?;
-        let window = &mut self.0[at];
+        let at = self.all.iter().position(same)?;
+        let window = &mut self.all[at];
         window.lease.as_ref()?;
-        if window.follow(open, rows.1).is_none() {
-            self.0.swap_remove(at);
+        if window
+            .follow(open, rows.1, &mut self.newest, memory)
+            .is_none()
+        {
+            self.all.swap_remove(at);
             return None;
         }
-        let window = &mut self.0[at];
+        let window = &mut self.all[at];
         let found = window.rows_within(rows, range)?;
         window.asked = window.asked.max(found.len());
         window.read_at = rows.1;
-        Some((&self.0[at], found))
+        Some((&self.all[at], found))
+    }
+
+    /// Returns the cells of a page's newest row, which must be visible; `None` if they are not worth being kept.
+    pub(crate) fn newest_row(
+        &mut self,
+        open: &OpenRowChunk,
+        page: usize,
+        memory: &Budget,
+    ) -> Option<&[f64]> {
+        self.newest.cells(open, page, memory)
     }
 
     /// Keeps what was decoded of `columns`, if they were asked for before.
@@ -89,10 +119,10 @@ impl Windows {
         if !is_worth_a_window(columns, tile) || newest_row > first_row + rows as u64 + FEW_ROWS {
             return;
         }
-        let Some(window) = self.0.iter_mut().find(|own| own.columns == *columns) else {
+        let Some(window) = self.all.iter_mut().find(|own| own.columns == *columns) else {
             self.prune(newest_row);
-            if self.0.len() < MOST_WINDOWS {
-                self.0.push(Window::asked_for(columns, newest_row));
+            if self.all.len() < MOST_WINDOWS {
+                self.all.push(Window::asked_for(columns, newest_row));
             }
             return;
         };
@@ -108,9 +138,38 @@ impl Windows {
     /// Drops what has not been read for long before row `newest_row`.
     pub(crate) fn prune(&mut self, newest_row: u64) {
         let is_read = |window: &Window| window.read_at + IDLE_ROWS >= newest_row;
-        if !self.0.iter().all(is_read) {
-            self.0.retain(is_read);
+        if !self.all.iter().all(is_read) {
+            self.all.retain(is_read);
         }
+    }
+}
+
+impl NewestRow {
+    /// Returns the cells of the newest row of a page; `None` if they are not worth being kept.
+    fn cells(&mut self, open: &OpenRowChunk, page: usize, memory: &Budget) -> Option<&[f64]> {
+        let published = open.published();
+        let of = (page, published.end_row());
+        if self.of == Some(of) {
+            return Some(&self.cells);
+        }
+        self.of = None;
+        let row = published.rows().checked_sub(1)?;
+        let row = row.checked_sub(published.pages.get(page)?.first)?;
+        let state = open.state(page)?;
+        if state.columns() < MANY_COLUMNS {
+            return None;
+        }
+        let bytes = (state.columns() * size_of::<f64>()) as u64;
+        match &mut self.lease {
+            Some(lease) => lease.resize(bytes).ok()?,
+            none => *none = Some(memory.lease(bytes).ok()?),
+        }
+        let mut back = RowBack::new(state.clone());
+        back.step(open.row(page, row)?).ok()?;
+        self.cells.clear();
+        self.cells.extend_from_slice(back.cells());
+        self.of = Some(of);
+        Some(&self.cells)
     }
 }
 
@@ -154,7 +213,13 @@ impl Window {
     }
 
     /// Decodes the rows up to number `end` that it lacks; `None` if it has to be made anew.
-    fn follow(&mut self, open: &OpenRowChunk, end: u64) -> Option<()> {
+    fn follow(
+        &mut self,
+        open: &OpenRowChunk,
+        end: u64,
+        known: &mut NewestRow,
+        memory: &Budget,
+    ) -> Option<()> {
         let own_end = self.end_row();
         if end <= own_end {
             return Some(());
@@ -166,6 +231,10 @@ impl Window {
         }
         let page = *self.columns.first()? as usize / PAGE_COLUMNS;
         let first = published.first_row + published.pages.get(page)?.first as u64;
+        let is_next = end == newest && own_end + 1 == end && own_end >= first;
+        if is_next && let Some(cells) = known.cells(open, page, memory) {
+            return self.follow_one(open, cells);
+        }
         let mut back = RowBack::new(open.state(page)?.clone());
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for row in (own_end..newest).rev() {
@@ -192,12 +261,30 @@ impl Window {
                 return None;
             }
             let row = usize::try_from(self.end_row() - published.first_row).ok()?;
-            self.push(published.time_ms(row), &cells);
+            self.push(published.time_ms(row), cells.into_iter());
         }
         Some(())
     }
 
-    fn push(&mut self, time_ms: i64, cells: &[f64]) {
+    /// Goes on with the newest row, whose cells are known.
+    fn follow_one(&mut self, open: &OpenRowChunk, of_row: &[f64]) -> Option<()> {
+        let published = open.published();
+        let cell = |column: &u32| {
+            let found = of_row.get(*column as usize % PAGE_COLUMNS);
+            let found = found.filter(|_| published.has_seen(*column));
+            found.copied().unwrap_or(ABSENT)
+        };
+        let columns = Arc::clone(&self.columns);
+        let is_histogram = |column: &u32| matches!(Cell::decode(cell(column)), Cell::Histogram(_));
+        if columns.iter().any(is_histogram) {
+            return None;
+        }
+        let row = usize::try_from(self.end_row() - published.first_row).ok()?;
+        self.push(published.time_ms(row), columns.iter().map(cell));
+        Some(())
+    }
+
+    fn push(&mut self, time_ms: i64, cells: impl Iterator<Item = f64>) {
         if self.times_ms.len() >= self.asked + SPARE_ROWS {
             let gone = self.times_ms.len() - (self.asked + LEFT_ROWS).min(self.times_ms.len());
             self.times_ms.drain(..gone);
@@ -205,7 +292,7 @@ impl Window {
             self.first_row += gone as u64;
         }
         self.times_ms.push(time_ms);
-        self.cells.extend_from_slice(cells);
+        self.cells.extend(cells);
     }
 
     /// Returns the rows within `range` that `rows` show; `None` if it may lack some of them.

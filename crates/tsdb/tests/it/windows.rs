@@ -10,7 +10,8 @@ use narthex_model::{
     conformance::BASE_MS,
     metadata::Family,
     storage::{
-        Binding, Context, Layout, Prepared, Selector, SeriesSample, Sink, Store, Tile, TimeRange,
+        Binding, Context, LastCell, Layout, Prepared, Selector, SeriesSample, Sink, Store, Tile,
+        TimeRange,
     },
 };
 use narthex_testkit::rng::SplitMix64;
@@ -119,6 +120,16 @@ fn read(prepared: &dyn Prepared, at: usize, range: TimeRange, random: &mut Split
             .read(&all, range, layout, &mut tile, &ctx)
             .expect("cells");
         assert!(tile.times_ms.len() <= rows);
+        let mut last = Vec::new();
+        batch.last(&all, range, &mut last, &ctx).expect("cells");
+        for (series, last) in last.iter().enumerate() {
+            let newest = LastCell::newest_of(&tile, series);
+            let bits = |cell: &LastCell| match &cell.histogram {
+                Some(histogram) => (cell.time_ms, histogram.sum.to_bits()),
+                None => (cell.time_ms, cell.cell.to_bits()),
+            };
+            assert_eq!(last.as_ref().map(bits), newest.as_ref().map(bits));
+        }
         for series in 0..batch.len() {
             let cells = tile
                 .times_ms

@@ -86,7 +86,8 @@ impl StripBatch {
         }
         let mut state = self.strip.lock();
         let StripState { windows, open, .. } = &mut *state;
-        let (window, rows) = windows.find(open, &self.columns, self.row_range, range)?;
+        let (window, rows) =
+            windows.find(open, &self.columns, self.row_range, range, &self.windows)?;
         Some(work(window, rows))
     }
 
@@ -163,7 +164,7 @@ impl StripBatch {
 
     /// Answers from the newest rows; `None` if they do not suffice.
     fn last_of_open(&self, series: &[u32], range: TimeRange) -> Option<Vec<Option<LastCell>>> {
-        let state = self.strip.lock();
+        let mut state = self.strip.lock();
         let open = state.open.published();
         let (newest, end) = (open.rows().checked_sub(1)?, open.end_row());
         if end < self.row_range.1 || open.first_row >= self.row_range.1 || self.start_times {
@@ -183,10 +184,55 @@ impl StripBatch {
         for of_page in
             wanted.chunk_by(|a, b| a.1 as usize / PAGE_COLUMNS == b.1 as usize / PAGE_COLUMNS)
         {
-            last_of_page(&state, of_page, skipped, range, &mut found)?;
+            if skipped > 0 || !newest_of_page(&mut state, of_page, &self.windows, &mut found) {
+                last_of_page(&state, of_page, skipped, range, &mut found)?;
+            }
         }
         Some(found)
     }
+}
+
+/// Finds the cells of some columns of one page in its newest row; returns `false` unless all have floats there.
+fn newest_of_page(
+    state: &mut StripState,
+    wanted: &[(usize, u32)],
+    memory: &Budget,
+    found: &mut [Option<LastCell>],
+) -> bool {
+    let Some((_, column)) = wanted.first() else {
+        return true;
+    };
+    let page = *column as usize / PAGE_COLUMNS;
+    let in_page = |column: u32| column as usize % PAGE_COLUMNS;
+    let StripState { open, windows, .. } = state;
+    let Some((_, time_ms)) = open.published().time_range() else {
+        return false;
+    };
+    let few = open.state(page).filter(|_| wanted.len() <= 4);
+    let is_present =
+        |(_, column): &(usize, u32)| few.is_some_and(|known| known.is_present(in_page(*column)));
+    let all = if wanted.iter().all(is_present) {
+        None
+    } else {
+        windows.newest_row(open, page, memory)
+    };
+    let value = |column: u32| match (all, few) {
+        (Some(cells), _) => cells.get(in_page(column)).copied(),
+        (None, Some(known)) => known.value(in_page(column)),
+        (None, None) => None,
+    };
+    for (at, column) in wanted {
+        let Some(value) = value(*column).filter(|value| cell::is_float(*value)) else {
+            return false;
+        };
+        found[*at] = Some(LastCell {
+            time_ms,
+            cell: value,
+            histogram: None,
+            start_time_ms: 0,
+        });
+    }
+    true
 }
 
 /// Finds the newest cell of the columns of one page; `None` if stepping back a few rows does not find all.
@@ -210,17 +256,6 @@ fn last_of_page(
             start_time_ms: 0,
         })
     };
-    if skipped == 0
-        && wanted.len() <= 4
-        && wanted
-            .iter()
-            .all(|(_, column)| known.is_present(in_page(*column)))
-    {
-        for (at, column) in wanted {
-            found[*at] = last(open.time_ms(newest), known.value(in_page(*column))?);
-        }
-        return Some(());
-    }
     let first = open.pages.get(page)?.first;
     let mut back = RowBack::new(known.clone());
     let mut left: Vec<(usize, u32)> = wanted.to_vec();
