@@ -32,6 +32,7 @@ mod files;
 mod full_disk;
 mod gateway;
 mod generated;
+mod grafana_rules;
 mod host;
 mod hostile;
 mod hostile_bodies;

@@ -79,7 +79,18 @@ impl Running {
 
     /// Starts Debian's Prometheus with its data in `dir`.
     pub(crate) fn prometheus(dir: &Path, config: &Path, flags: &[&str]) -> Self {
-        let spawn = Spawn::new(tool("prometheus", "prometheus"))
+        let program = tool("prometheus", "prometheus");
+        Self::prometheus_at(program.as_os_str(), dir, config, flags)
+    }
+
+    /// Starts a Prometheus other than Debian's.
+    pub(crate) fn prometheus_at(
+        program: &OsStr,
+        dir: &Path,
+        config: &Path,
+        flags: &[&str],
+    ) -> Self {
+        let spawn = Spawn::new(program)
             .arg("--web.listen-address=127.0.0.1:0")
             .arg(path_flag(dir))
             .arg(config_flag(config))

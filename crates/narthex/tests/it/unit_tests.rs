@@ -176,6 +176,111 @@ fn failures_have_places_and_a_document() {
     assert!(refused.stderr.contains("--run"), "{}", refused.stderr);
 }
 
+/// Three files: one with failures and a good test, an invalid one, and one whose rules are invalid.
+const DOCUMENTED: [(&str, &str); 5] = [
+    (
+        "a.rules",
+        "groups: [{name: g, rules: [{record: 'rec:up', expr: up * 3}, {alert: Down, expr: up == 0, annotations: {t: 'a <b> & \"c\"'}}]}]\n",
+    ),
+    (
+        "test.yml",
+        "rule_files: [a.rules]
+tests:
+- name: first
+  interval: 1m
+  input_series: [{series: up, values: '1x3'}]
+  promql_expr_test:
+  - {expr: 'rec:up', eval_time: 2m, exp_samples: [{labels: 'rec:up', value: 2}]}
+  - {expr: 'sum(', eval_time: 2m}
+- interval: 1m
+  input_series: [{series: up, values: '0x3'}]
+  alert_rule_test: [{eval_time: 1m, alertname: Down, exp_alerts: []}]
+- {name: good, input_series: []}
+",
+    ),
+    ("bad.yml", "rule_files: [a.rules]\ntests:\n- input: []\n"),
+    (
+        "invalid.rules",
+        "groups: [{name: g, rules: [{record: a, expr: 1 +}]}]\n",
+    ),
+    (
+        "invalid.yml",
+        "rule_files: [invalid.rules]\ntests: [{name: a, input_series: []}, {name: b, input_series: []}]\n",
+    ),
+];
+
+/// What promtool of Prometheus 3.16 writes about them, with a line for each element.
+const DOCUMENT: &str = "\
+<testsuites>
+<testsuite name=\"test.yml\" tests=\"3\" failures=\"3\" errors=\"0\" skipped=\"0\" timestamp=\"\">
+<testcase name=\"first\">
+<failure>    expr: &#34;rec:up&#34;, time: 2m,&#xA;        exp: {__name__=&#34;rec:up&#34;} 2E+00&#xA;        got: {__name__=&#34;rec:up&#34;} 3E+00</failure>
+<failure>    expr: &#34;sum(&#34;, time: 2m, err: 1:5: parse error: unclosed left parenthesis</failure>
+</testcase>
+<testcase name=\"unnamed#1\">
+<failure>    alertname: Down, time: 1m, &#xA;        exp:[], &#xA;        got:[&#xA;            0:&#xA;              Labels:{alertname=&#34;Down&#34;}&#xA;              Annotations:{t=&#34;a &lt;b&gt; &amp; \\&#34;c\\&#34;&#34;}&#xA;            ]</failure>
+</testcase>
+<testcase name=\"good\">
+</testcase>
+</testsuite>
+<testsuite name=\"bad.yml\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\" timestamp=\"\">
+<testcase name=\"unknown\">
+<error>yaml: unmarshal errors:&#xA;  line 3: field input not found in type main.testGroup</error>
+</testcase>
+</testsuite>
+<testsuite name=\"invalid.yml\" tests=\"2\" failures=\"2\" errors=\"0\" skipped=\"0\" timestamp=\"\">
+<testcase name=\"a\">
+<failure>invalid.rules: 1:46: group &#34;g&#34;, rule 1, &#34;a&#34;: could not parse expression: 1:4: parse error: unexpected end of input</failure>
+</testcase>
+<testcase name=\"b\">
+<failure>invalid.rules: 1:46: group &#34;g&#34;, rule 1, &#34;a&#34;: could not parse expression: 1:4: parse error: unexpected end of input</failure>
+</testcase>
+</testsuite>
+</testsuites>";
+
+/// Returns a document with a line for each element, without times, places and names of files that only ours has.
+fn document(program: Spawn, dir: &TempDir) -> String {
+    let flags = [
+        "--junit=out.xml",
+        "rules",
+        "test.yml",
+        "bad.yml",
+        "invalid.yml",
+    ];
+    let words = program.current_dir(dir).arg("test").args(flags);
+    assert_eq!(words.run(PATIENCE).exit.code, Some(1));
+    let text = std::fs::read_to_string(dir.join("out.xml")).unwrap();
+    let mut lines = text
+        .replace("><", ">\n<")
+        .replace("<error>bad.yml: ", "<error>");
+    for (begin, end) in [
+        (" timestamp=\"", "\">"),
+        ("&#xA;        at: test.yml:", "</failure>"),
+    ] {
+        let mut parts = lines.split(begin);
+        let mut kept = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (_, rest) = part.split_once(end).unwrap();
+            let begin = if begin.ends_with('"') { begin } else { "" };
+            kept.push_str(&format!("{begin}{end}{rest}"));
+        }
+        lines = kept;
+    }
+    lines
+}
+
+#[test]
+fn documents_are_those_of_promtool() {
+    let dir = TempDir::new("unit-tests-document");
+    for (name, text) in DOCUMENTED {
+        dir.write(name, text);
+    }
+    if let Some(newest) = std::env::var_os("NARTHEX_PROMTOOL") {
+        assert_eq!(document(Spawn::new(newest), &dir), DOCUMENT);
+    }
+    assert_eq!(document(support::narthex(), &dir), DOCUMENT);
+}
+
 #[test]
 fn watched_tests_run_again_when_a_file_changes() {
     let dir = TempDir::new("unit-tests-watch");

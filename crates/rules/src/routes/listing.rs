@@ -20,6 +20,23 @@ const ENTRY_BYTES: usize = 1024;
 
 pub(super) type Groups = BTreeMap<(String, String), Arc<Group>>;
 
+/// A number of seconds, written as Go does: without a fraction if it has none.
+#[derive(Clone, Copy, Debug)]
+struct Seconds(f64);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
+        let whole = self.0 as i64;
+        #[expect(clippy::cast_precision_loss, reason = "compared with what it was")]
+        if whole as f64 == self.0 {
+            serializer.serialize_i64(whole)
+        } else {
+            serializer.serialize_f64(self.0)
+        }
+    }
+}
+
 /// The beginning of a group, up to its rules.
 #[derive(Serialize)]
 struct GroupHead<'a> {
@@ -31,9 +48,9 @@ struct GroupHead<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GroupTail {
-    interval: f64,
+    interval: Seconds,
     limit: u64,
-    evaluation_time: f64,
+    evaluation_time: Seconds,
     last_evaluation: String,
 }
 
@@ -44,8 +61,8 @@ struct AlertingHead<'a> {
     state: &'static str,
     name: &'a str,
     query: &'a str,
-    duration: f64,
-    keep_firing_for: f64,
+    duration: Seconds,
+    keep_firing_for: Seconds,
     labels: &'a Texts,
     annotations: &'a Texts,
 }
@@ -68,7 +85,7 @@ struct LastJson {
     health: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    evaluation_time: f64,
+    evaluation_time: Seconds,
     last_evaluation: String,
     r#type: &'static str,
     /// Samples that it read, and series that it stored; Prometheus has neither.
@@ -438,7 +455,7 @@ fn group_tail(group: &Group) -> GroupTail {
     GroupTail {
         interval: seconds(group.schedule.interval_ms()),
         limit: group.limit.unwrap_or_default(),
-        evaluation_time: status.duration.as_secs_f64(),
+        evaluation_time: Seconds(status.duration.as_secs_f64()),
         last_evaluation: time(status.last_ms),
     }
 }
@@ -458,7 +475,7 @@ fn last(rule: &LiveRule, r#type: &'static str) -> LastJson {
     LastJson {
         health: status.health.as_str(),
         last_error: status.last_error,
-        evaluation_time: status.duration.as_secs_f64(),
+        evaluation_time: Seconds(status.duration.as_secs_f64()),
         last_evaluation: time(status.last_ms),
         r#type,
         samples_read: status.work.samples_read,
@@ -493,8 +510,8 @@ fn shared_texts<S: Serializer>(texts: &Arc<Texts>, serializer: S) -> Result<S::O
     clippy::cast_precision_loss,
     reason = "durations of rules are far below 2^53"
 )]
-fn seconds(ms: i64) -> f64 {
-    ms as f64 / 1000.0
+fn seconds(ms: i64) -> Seconds {
+    Seconds(ms as f64 / 1000.0)
 }
 
 fn time(time_ms: Option<i64>) -> String {
