@@ -36,7 +36,7 @@ use crate::{
     wal::{StripMark, Wal},
 };
 pub use adopt::Notice;
-use binding::DbBinding;
+use binding::{DbBinding, SpareFrames};
 use blocks::BlockSet;
 pub use early::EarlySink;
 use files::Files;
@@ -91,6 +91,7 @@ pub(crate) struct Inner {
     pending_stale: PendingStale,
     /// What looking for late samples in blocks may take.
     late: Effort,
+    spare: SpareFrames,
     torn: Option<Damage>,
     accounts: Accounts,
     lock: Mutex<Option<Box<dyn Lock>>>,

@@ -81,6 +81,14 @@ impl RowState {
         Some(to_float(self.last[position], self.exp[position]))
     }
 
+    /// Lists the floats of the last row with their columns, in no particular order.
+    pub fn floats(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let columns = self.order.iter().map(|column| usize::from(*column));
+        let floats = columns.zip(self.last.iter().zip(&self.exp));
+        let present = floats.filter(|(column, _)| self.is_present(*column));
+        present.map(|(column, (last, exp))| (column, to_float(*last, *exp)))
+    }
+
     /// Returns the heap bytes held.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {

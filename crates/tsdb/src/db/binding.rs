@@ -1,58 +1,69 @@
 //! One origin's write access to the database.
 //!
-//! **Invariant:** the binding owns its strip exclusively until it is dropped or moves to another strip. So rounds that
-//! are appended together take turns in, and lock, several strips without waiting for each other.
+//! An origin whose samples share the round's time has one strip. Samples with times of their own make no row of it; but
+//! where such times come in groups, as those of a container's lines on a page of cAdvisor, each group gets a strip, in
+//! which its samples are rows.
+
+mod part;
+mod spare;
+mod split;
 
 use super::Inner;
-use crate::block::SeriesExemplar;
 use crate::error::TsdbError;
-use crate::head::{
-    Bound,
-    append::{FrameAppend, Limits, NOWHERE, PendingFrame, Scratch, SlotMap, commit_frames},
-    out_of_order::Value,
-};
 use narthex_model::{
-    ColumnId, Frame, Schema,
+    Frame, Schema,
+    metadata::Family,
     storage::{Binding, Outcome, StorageError},
 };
-use std::sync::{Arc, MutexGuard};
+use part::{Part, append_to_parts};
+pub(super) use spare::SpareFrames;
+use split::Split;
+use std::sync::Arc;
 
 /// What a panic ends here.
-const STORING: &str = "storing a row";
+const BINDING: &str = "binding a schema";
+/// Fewest samples of a round that get a strip because they share a time.
+const LEAST: usize = 8;
 
 pub(super) struct DbBinding {
     inner: Arc<Inner>,
     schema: Schema,
-    /// `None` only while being replaced, and after a panic during that.
-    bound: Option<Bound>,
-    scratch: Scratch,
+    /// All series, or those that share their times with few others. It is bound by the first round, whose times decide
+    /// which.
+    main: Part,
+    split: Option<Box<Split>>,
+    /// Time of the newest round; one that is no newer is a source's way to bring late samples.
+    newest_ms: i64,
+    /// Rounds whose samples had times of their own.
+    timed_rounds: u32,
+    least: usize,
 }
 
 impl DbBinding {
     pub(super) fn new(inner: Arc<Inner>, schema: &Schema) -> Self {
-        let now_ms = inner.context.clock.now_ms();
-        let guard = inner.wal.guard("binding a schema");
-        let bound = Some(inner.head.bind(schema, now_ms));
-        drop(guard);
+        // A source that adds series before it appends needs them resolved as they come.
+        let bound = schema.is_empty().then(|| {
+            let _guard = inner.wal.guard(BINDING);
+            inner.head.bind(schema, inner.context.clock.now_ms())
+        });
         Self {
             inner,
             schema: schema.clone(),
-            bound,
-            scratch: Scratch::default(),
+            main: Part::new(schema.clone(), bound),
+            split: None,
+            newest_ms: i64::MIN,
+            timed_rounds: 0,
+            least: LEAST,
         }
     }
 }
 
 impl Binding for DbBinding {
     fn rebind(&mut self, schema: &Schema) -> Result<(), StorageError> {
-        if let Some(cause) = self.inner.wal.poisoned() {
-            return Err(StorageError::Poisoned { cause });
-        }
-        let bound = self.take_bound()?;
-        let _guard = self.inner.wal.guard("binding a schema");
-        self.bound = Some(self.inner.head.rebind(bound, &self.schema, schema));
-        self.schema = schema.clone();
-        Ok(())
+        self.check()?;
+        let inner = Arc::clone(&self.inner);
+        let _guard = inner.wal.guard(BINDING);
+        Ok(self.follow(schema, None)?)
     }
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
@@ -70,12 +81,9 @@ pub(super) fn append_together(
     rounds: &mut [(&mut DbBinding, &Frame)],
 ) -> Result<Outcome, StorageError> {
     for (binding, frame) in rounds.iter_mut() {
-        if !frame.schema().same(&binding.schema) {
-            binding.rebind(frame.schema())?;
-        }
-        binding.ask_again();
+        binding.prepare(frame)?;
     }
-    let appended = try_append(inner, rounds);
+    let appended = append_parts(inner, rounds);
     if appended.is_err() {
         let frames = rounds.iter().map(|(_, frame)| frame);
         let ends = frames.filter(|frame| !frame.stale().is_empty());
@@ -84,142 +92,153 @@ pub(super) fn append_together(
     Ok(appended?)
 }
 
-fn try_append(
+/// Appends what each part of each binding has of its round.
+fn append_parts(
     inner: &Inner,
     rounds: &mut [(&mut DbBinding, &Frame)],
 ) -> Result<Outcome, TsdbError> {
-    let limits = inner.limits();
-    let _guard = inner.wal.guard(STORING);
-    for (binding, frame) in rounds.iter_mut() {
-        binding.leave_future(frame, limits)?;
+    let mut frames: Vec<Vec<Frame>> = Vec::new();
+    if rounds.iter().any(|(binding, _)| binding.split.is_some()) {
+        let parts = |(binding, frame): &(&mut DbBinding, &Frame)| binding.frames(frame);
+        frames.extend(rounds.iter().map(parts));
     }
-    let ticket = inner.wal.ticket(&inner.head)?;
-    let mut turns = Vec::with_capacity(rounds.len());
-    for (binding, frame) in rounds.iter_mut() {
-        turns.push(binding.turn(frame)?);
+    let mut writes = Vec::with_capacity(rounds.len());
+    for (at, (binding, frame)) in rounds.iter_mut().enumerate() {
+        match (&mut binding.split, frames.get(at)) {
+            (Some(split), Some(frames)) => split.add_writes(&mut binding.main, frames, &mut writes),
+            _ => writes.push((&mut binding.main, *frame)),
+        }
     }
-    let is_shared = turns.iter().any(|turn| turn.bound.strip.has_shared());
-    let sharing = is_shared.then(|| inner.head.sharing());
-    if sharing.is_some() {
-        turns.iter_mut().for_each(Turn::compare_with_others);
-    }
-    let mut pending = Vec::with_capacity(turns.len());
-    for turn in &mut turns {
-        pending.push(turn.encode(ticket.file(), limits)?);
-    }
-    let mut total = Outcome {
-        token: commit_frames(&mut pending, &ticket, sharing, STORING)?,
-        ..Outcome::default()
-    };
-    pending.iter().for_each(|frame| total += frame.outcome);
-    drop(pending);
-    drop(turns);
-    drop(ticket);
-    for (binding, frame) in rounds {
-        binding.complete(frame);
-    }
-    inner.count(total);
-    Ok(total)
+    let appended = append_to_parts(inner, &mut writes);
+    drop(writes);
+    frames
+        .into_iter()
+        .for_each(|frames| inner.spare.put(frames));
+    appended
 }
 
 impl DbBinding {
-    /// Retries series that were refused for lack of memory, once memory is available.
-    fn ask_again(&mut self) {
-        let _guard = self.inner.wal.guard("binding a schema");
-        let refused = |bound: &mut Bound| bound.refused > 0;
-        if let Some(bound) = self
-            .bound
-            .take_if(|bound| refused(bound) && self.inner.head.admission.is_open())
-        {
-            let schema = &self.schema;
-            self.bound = Some(self.inner.head.rebind(bound, schema, schema));
+    /// Makes sure that all series of a round have strips, and divides its samples.
+    fn prepare(&mut self, frame: &Frame) -> Result<(), StorageError> {
+        let is_same = frame.schema().same(&self.schema) && self.main.bound.is_some();
+        if !is_same || self.split.is_some() || !frame.times_ms().is_empty() {
+            self.divide(frame, is_same)?;
         }
-    }
-
-    /// Takes the bound strip, to be put back; it is missing only after a panic, which has poisoned the log.
-    fn take_bound(&mut self) -> Result<Bound, TsdbError> {
-        self.bound.take().ok_or_else(|| poisoned(&self.inner))
-    }
-
-    /// Moves to another strip if the clock was set back to before this one's samples.
-    fn leave_future(&mut self, frame: &Frame, limits: Limits) -> Result<(), TsdbError> {
-        let mut bound = self.take_bound()?;
-        if bound.strip.is_ahead(frame.time_ms(), limits.now_ms) {
-            // Rows only go forward: in the old strip, all samples would be out of order until its times are reached.
-            bound = self.inner.head.replace(bound, &self.schema);
+        self.newest_ms = self.newest_ms.max(frame.time_ms());
+        self.main.ask_again(&self.inner);
+        if let Some(split) = &mut self.split {
+            split.ask_again(&self.inner);
         }
-        self.bound = Some(bound);
         Ok(())
     }
 
-    /// Waits for the binding's turn in its strip.
-    fn turn<'a>(&'a mut self, frame: &'a Frame) -> Result<Turn<'a>, TsdbError> {
-        let Some(bound) = &self.bound else {
-            return Err(poisoned(&self.inner));
-        };
-        let (oldest_ms, newest_ms) = frame.time_bounds_ms();
-        let until_ms = self.inner.flushed_until_ms(&bound.strip, newest_ms);
-        let others = if oldest_ms <= until_ms {
-            values_in_blocks(&self.inner, bound, frame, until_ms)
-        } else {
-            Vec::new()
-        };
-        Ok(Turn {
-            bound,
-            scratch: &mut self.scratch,
-            frame,
-            others,
-            _turn: bound.strip.turn(),
-        })
+    fn divide(&mut self, frame: &Frame, is_same: bool) -> Result<(), StorageError> {
+        let is_timed = !frame.times_ms().is_empty() && frame.time_ms() > self.newest_ms;
+        self.timed_rounds = self.timed_rounds.saturating_add(u32::from(is_timed));
+        let timed = Some(frame).filter(|_| is_timed);
+        let inner = Arc::clone(&self.inner);
+        let _guard = inner.wal.guard(BINDING);
+        if !is_same {
+            self.check()?;
+            self.follow(frame.schema(), timed)?;
+            if self.main.bound.is_none() {
+                self.begin(timed);
+            }
+        } else if self.timed_rounds.is_power_of_two() {
+            self.split_if_grouped(timed)?;
+        }
+        if let Some(split) = &mut self.split {
+            let regroups = self.timed_rounds.is_power_of_two();
+            split.divide(&inner, &mut self.main, frame, is_timed, regroups)?;
+        }
+        Ok(())
     }
 
-    /// Completes an append after the log has it.
-    fn complete(&mut self, frame: &Frame) {
-        let Some(bound) = &mut self.bound else {
-            return;
-        };
-        bound.new_families.clear();
-        keep_exemplars(&self.inner, &self.schema, &bound.map, frame);
-        let metrics = &self.inner.metrics;
-        metrics.rows_appended.inc();
-        let out_of_order = self.scratch.out_of_order();
-        metrics.out_of_order_appended.inc_by(out_of_order);
-    }
-}
-
-/// One round of an append, whose strip other writers wait for.
-struct Turn<'a> {
-    bound: &'a Bound,
-    scratch: &'a mut Scratch,
-    frame: &'a Frame,
-    /// Values that blocks and other strips have at the frame's times.
-    others: Vec<(u32, i64, Value)>,
-    _turn: MutexGuard<'a, ()>,
-}
-
-impl Turn<'_> {
-    /// Looks for values that other strips have; call it while the shared series are locked.
-    fn compare_with_others(&mut self) {
-        if self.bound.strip.has_shared() {
-            self.others.extend(values_of_others(self.bound, self.frame));
+    fn check(&self) -> Result<(), StorageError> {
+        match self.inner.wal.poisoned() {
+            Some(cause) => Err(StorageError::Poisoned { cause }),
+            None => Ok(()),
         }
     }
 
-    fn encode(&mut self, file: u32, limits: Limits) -> Result<PendingFrame<'_>, TsdbError> {
-        // What a block has came first.
-        self.others
-            .sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
-        self.others
-            .dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
-        let append = FrameAppend {
-            strip: &self.bound.strip,
-            map: &self.bound.map,
-            frame: self.frame,
-            others: &self.others,
-            limits,
-            families: &self.bound.new_families,
+    /// Follows the schema to another version or lineage; `timed` is its round if that has times.
+    fn follow(&mut self, schema: &Schema, timed: Option<&Frame>) -> Result<(), TsdbError> {
+        if self.main.bound.is_none() {
+            self.main.schema = schema.clone();
+        } else if let Some(split) = &mut self.split {
+            let diff = schema.diff(&self.schema);
+            match diff.filter(|_| schema.common() == self.schema.common()) {
+                Some(diff) => {
+                    split.retire(&self.inner, &mut self.main, &diff.retired)?;
+                    if diff.families_changed {
+                        self.learn_families(schema);
+                    }
+                }
+                None => self.leave(schema),
+            }
+        } else if !self.split_if_grouped(timed)? {
+            self.main.follow(&self.inner, schema.clone())?;
+        }
+        self.schema = schema.clone();
+        Ok(())
+    }
+
+    /// Leaves all strips, for the next round to take up again those that fit the schema.
+    fn leave(&mut self, schema: &Schema) {
+        let families = self.main.bound.iter_mut();
+        let families = families.flat_map(|bound| std::mem::take(&mut bound.new_families));
+        let families: Vec<Family> = families.collect();
+        self.split = None;
+        self.main = Part::new(schema.clone(), None);
+        self.main.families = families;
+    }
+
+    /// Binds the schema of the first round.
+    fn begin(&mut self, timed: Option<&Frame>) {
+        let head = &self.inner.head;
+        let now_ms = self.inner.context.clock.now_ms();
+        let former = head.slots_by_strip(&self.schema, now_ms);
+        if former.is_empty() && !timed.is_some_and(|frame| split::has_group(frame, self.least)) {
+            let bound = head.bind(&self.schema, now_ms);
+            self.main.begin(bound);
+            return;
+        }
+        let mut split = Split::new(self.least);
+        split.begin(&self.inner, &self.schema, &mut self.main, &former);
+        self.split = Some(Box::new(split));
+        self.learn_families(&self.schema.clone());
+    }
+
+    /// Gives up that all series are in one strip, if `timed` has samples that are better elsewhere.
+    fn split_if_grouped(&mut self, timed: Option<&Frame>) -> Result<bool, TsdbError> {
+        let is_grouped = |frame: &&Frame| split::has_group(frame, self.least);
+        let Some(frame) = timed.filter(|_| self.split.is_none()).filter(is_grouped) else {
+            return Ok(false);
         };
-        append.encode(file, self.scratch)
+        let schema = frame.schema();
+        let mut split = Split::new(self.least);
+        split.take_over(&self.inner, schema, &mut self.main)?;
+        self.split = Some(Box::new(split));
+        self.learn_families(schema);
+        Ok(true)
+    }
+
+    /// Has the families that are not known logged with the next round.
+    fn learn_families(&mut self, schema: &Schema) {
+        let new = self.inner.head.learn_families(schema.families());
+        if let Some(bound) = &mut self.main.bound {
+            bound.new_families.extend(new);
+        }
+    }
+
+    /// Returns the parts' frames of a round that was divided; nothing if there is one part.
+    fn frames(&self, frame: &Frame) -> Vec<Frame> {
+        let Some(split) = &self.split else {
+            return Vec::new();
+        };
+        let mut frames = self.inner.spare.take();
+        split.fill(&self.main, frame, &mut frames);
+        frames
     }
 }
 
@@ -229,65 +248,5 @@ fn poisoned(inner: &Inner) -> TsdbError {
     }
 }
 
-impl Drop for DbBinding {
-    fn drop(&mut self) {
-        if let Some(bound) = &self.bound {
-            bound.strip.leave();
-        }
-    }
-}
-
-/// Lists columns and times of a frame's samples, with their slots.
-fn places<'a>(bound: &'a Bound, frame: &'a Frame) -> impl Iterator<Item = (usize, u32, i64)> + 'a {
-    let slots = frame
-        .present()
-        .iter()
-        .chain(frame.stale().iter().map(|column| column.index()));
-    let places = slots.map(|slot| {
-        (
-            slot,
-            bound.map.column(slot),
-            frame.time_of(ColumnId(slot as u32)),
-        )
-    });
-    places.filter(|(_, column, _)| *column != NOWHERE)
-}
-
-/// Returns the values that other owners have for the frame's shared series at its times.
-fn values_of_others(bound: &Bound, frame: &Frame) -> Vec<(u32, i64, Value)> {
-    let wanted: Vec<(u32, i64)> = places(bound, frame)
-        .map(|(_, column, time_ms)| (column, time_ms))
-        .collect();
-    bound.strip.values_of_others(&wanted)
-}
-
-/// Returns the values that blocks have at the frame's late samples.
-fn values_in_blocks(
-    inner: &Inner,
-    bound: &Bound,
-    frame: &Frame,
-    until_ms: i64,
-) -> Vec<(u32, i64, Value)> {
-    let late = || places(bound, frame).filter(|(_, _, time_ms)| *time_ms <= until_ms);
-    let labels = |slot: usize| frame.schema().labels(ColumnId(slot as u32));
-    let wanted = late().map(|(slot, column, time_ms)| (column, labels(slot), time_ms));
-    inner.values_in_blocks(late().count(), wanted)
-}
-
-fn keep_exemplars(inner: &Inner, schema: &Schema, map: &SlotMap, frame: &Frame) {
-    if frame.exemplars().is_empty() {
-        return;
-    }
-    let mut ring = inner.head.exemplars();
-    for (column, exemplar) in frame.exemplars() {
-        if map.column(column.index()) == NOWHERE {
-            continue;
-        }
-        ring.push(SeriesExemplar {
-            common: schema.common().clone(),
-            local: schema.column(*column).set.clone(),
-            time_ms: exemplar.time_ms.unwrap_or(frame.time_of(*column)),
-            exemplar: exemplar.clone(),
-        });
-    }
-}
+#[cfg(test)]
+mod tests;

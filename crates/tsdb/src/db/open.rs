@@ -4,6 +4,7 @@
 
 use super::{
     Accounts, Db, Inner,
+    binding::SpareFrames,
     blocks::{BlockDir, BlockSet, Opened, Unreadable, range_of},
     files::Files,
     late::Effort,
@@ -162,6 +163,7 @@ impl Opening {
             damage: stored.found,
             pending_stale: PendingStale::default(),
             late: Effort::default(),
+            spare: SpareFrames::default(),
             torn: replayed.torn,
             lock: Mutex::new(Some(lock)),
         };

@@ -70,6 +70,7 @@ impl DbView {
             // An expression without selectors.
             HeadSnapshot::default()
         } else {
+            let _whole_rounds = inner.head.taking_snapshot();
             head(&inner)
         };
         drop(all);

@@ -12,7 +12,8 @@ pub(crate) use scratch::Scratch;
 use super::{
     exemplars,
     out_of_order::{OutOfOrderSample, Value},
-    strip::{Strip, StripState},
+    row_chunk::pages_of,
+    strip::{PAGE_COLUMNS, Strip, StripState},
 };
 use crate::error::TsdbError;
 use commit::Commit;
@@ -73,6 +74,8 @@ enum Shape {
     AsItIs,
     /// The frame is a row, with columns in another order.
     Moved,
+    /// The frame is the last row once more, as from a page on which some times have not advanced.
+    Again(Outcome),
     /// Every sample must be classified.
     Mixed,
 }
@@ -116,6 +119,10 @@ impl<'a> FrameAppend<'a> {
             Shape::Moved => {
                 self.gather(columns, scratch, &mut outcome);
                 scratch.row(time_ms)
+            }
+            Shape::Again(counted) => {
+                outcome = counted;
+                None
             }
             Shape::Mixed => {
                 self.classify(&state, columns, time_ms, scratch, &mut outcome);
@@ -179,6 +186,12 @@ impl<'a> FrameAppend<'a> {
 
     fn shape(&self, state: &StripState, columns: usize, scratch: &mut Scratch) -> Shape {
         let frame = self.frame;
+        if frame.time_ms() == state.last_row_ms {
+            let mut outcome = Outcome::default();
+            if self.is_last_row(state, columns, scratch, &mut outcome) {
+                return Shape::Again(outcome);
+            }
+        }
         let plain = frame.times_ms().is_empty()
             && frame.histograms().is_empty()
             && self.others.is_empty()
@@ -202,6 +215,43 @@ impl<'a> FrameAppend<'a> {
             }
             _ => Shape::Mixed,
         }
+    }
+
+    /// Reports whether the last row has every sample of the frame, given that it has the frame's time.
+    fn is_last_row(
+        &self,
+        state: &StripState,
+        columns: usize,
+        scratch: &mut Scratch,
+        outcome: &mut Outcome,
+    ) -> bool {
+        let frame = self.frame;
+        let is_plain = frame.times_ms().is_empty()
+            && frame.histograms().is_empty()
+            && frame.stale().is_empty()
+            && !matches!(
+                self.map,
+                SlotMap::Map {
+                    distinct: false,
+                    ..
+                }
+            );
+        // Rows of sealed row chunks may be in blocks alone.
+        if !is_plain || state.open.published().rows() == 0 {
+            return false;
+        }
+        self.gather(columns, scratch, outcome);
+        let mut pages = (0..pages_of(columns)).map(|page| (page * PAGE_COLUMNS, page));
+        let same = pages.try_fold(0, |same, (first, page)| {
+            let mut floats = state.open.state(page)?.floats();
+            floats.try_fold(same, |same, (column, value)| {
+                let at = first + column;
+                let is_present = scratch.present[at / 64] >> (at % 64) & 1 == 1;
+                let is_same = scratch.values[at].to_bits() == value.to_bits();
+                (is_same || !is_present).then_some(same + u64::from(is_present))
+            })
+        });
+        same == Some(outcome.accepted)
     }
 
     /// Moves the floats of a plain frame to the strip's columns.

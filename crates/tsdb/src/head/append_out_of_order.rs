@@ -195,7 +195,7 @@ impl Head {
         // Within one write the order is free, and sorted samples take fewer bytes.
         taken.sort_unstable_by_key(|sample| (sample.column, sample.time_ms));
         let pending = PendingFrame::out_of_order(strip, state, &taken, first, limits);
-        outcome.token = commit_frames(&mut [pending], &ticket, sharing, STORING)?;
+        outcome.token = commit_frames(&mut [pending], self, &ticket, sharing, STORING)?;
         self.metrics
             .out_of_order_appended
             .inc_by(taken.len() as u64);

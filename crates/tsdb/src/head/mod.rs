@@ -1,11 +1,12 @@
 //! The head: everything that is in no block yet, in memory and in the WAL.
 //!
-//! **Invariant:** locks are taken in this order only: the WAL's ticket, a turn in a strip, the shared-series lock, the
-//! index, a strip, the WAL's own. Only the first two are held while the disk writes, so that queries do not wait for it. A
-//! holder of a strip's lock takes neither index nor ticket, and another strip's only if no other writer can hold that;
-//! the same is true of turns.
+//! **Invariant:** locks are taken in this order only: the WAL's ticket, a turn in a strip, the shared-series lock, that of
+//! rounds being shown, the index, a strip, the WAL's own. Only the first two are held while the disk writes, so that
+//! queries do not wait for it. A holder of a strip's lock takes neither index nor ticket, and another strip's only if no
+//! other writer can hold that; the same is true of turns.
 
 pub(crate) mod admission;
+mod adopt;
 pub(crate) mod append;
 pub(crate) mod append_out_of_order;
 pub(crate) mod exemplars;
@@ -30,7 +31,7 @@ use exemplars::ExemplarRing;
 use families::Families;
 use index::{Index, Owners, Resolved};
 use narthex_model::sync::Whole as _;
-use narthex_model::{ColumnId, LabelSet, METRIC_NAME, Schema, metadata::Family, storage::Budget};
+use narthex_model::{LabelSet, METRIC_NAME, Schema, metadata::Family, storage::Budget};
 use std::{
     collections::HashMap,
     sync::{
@@ -51,6 +52,8 @@ pub(crate) struct Head {
     index: RwLock<Index>,
     /// Held while a strip with shared series compares with other owners and stores.
     pub(crate) sharing: Mutex<()>,
+    /// Held for writing while a round becomes visible in several strips, for reading while a snapshot is taken.
+    showing: RwLock<()>,
     families: Mutex<Families>,
     exemplars: Mutex<ExemplarRing>,
     /// Strip for series that no origin has bound.
@@ -71,6 +74,8 @@ pub(crate) struct Bound {
     pub(crate) new_families: Vec<Family>,
     /// Slots whose series were refused because memory is short.
     pub(crate) refused: usize,
+    /// The first slots of the schema, whose series are never refused.
+    pub(crate) always_taken: usize,
 }
 
 /// Most bytes of rows kept decoded.
@@ -89,6 +94,7 @@ impl Head {
             families: Mutex::new(Families::new(memory.limit_bytes())),
             admission: Admission::new(memory, Arc::clone(&metrics)),
             sharing: Mutex::new(()),
+            showing: RwLock::new(()),
             exemplars: Mutex::new(ExemplarRing::new(EXEMPLARS)),
             ungrouped: Mutex::new(None),
             next_strip: AtomicU32::new(1),
@@ -113,6 +119,16 @@ impl Head {
         self.sharing.lock().whole()
     }
 
+    /// Waits for snapshots being taken; until it is released, none begins.
+    pub(crate) fn showing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.showing.write().whole()
+    }
+
+    /// Waits for rounds that are becoming visible, so that a snapshot of several strips has all of each or none.
+    pub(crate) fn taking_snapshot(&self) -> RwLockReadGuard<'_, ()> {
+        self.showing.read().whole()
+    }
+
     /// Returns the number of the next strip.
     pub(crate) fn next_strip(&self) -> u32 {
         self.next_strip.load(Ordering::Relaxed)
@@ -129,14 +145,37 @@ impl Head {
         let strip = self
             .adoptable(&index, schema, now_ms)
             .unwrap_or_else(|| self.create(&mut index, schema.common()));
-        let (map, refused) = self.resolve(&mut index, &strip, schema, None);
+        let (map, refused) = self.resolve(&mut index, &strip, schema, None, ALWAYS_TAKEN);
         drop(index);
         Bound {
             strip,
             map,
             new_families: self.learn_families(schema.families()),
             refused,
+            always_taken: ALWAYS_TAKEN,
         }
+    }
+
+    /// Resolves a schema of some of an origin's series, without families: continues a strip that has most of them if
+    /// `adopts` is set, else creates one; `None` when that takes memory that is short.
+    pub(crate) fn bind_part(&self, schema: &Schema, now_ms: i64, adopts: bool) -> Option<Bound> {
+        let mut index = self.index_mut();
+        let adopted = adopts
+            .then(|| self.adoptable(&index, schema, now_ms))
+            .flatten();
+        let strip = match adopted {
+            Some(strip) => strip,
+            None if self.admission.is_open() => self.create(&mut index, schema.common()),
+            None => return None,
+        };
+        let (map, refused) = self.resolve(&mut index, &strip, schema, None, 0);
+        Some(Bound {
+            strip,
+            map,
+            new_families: Vec::new(),
+            refused,
+            always_taken: 0,
+        })
     }
 
     /// Follows a schema to another version or lineage, on the same strip if that is sensible.
@@ -155,7 +194,9 @@ impl Head {
             // Refused series are retried.
             let known = diff.filter(|_| bound.refused == 0);
             let known = known.map(|diff| (bound.map, diff.appended.start as usize));
-            let (map, refused) = self.resolve(&mut index, &bound.strip, schema, known);
+            let always_taken = bound.always_taken;
+            let (map, refused) =
+                self.resolve(&mut index, &bound.strip, schema, known, always_taken);
             drop(index);
             new_families.extend(self.learn_families(schema.families()));
             return Bound {
@@ -163,6 +204,7 @@ impl Head {
                 map,
                 new_families,
                 refused,
+                always_taken,
             };
         }
         bound.new_families = new_families;
@@ -174,7 +216,8 @@ impl Head {
         bound.strip.leave();
         let mut index = self.index_mut();
         let strip = self.create(&mut index, schema.common());
-        let (map, refused) = self.resolve(&mut index, &strip, schema, None);
+        let always_taken = bound.always_taken;
+        let (map, refused) = self.resolve(&mut index, &strip, schema, None, always_taken);
         drop(index);
         let mut new_families = bound.new_families;
         new_families.extend(self.learn_families(schema.families()));
@@ -183,36 +226,8 @@ impl Head {
             map,
             new_families,
             refused,
+            always_taken,
         }
-    }
-
-    /// Finds a strip without an origin that has the schema's common set and at least half of its columns.
-    fn adoptable(&self, index: &Index, schema: &Schema, now_ms: i64) -> Option<Arc<Strip>> {
-        let mut best: Option<(usize, Arc<Strip>)> = None;
-        for strip in index.strips_of(schema.common()) {
-            if strip.is_bound() || self.is_ungrouped(&strip) || strip.has_future(now_ms) {
-                continue;
-            }
-            let columns = strip.lock().schema.len();
-            let overlap = self.overlap(index, &strip, schema);
-            let enough = overlap * 2 >= columns.max(schema.live());
-            if enough && best.as_ref().is_none_or(|best| best.0 < overlap) {
-                best = Some((overlap, strip));
-            }
-        }
-        best.map(|best| best.1).filter(|strip| strip.try_bind())
-    }
-
-    fn overlap(&self, index: &Index, strip: &Strip, schema: &Schema) -> usize {
-        let known = |id: &ColumnId| {
-            !schema.is_retired(*id) && index.find_in(strip.id, schema.identity(*id)).is_some()
-        };
-        schema.columns().map(|(id, _)| id).filter(known).count()
-    }
-
-    fn is_ungrouped(&self, strip: &Strip) -> bool {
-        let ungrouped = self.ungrouped.lock().whole();
-        ungrouped.as_ref().is_some_and(|other| other.id == strip.id)
     }
 
     fn create(&self, index: &mut Index, common: &LabelSet) -> Arc<Strip> {
@@ -231,6 +246,7 @@ impl Head {
         strip: &Arc<Strip>,
         schema: &Schema,
         known: Option<(SlotMap, usize)>,
+        always_taken: usize,
     ) -> (SlotMap, usize) {
         let (mut map, from) = known.unwrap_or((SlotMap::Same, 0));
         let open = self.admission.is_open();
@@ -242,7 +258,7 @@ impl Head {
         }
         for (id, column) in schema.columns().skip(from) {
             let live = !schema.is_retired(id);
-            let create = live && (open || id.index() < ALWAYS_TAKEN);
+            let create = live && (open || id.index() < always_taken);
             let at = match index.resolve(strip.id, &column.set, create, &mut shared) {
                 Some(Resolved::Known(at)) => at,
                 Some(Resolved::Fresh(at)) => {

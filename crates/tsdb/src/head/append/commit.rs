@@ -11,6 +11,7 @@ use super::{Limits, scratch::RowParts};
 use crate::{
     error::TsdbError,
     head::{
+        Head,
         out_of_order::{OutOfOrderSample, Value},
         row_chunk::pages_of,
         strip::{PAGE_COLUMNS, Strip, StripState},
@@ -153,12 +154,14 @@ impl Drop for PendingFrame<'_> {
 /// Logs frames in one write, then makes them visible; returns the write's number.
 ///
 /// The turns in the strips and the ticket must outlive the frames; `sharing` is released before the disk is waited for:
-/// who sees a value of another strip that is not written yet waits for that write as well. `doing` says what a panic ended.
+/// who sees a value of another strip that is not written yet waits for that write as well. `doing` says what a panic
+/// ended. Readers see all frames or none.
 ///
 /// # Errors
 /// Fails when the WAL cannot be written; the frames must then be dropped.
 pub(crate) fn commit_frames(
     frames: &mut [PendingFrame<'_>],
+    head: &Head,
     ticket: &Ticket<'_>,
     sharing: Option<MutexGuard<'_, ()>>,
     doing: &'static str,
@@ -179,6 +182,7 @@ pub(crate) fn commit_frames(
     frames.iter_mut().for_each(|frame| frame.store(file));
     drop(sharing);
     ticket.wait(number)?;
+    let _showing = (frames.len() > 1).then(|| head.showing());
     frames.iter_mut().for_each(PendingFrame::show);
     Ok(SyncToken(number))
 }
@@ -404,7 +408,10 @@ impl StripState {
         if first && !self.starts.is_empty() {
             let mut starts = self.starts.clone();
             starts.apply(rows, &change.starts);
-            out.starts(strip.id, rows, &starts.all_current());
+            let mut current = starts.all_current();
+            // A replay that has read the file before must learn of those that end with this row.
+            current.extend(change.starts.iter().filter(|(_, start_ms)| *start_ms == 0));
+            out.starts(strip.id, rows, &current);
         } else if !change.starts.is_empty() {
             out.starts(strip.id, rows, &change.starts);
         }

@@ -195,10 +195,15 @@ impl Index {
 
     /// Returns the oldest strip with this identity.
     pub(crate) fn find_first(&self, identity: LabelHash) -> Option<(&Arc<Strip>, u32)> {
-        let same = |place: &&Place| hash_at(&self.entries, &self.sets, **place) == Some(identity);
+        self.find_all(identity).min_by_key(|(strip, _)| strip.id)
+    }
+
+    /// Returns all strips with this identity, and their columns.
+    pub(crate) fn find_all(&self, identity: LabelHash) -> impl Iterator<Item = (&Arc<Strip>, u32)> {
+        let same =
+            move |place: &&Place| hash_at(&self.entries, &self.sets, **place) == Some(identity);
         let places = self.identities.iter_hash(identity.low()).filter(same);
-        let owners = places.filter_map(|place| Some((self.strip_at(*place)?, place.column)));
-        owners.min_by_key(|(strip, _)| strip.id)
+        places.filter_map(|place| Some((self.strip_at(*place)?, place.column)))
     }
 
     /// Returns the column of one strip with this identity.
