@@ -141,7 +141,10 @@ fn other(
             "status",
             status::page(
                 &shared.store,
-                Some(&shared.config.status),
+                Some(&status::Process {
+                    status: &shared.config.status,
+                    may_wipe: shared.config.enable_admin_api,
+                }),
                 "static/push.js",
                 headers,
             ),

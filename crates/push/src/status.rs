@@ -21,10 +21,18 @@ body{font:14px system-ui,sans-serif;margin:2em;color:#222;background:#fff}table{
 th,td{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}td.n{text-align:right}.failed{color:#b00020}\
 code{white-space:pre-wrap}</style><script src=\"SCRIPT\" defer></script></head><body><h1>Push gateway</h1>\n";
 
-/// Renders the page, with a process' flags and build if it has none of its own. `script` is the path of its script.
+/// What the page shows of a gateway that is a process of its own.
+pub(crate) struct Process<'a> {
+    /// Flags and build.
+    pub(crate) status: &'a Status,
+    /// Whether all groups may be deleted at once.
+    pub(crate) may_wipe: bool,
+}
+
+/// Renders the page, with a process' flags and build unless it is a part of another. `script` is the path of its script.
 pub(crate) fn page(
     store: &Store,
-    status: Option<&Status>,
+    process: Option<&Process<'_>>,
     script: &str,
     headers: &HeaderMap,
 ) -> Response {
@@ -75,8 +83,11 @@ pub(crate) fn page(
         ));
     }
     out.push_str("</table>\n");
-    if let Some(status) = status {
-        put_status(&mut out, status);
+    if let Some(process) = process {
+        if process.may_wipe && !groups.is_empty() {
+            out.push_str("<p><button data-method=\"PUT\" data-path=\"api/v1/admin/wipe\" data-question=\"Delete all groups?\">Delete all</button></p>\n");
+        }
+        put_status(&mut out, process.status);
     }
     out.push_str("</body></html>\n");
     let mut response = respond("text/html; charset=utf-8", out.into(), headers);

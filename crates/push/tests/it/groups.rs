@@ -1,7 +1,7 @@
 //! Random pushes and deletions against a simple model of groups, lifetimes, and concurrent pushes.
 
 use crate::rig::{Rig, config};
-use narthex_push::StoreConfig;
+use narthex_push::{GatewayConfig, StoreConfig};
 use narthex_testkit::{TempDir, rng::SplitMix64, scaled};
 use std::{collections::BTreeMap, fmt::Write as _, thread, time::Duration};
 
@@ -153,6 +153,23 @@ fn the_page_counts_groups_and_says_how_long_they_are_kept() {
     let page = rig.ask("GET", "/", "").text();
     assert!(page.contains("<p>2 groups.</p>"), "{page}");
     assert!(page.contains("<td class=\"n\">ever<"), "{page}");
+}
+
+#[test]
+fn the_page_deletes_all_groups_where_that_is_allowed() {
+    for (enable_admin_api, offered) in [(true, 1), (false, 0)] {
+        let rig = Rig::in_memory(GatewayConfig {
+            enable_admin_api,
+            ..config()
+        });
+        let buttons = || {
+            let page = rig.ask("GET", "/", "").text();
+            page.matches("data-path=\"api/v1/admin/wipe\"").count()
+        };
+        assert_eq!(buttons(), 0, "there is nothing to delete");
+        rig.put("/metrics/job/a", "a 1\n");
+        assert_eq!(buttons(), offered);
+    }
 }
 
 #[test]
