@@ -19,8 +19,10 @@ pub(super) const PAIRS: u32 = 200;
 /// Backends of its load balancer, ten to a service.
 pub(super) const BACKENDS: u32 = 1_000;
 
-/// What was done, one after the other; each step has its flags and those of the steps before it.
-pub(super) const STEPS: [(&str, &str); 4] = [
+/// The node with default flags, then as the incident began, on all CPUs, and what was done, one after the other; each step has
+/// its flags and those of the steps before it.
+pub(super) const STEPS: [(&str, &str); 5] = [
+    ("default flags", ""),
     ("as found", ""),
     ("without ipvs", "--no-collector.ipvs"),
     (
@@ -41,7 +43,7 @@ pub(super) fn arguments(step: usize, node: &WorkDir) -> String {
         let _ = write!(arguments, " {flags}");
     }
     // node_exporter takes one thread by default since 1.5.
-    if step + 1 < STEPS.len() {
+    if (1..STEPS.len() - 1).contains(&step) {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let _ = write!(arguments, " --runtime.gomaxprocs={cpus}");
     }
