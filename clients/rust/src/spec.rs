@@ -43,6 +43,7 @@ impl Spec {
 pub(crate) struct NativeSpec {
     pub(crate) schema: i8,
     pub(crate) zero_threshold: f64,
+    pub(crate) max_zero_threshold: f64,
     pub(crate) max_buckets: usize,
     pub(crate) min_reset: Duration,
 }

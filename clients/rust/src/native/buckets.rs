@@ -58,6 +58,22 @@ pub(super) fn index(schema: u8, octave: usize, place: usize) -> (i32, bool) {
     (index, octave < EXPONENTS)
 }
 
+/// Returns the greatest magnitude of a bucket; infinity for one that has infinities.
+pub(super) fn upper_bound(schema: i8, index: i32) -> f64 {
+    let (exponent, fraction) = if schema < 0 {
+        (i64::from(index) << -schema, 0)
+    } else {
+        let place = index & ((1 << schema) - 1);
+        (i64::from(index >> schema), place << (FINEST - schema))
+    };
+    let mantissa = usize::try_from(fraction - 1).map_or(0, |at| BOUNDS[at]);
+    match u64::try_from(exponent + i64::from(BIAS)) {
+        Ok(exponent @ 0..2047) => f64::from_bits(exponent << MANTISSA_BITS | mantissa),
+        Ok(_) => f64::INFINITY,
+        Err(_) => 0.0,
+    }
+}
+
 /// Returns the index of the bucket for infinities, above that of the greatest number.
 pub(super) fn infinite(schema: u8) -> i32 {
     ((BIAS + 1) << schema) + 1
@@ -170,7 +186,7 @@ mod tests {
 
     #[test]
     fn upper_bounds_are_inclusive() {
-        for schema in 0..=8 {
+        for schema in 0..=8_u8 {
             let count = 1_i32 << schema;
             for i in (-count..3 * count).step_by(usize::from(schema) + 1) {
                 let exponent = (BIAS + i.div_euclid(count)) as u64;
@@ -182,11 +198,14 @@ mod tests {
                     (bound - about).abs() <= about * 1e-15,
                     "{schema} {i} {bound}"
                 );
+                assert_eq!(upper_bound(schema.cast_signed(), i), bound, "{schema} {i}");
                 assert_eq!(index_of(schema, bound), i, "{schema} {bound}");
                 assert_eq!(index_of(schema, bound.next_up()), i + 1, "{schema} {bound}");
                 assert_eq!(index_of(schema, -bound), i, "{schema} {bound}");
             }
         }
+        assert_eq!(upper_bound(-2, 3), 4096.0);
+        assert_eq!(upper_bound(0, 1024), f64::INFINITY);
         assert_eq!(index_of(0, f64::MAX), 1024);
         assert_eq!(index_of(3, f64::MAX) + 1, infinite(3));
         assert_eq!(index_of(0, f64::MIN_POSITIVE), -1022);

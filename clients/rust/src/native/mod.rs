@@ -3,7 +3,8 @@
 //! Threads count in the buckets of the declared schema, allocated a power of two at a time. An exposition that would
 //! have more than `max_buckets` of them merges neighbours: the schema falls by one until they fit, to -4 at the lowest,
 //! and stays there. With a `min_reset`, such an exposition is the last before the histogram begins anew at its declared
-//! schema, if the last reset is long enough ago. A reset subtracts what was counted; cells are never set back.
+//! schema, if the last reset is long enough ago. Where the options allow it, the zero bucket takes in its neighbours
+//! first, and stays as wide until a reset. A reset subtracts what was counted; cells are never set back.
 //!
 //! **Invariant:** an observation adds to exactly one bucket, or to the count of those that are not numbers; the exposed
 //! count of the native buckets is their total. An exposed schema only rises at a reset.
@@ -79,6 +80,7 @@ pub struct NativeHistogramValue {
 /// What expositions remember.
 struct State {
     schema: i8,
+    zero_threshold: f64,
     /// The last reset, or the first exposition.
     since: Option<Instant>,
     /// What was counted before the last reset.
@@ -89,6 +91,8 @@ struct State {
 #[derive(Clone, Default)]
 struct Totals {
     sum: f64,
+    /// What counts as zero in what is exposed.
+    zero_threshold: f64,
     zero: u64,
     nan: u64,
     negative: Side,
@@ -107,6 +111,7 @@ impl NativeHistogramValue {
             exemplars: Exemplars::new(),
             state: Mutex::new(State {
                 schema: native.schema,
+                zero_threshold: native.zero_threshold,
                 since: None,
                 base: None,
             }),
@@ -292,23 +297,36 @@ impl NativeHistogramValue {
             shown.subtract(base);
         }
         let counted = self.counted_schema().cast_signed();
+        if state.zero_threshold > self.native.zero_threshold {
+            shown.widen_zero(counted, state.zero_threshold, 0);
+        }
         shown.widen(counted - state.schema);
         let mut schema = state.schema;
         let max = self.native.max_buckets;
+        let mut zero_threshold = state.zero_threshold;
+        if max > 0 {
+            let widest = self.native.max_zero_threshold;
+            let reached = shown.widen_zero(schema, widest, max);
+            zero_threshold = reached.unwrap_or(zero_threshold);
+        }
         while max > 0 && shown.buckets() > max && schema > COARSEST {
             shown.widen(1);
             schema -= 1;
         }
         let min_reset = self.native.min_reset;
         let is_due = now.saturating_duration_since(since) >= min_reset;
-        if schema < state.schema && is_due && !min_reset.is_zero() {
+        let is_coarser = schema < state.schema || zero_threshold > state.zero_threshold;
+        if is_coarser && is_due && !min_reset.is_zero() {
             state.schema = self.native.schema;
+            state.zero_threshold = self.native.zero_threshold;
             state.since = Some(now);
             state.base = Some(Box::new(all));
             self.reset_ms.store(unix_ms(), Relaxed);
         } else {
             state.schema = schema;
+            state.zero_threshold = zero_threshold;
         }
+        shown.zero_threshold = zero_threshold;
         (shown, schema)
     }
 }
@@ -336,6 +354,27 @@ impl Totals {
             buckets::widen(&mut self.negative, steps);
             buckets::widen(&mut self.positive, steps);
         }
+    }
+
+    /// Merges the buckets next to zero into its bucket, as long as they end by `widest` and more than `max` are left;
+    /// returns where the last one ends.
+    fn widen_zero(&mut self, schema: i8, widest: f64, max: usize) -> Option<f64> {
+        let mut reached = None;
+        while self.buckets() > max {
+            let sides = [&self.negative, &self.positive];
+            let least = sides.into_iter().filter_map(|side| side.first()).min()?.0;
+            let end = buckets::upper_bound(schema, least);
+            if end > widest {
+                break;
+            }
+            for side in [&mut self.negative, &mut self.positive] {
+                for (_, count) in side.extract_if(.., |(index, _)| *index == least) {
+                    self.zero += count;
+                }
+            }
+            reached = Some(end);
+        }
+        reached
     }
 
     fn subtract(&mut self, base: &Self) {
@@ -378,7 +417,7 @@ impl Value for NativeHistogramValue {
         }
         scratch.native = NativePoint {
             schema,
-            zero_threshold: self.native.zero_threshold,
+            zero_threshold: shown.zero_threshold,
             zero_count: shown.zero,
             negative: shown.negative,
             positive: shown.positive,

@@ -25,6 +25,7 @@ impl NativeOptions {
                 schema: 3,
                 // 2^-128, written as its bits: an exponent of -128 and no fraction.
                 zero_threshold: f64::from_bits((1023 - 128) << 52),
+                max_zero_threshold: 0.0,
                 max_buckets: 160,
                 min_reset: Duration::ZERO,
             },
@@ -59,6 +60,24 @@ impl NativeOptions {
             "a threshold is a positive number"
         );
         self.native.zero_threshold = threshold;
+        self
+    }
+
+    /// Sets up to which magnitude the zero bucket may widen where there are too many buckets; 0, the default, for never.
+    ///
+    /// The buckets next to zero are merged into it one by one, before the resolution is lowered. It stays as wide until
+    /// a reset.
+    ///
+    /// # Panics
+    ///
+    /// With a negative or infinite one, or NaN; for a `static` that is a compile error.
+    #[must_use]
+    pub const fn max_zero_threshold(mut self, threshold: f64) -> Self {
+        assert!(
+            threshold >= 0.0 && threshold < f64::INFINITY,
+            "a threshold is a positive number"
+        );
+        self.native.max_zero_threshold = threshold;
         self
     }
 

@@ -49,6 +49,41 @@ fn a_reset_restores_the_schema_and_loses_nothing() {
 }
 
 #[test]
+fn the_zero_bucket_widens_before_the_schema_falls() {
+    let options = NativeOptions::new().max_buckets(6);
+    let min_reset = Duration::from_secs(3600);
+    let options = options.max_zero_threshold(1.2).min_reset(min_reset);
+    let histogram = value(options);
+    let start = Instant::now();
+    let read = |after: Duration| histogram.exposed(&Reader::new(), start + after);
+    let bound = |i: i32| buckets::upper_bound(3, i);
+    (1..=6).for_each(|i| histogram.observe(bound(i)));
+    let (shown, schema) = read(Duration::ZERO);
+    assert_eq!((shown.zero, shown.buckets(), schema), (0, 6, 3));
+    assert_eq!(shown.zero_threshold, options.native.zero_threshold);
+    // Two buckets too many, which the pair next to zero has.
+    histogram.observe(-bound(1));
+    histogram.observe(-bound(2));
+    let (shown, schema) = read(Duration::ZERO);
+    assert_eq!((shown.zero, shown.buckets(), schema), (2, 6, 3));
+    assert_eq!(shown.zero_threshold, bound(1));
+    // As wide with fewer buckets or more observations in it, and never wider than allowed.
+    histogram.observe(-1.01);
+    (7..=12).for_each(|i| histogram.observe(bound(i)));
+    let (shown, schema) = read(Duration::ZERO);
+    assert_eq!((shown.zero, shown.zero_threshold, schema), (5, bound(2), 2));
+    assert_eq!(shown.count(), 15);
+    // A reset narrows it again.
+    (13..=30).for_each(|i| histogram.observe(bound(i)));
+    let (shown, _) = read(min_reset);
+    assert_eq!((shown.zero_threshold, shown.count()), (bound(2), 33));
+    histogram.observe(bound(1));
+    let (shown, schema) = read(min_reset);
+    assert_eq!((shown.zero, shown.buckets(), schema), (0, 1, 3));
+    assert_eq!(shown.zero_threshold, options.native.zero_threshold);
+}
+
+#[test]
 fn low_schemas_merge_octaves() {
     let histogram = value(NativeOptions::new().schema(-2));
     for v in [1.0, 1.5, 16.0, 17.0, 1e300, f64::INFINITY, -16.5] {
