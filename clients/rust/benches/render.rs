@@ -12,7 +12,7 @@ mod timing;
 use std::env;
 
 use narthex_client::{
-    CounterVec, DEFAULT_BOUNDS, Format, GaugeVec, HistogramVec, Metric, Registry,
+    CounterVec, DEFAULT_BOUNDS, EncodeOptions, Format, GaugeVec, HistogramVec, Metric, Registry,
 };
 use timing::SERIES;
 
@@ -77,13 +77,15 @@ fn table(name: &str, metric: &'static dyn Metric) {
     }
 }
 
-const FORMATS: [&str; 3] = ["text", "openmetrics", "protobuf"];
+const FORMATS: [&str; 4] = ["text", "openmetrics", "protobuf", "gzip"];
 
 fn encode(registry: &Registry, format: &str, out: &mut Vec<u8>) {
     match format {
         "text" => registry.encode(Format::Text, out),
         "openmetrics" => registry.encode(Format::OpenMetrics, out),
         "protobuf" => registry.encode(Format::Protobuf, out),
+        // Text.
+        "gzip" => registry.encode_with(EncodeOptions::new(Format::Text).gzip(true), out),
         other => panic!("{other} is none of {FORMATS:?}"),
     }
 }

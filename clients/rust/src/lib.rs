@@ -80,6 +80,7 @@ mod family;
 #[doc(hidden)]
 pub mod fuzz;
 mod gauge;
+mod gzip;
 mod histogram;
 mod index;
 mod info;

@@ -168,20 +168,26 @@ impl Registry {
     /// Appends an exposition with options.
     pub fn encode_with(&self, options: EncodeOptions, out: &mut Vec<u8>) {
         let entries = self.prepare();
-        match options.format {
-            Format::Text => entries.visit(&mut LineEncoder::text(out)),
-            Format::OpenMetrics => {
-                let is_taken = |name: &str| entries.position(name).is_ok();
-                let mut encoder = LineEncoder::openmetrics(out, options.created_lines, &is_taken);
-                entries.visit(&mut encoder);
-                encoder.finish();
-            }
-            Format::Protobuf => {
-                let mut encoder = MessageEncoder::new(out);
-                entries.visit(&mut encoder);
-                encoder.finish();
-            }
+        if options.format == Format::Protobuf {
+            let mut encoder = MessageEncoder::new(out);
+            entries.visit(&mut encoder);
+            return encoder.finish();
         }
+        let is_taken = |name: &str| entries.position(name).is_ok();
+        let mut piece = Vec::new();
+        let (out, page) = match options.content_encoding() {
+            Some(_) => (&mut piece, Some(out)),
+            None => (out, None),
+        };
+        let mut encoder = match options.format {
+            Format::OpenMetrics => LineEncoder::openmetrics(out, options.created_lines, &is_taken),
+            _ => LineEncoder::text(out),
+        };
+        if let Some(page) = page {
+            encoder = encoder.gzip(page);
+        }
+        entries.visit(&mut encoder);
+        encoder.finish();
     }
 
     /// Appends the text exposition format 0.0.4; its media type is [`TEXT_CONTENT_TYPE`](crate::TEXT_CONTENT_TYPE).

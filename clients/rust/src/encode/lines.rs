@@ -3,14 +3,20 @@
 //! **Invariant:** every line ends in a line feed; a line feed inside a help text or label value is escaped.
 
 use crate::exemplar::Exemplar;
+use crate::gzip::Compressor;
 use crate::number;
 use crate::point::{Numbers, Point, Reading, SeriesVisitor, Wants};
 use crate::spec::Spec;
 use crate::visit::{MetricType, SampleLabels};
 
+/// A page is compressed in pieces of about this length, which stay in the CPU's cache.
+const PIECE_BYTES: usize = 32 << 10;
+
 /// Writes families and series to the end of a buffer.
 pub(crate) struct LineEncoder<'a> {
     out: &'a mut Vec<u8>,
+    /// What is in `out` goes through it to another buffer.
+    gzip: Option<Gzip<'a>>,
     openmetrics: Option<OpenMetrics<'a>>,
     /// The current family's name, and that of its metadata.
     name: &'static str,
@@ -21,6 +27,12 @@ pub(crate) struct LineEncoder<'a> {
     extras: Vec<Vec<u8>>,
     /// Labels that had to be rendered.
     labels: Vec<u8>,
+}
+
+/// A compressed page.
+struct Gzip<'a> {
+    compressor: Compressor,
+    page: &'a mut Vec<u8>,
 }
 
 /// What OpenMetrics does differently.
@@ -34,6 +46,7 @@ impl<'a> LineEncoder<'a> {
     pub(crate) fn text(out: &'a mut Vec<u8>) -> Self {
         Self {
             out,
+            gzip: None,
             openmetrics: None,
             name: "",
             family: "",
@@ -57,9 +70,35 @@ impl<'a> LineEncoder<'a> {
         }
     }
 
-    /// Writes what ends a body of OpenMetrics.
-    pub(crate) fn finish(self) {
-        self.out.extend_from_slice(b"# EOF\n");
+    /// Compresses the page, and appends it to `page` instead.
+    pub(crate) fn gzip(self, page: &'a mut Vec<u8>) -> Self {
+        let compressor = Compressor::new();
+        Self {
+            gzip: Some(Gzip { compressor, page }),
+            ..self
+        }
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(mut self) {
+        if self.openmetrics.is_some() {
+            self.out.extend_from_slice(b"# EOF\n");
+        }
+        self.compress_from(0);
+        if let Some(gzip) = self.gzip {
+            gzip.compressor.finish(gzip.page);
+        }
+    }
+
+    /// Compresses the lines written if they are at least as many bytes as this.
+    fn compress_from(&mut self, bytes: usize) {
+        if let Some(gzip) = &mut self.gzip
+            && self.out.len() >= bytes
+        {
+            gzip.compressor.write(self.out);
+            gzip.compressor.take_into(gzip.page);
+            self.out.clear();
+        }
     }
 
     /// Writes `# HELP` and `# TYPE`.
@@ -187,6 +226,7 @@ impl SeriesVisitor for LineEncoder<'_> {
             lines.name = self.family;
             lines.whole("_created", reading.created_ms as f64 / 1000.0);
         }
+        self.compress_from(PIECE_BYTES);
     }
 
     fn numbers(&mut self, numbers: &Numbers<'_>) {
@@ -199,6 +239,7 @@ impl SeriesVisitor for LineEncoder<'_> {
                 number::write_line_end(self.out, *value);
             }
         }
+        self.compress_from(PIECE_BYTES);
     }
 }
 

@@ -1,8 +1,10 @@
 //! OpenMetrics and protobuf, exemplars and times of creation. Parsers read the same bodies in the tests of
 //! `narthex-expfmt`.
 
+use std::io::Read;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use flate2::read::GzDecoder;
 use narthex_client::{
     Counter, CounterVec, Desc, EncodeOptions, Format, Gauge, Histogram, HistogramVec, Metric,
     NativeHistogram, NativeOptions, Registry, Summary,
@@ -247,4 +249,42 @@ fn lengths_of_messages_are_exact() {
         rest = &rest[widths + length..];
     }
     assert!(rest.is_empty());
+}
+
+#[test]
+fn a_compressed_page_is_the_page() {
+    let requests = leak(CounterVec::new("requests_total", "Requests.", &["path"]));
+    let latency = leak(HistogramVec::new(
+        "latency_seconds",
+        "L.",
+        &["path"],
+        &[0.5, 1.0],
+    ));
+    for i in 0..3000_u64 {
+        let path = format!("/{i}/\"é\"");
+        requests.with(&[&path]).inc_by(i * i);
+        latency.with(&[&path]).observe(i as f64 / 2000.0);
+    }
+    let registry = registry(&[requests, latency]);
+    for format in [Format::Text, Format::OpenMetrics, Format::Protobuf] {
+        let options = EncodeOptions::new(format);
+        let (mut plain, mut packed) = (Vec::new(), b"before".to_vec());
+        registry.encode_with(options, &mut plain);
+        assert_eq!(options.content_encoding(), None);
+        registry.encode_with(options.gzip(true), &mut packed);
+        let packed = packed.strip_prefix(b"before").unwrap();
+        if options.gzip(true).content_encoding().is_none() {
+            assert!(packed == plain && format == Format::Protobuf);
+            continue;
+        }
+        let mut unpacked = Vec::new();
+        GzDecoder::new(packed).read_to_end(&mut unpacked).unwrap();
+        assert!(unpacked == plain);
+        assert!(
+            packed.len() * 3 < plain.len(),
+            "{} of {}",
+            packed.len(),
+            plain.len()
+        );
+    }
 }
