@@ -1,7 +1,7 @@
 //! `topk`, `bottomk`, `limitk`, `limit_ratio`: a selection of each group's series.
 //!
-//! **Invariant:** selected samples keep their labels. Among equal values the same ones are selected as by Prometheus'
-//! heap; for a single step they come out best first.
+//! **Invariant:** selected samples keep their labels. Of equal values, and of all by `limitk`, those with the least labels
+//! are selected, wherever they are stored; for a single step they come out best first.
 
 use super::{
     Block, Eval, Outcome, Sample, Series, Value,
@@ -62,12 +62,12 @@ impl Eval<'_> {
                             a.span,
                         ));
                     }
-                    Sample::Histogram(_) => heaps[*group].offer(k, f64::NAN, row),
-                    Sample::Float(x) => heaps[*group].offer(k, x, row),
+                    Sample::Histogram(_) => heaps[*group].offer(&input.series, k, f64::NAN, row),
+                    Sample::Float(x) => heaps[*group].offer(&input.series, k, x, row),
                 }
             }
             for heap in &mut heaps {
-                for row in heap.best_first() {
+                for row in heap.best_first(&input.series) {
                     copy_sample(&mut rows, &input, row, step)?;
                 }
             }
@@ -162,8 +162,6 @@ fn whole(k: f64) -> usize {
 }
 
 /// A binary heap that keeps the k best samples, the worst of them on top.
-///
-/// It follows Go's `container/heap` step by step, which decides which of equal values stay.
 struct Heap {
     op: AggregateOp,
     entries: Vec<(f64, usize)>,
@@ -181,44 +179,39 @@ impl Heap {
         self.entries.clear();
     }
 
-    /// Reports whether `a` is worse than `b`; NaN is worst.
-    fn less(&self, a: f64, b: f64) -> bool {
-        a.is_nan()
-            || if self.op == AggregateOp::Bottomk {
-                a > b
-            } else {
-                a < b
-            }
+    /// Compares samples, the better one first. Labels are looked at between equal values alone: making them takes longer.
+    fn order(&self, series: &[Series], a: (f64, usize), b: (f64, usize)) -> Ordering {
+        let by_value = match self.op {
+            AggregateOp::Limitk => Ordering::Equal,
+            // NaN is worst.
+            AggregateOp::Bottomk => match (a.0.is_nan(), b.0.is_nan()) {
+                (false, false) => nan_first(a.0, b.0),
+                (x, y) => x.cmp(&y),
+            },
+            _ => nan_first(b.0, a.0),
+        };
+        by_value.then_with(|| series[a.1].labels().cmp(&series[b.1].labels()))
     }
 
-    fn offer(&mut self, k: usize, x: f64, row: usize) {
+    fn offer(&mut self, series: &[Series], k: usize, x: f64, row: usize) {
         if self.entries.len() < k {
             self.entries.push((x, row));
-            if self.op != AggregateOp::Limitk {
-                self.sift_up();
-            }
-            return;
-        }
-        if self.op == AggregateOp::Limitk {
-            return;
-        }
-        let top = self.entries[0].0;
-        let better = if self.op == AggregateOp::Bottomk {
-            top > x
-        } else {
-            top < x
-        };
-        if better || (top.is_nan() && !x.is_nan()) {
+            self.sift_up(series);
+        } else if self.order(series, (x, row), self.entries[0]).is_lt() {
             self.entries[0] = (x, row);
-            self.sift_down();
+            self.sift_down(series);
         }
     }
 
-    fn sift_up(&mut self) {
+    fn is_worse(&self, series: &[Series], a: usize, b: usize) -> bool {
+        self.order(series, self.entries[a], self.entries[b]).is_gt()
+    }
+
+    fn sift_up(&mut self, series: &[Series]) {
         let mut at = self.entries.len() - 1;
         while at > 0 {
             let parent = (at - 1) / 2;
-            if !self.less(self.entries[at].0, self.entries[parent].0) {
+            if !self.is_worse(series, at, parent) {
                 break;
             }
             self.entries.swap(at, parent);
@@ -226,7 +219,7 @@ impl Heap {
         }
     }
 
-    fn sift_down(&mut self) {
+    fn sift_down(&mut self, series: &[Series]) {
         let (mut at, count) = (0, self.entries.len());
         loop {
             let left = 2 * at + 1;
@@ -234,10 +227,9 @@ impl Heap {
                 break;
             }
             let right = left + 1;
-            let worse_right =
-                right < count && self.less(self.entries[right].0, self.entries[left].0);
+            let worse_right = right < count && self.is_worse(series, right, left);
             let child = if worse_right { right } else { left };
-            if !self.less(self.entries[child].0, self.entries[at].0) {
+            if !self.is_worse(series, child, at) {
                 break;
             }
             self.entries.swap(at, child);
@@ -245,23 +237,11 @@ impl Heap {
         }
     }
 
-    /// Returns the rows, best first; those of `limitk` in order of arrival.
-    fn best_first(&mut self) -> impl Iterator<Item = usize> + '_ {
-        let by_value = |a: &(f64, usize), b: &(f64, usize)| match (a.0.is_nan(), b.0.is_nan()) {
-            (false, false) => b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal),
-            _ => nan_first(b.0, a.0),
-        };
-        match self.op {
-            AggregateOp::Limitk => {}
-            AggregateOp::Bottomk => {
-                self.entries
-                    .sort_by(|a, b| match (a.0.is_nan(), b.0.is_nan()) {
-                        (false, false) => a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal),
-                        (x, y) => x.cmp(&y),
-                    });
-            }
-            _ => self.entries.sort_by(by_value),
-        }
+    /// Returns the rows, best first.
+    fn best_first(&mut self, series: &[Series]) -> impl Iterator<Item = usize> + '_ {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_by(|a, b| self.order(series, *a, *b));
+        self.entries = entries;
         self.entries.iter().map(|entry| entry.1)
     }
 }

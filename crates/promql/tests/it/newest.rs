@@ -87,6 +87,9 @@ fn functions_and_names_of_the_newest_release() {
 /// Reference times of `info`, and labels of types and units.
 const LABELS: &str = r#"
 load 1m
+  tied{at="a"} 1x8
+  tied{at="b"} 1x8
+  tied{at="c"} 2x8
   m{instance="a", job="1"} 0+1x8
   other{instance="b", job="1"} 0+1x8
   alone{instance="c"} 0+1x8
@@ -110,6 +113,18 @@ eval instant at 8m info({__name__=~"m|alone"})
   m{instance="a", job="1", version="new"} 8
   alone{instance="c", version="alone"} 8
 
+# Of equal values, those with the least labels: first come is not first served.
+eval instant at 8m topk(2, tied)
+  tied{at="c"} 2
+  tied{at="a"} 1
+
+eval instant at 8m bottomk(1, -tied)
+  {at="c"} -2
+
+eval instant at 8m limitk(2, tied)
+  tied{at="a"} 1
+  tied{at="b"} 1
+
 eval instant at 8m sum without (instance) (typed)
   {job="1"} 3
 
@@ -128,5 +143,5 @@ fn labels_as_in_the_newest_release() {
     let report = testing::run(LABELS, &engine, &open).unwrap();
     let failures: Vec<_> = report.failures.iter().map(|one| &one.reason).collect();
     assert!(failures.is_empty(), "{failures:?}");
-    assert_eq!(report.total, 6);
+    assert_eq!(report.total, 9);
 }

@@ -14,6 +14,7 @@ mod late;
 mod listing;
 mod lives;
 mod merge;
+mod order;
 mod panics;
 mod pressure;
 mod support;
