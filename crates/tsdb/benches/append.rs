@@ -1,6 +1,7 @@
 //! Cost of storing samples: append with one WAL fsync a second, flushes, memory, bytes, replay.
 //!
-//! `cargo bench -p narthex-tsdb --bench append [-- shape…]`; shapes: fleet, tiny, wide, flapping, out-of-order, late.
+//! `cargo bench -p narthex-tsdb --bench append [-- shape…]`; shapes: fleet, tiny, wide, flapping, out-of-order,
+//! medium, cadvisor.
 //! Values are made outside the measured calls. NARTHEX_BENCH_DIR says where the data goes.
 
 use narthex_model::{
@@ -19,6 +20,8 @@ use std::{
 };
 
 const STEP_MS: i64 = 5_000;
+/// Columns that share a time.
+const TIMED: usize = 60;
 const START_MS: i64 = 1_767_225_600_000;
 
 fn main() {
@@ -46,9 +49,11 @@ struct Shape {
     flapping: bool,
     /// Samples go through `append_samples`, shuffled.
     out_of_order: bool,
+    /// Every sixty lines have a time of their own, up to ten seconds old; a quarter repeat that of the round before.
+    timed: bool,
 }
 
-const SHAPES: [(&str, Shape); 6] = [
+const SHAPES: [(&str, Shape); 7] = [
     (
         "fleet",
         Shape {
@@ -57,6 +62,7 @@ const SHAPES: [(&str, Shape); 6] = [
             rounds: 300,
             flapping: false,
             out_of_order: false,
+            timed: false,
         },
     ),
     (
@@ -67,6 +73,7 @@ const SHAPES: [(&str, Shape); 6] = [
             rounds: 300,
             flapping: false,
             out_of_order: false,
+            timed: false,
         },
     ),
     (
@@ -77,6 +84,7 @@ const SHAPES: [(&str, Shape); 6] = [
             rounds: 60,
             flapping: false,
             out_of_order: false,
+            timed: false,
         },
     ),
     (
@@ -87,6 +95,7 @@ const SHAPES: [(&str, Shape); 6] = [
             rounds: 300,
             flapping: true,
             out_of_order: false,
+            timed: false,
         },
     ),
     (
@@ -97,6 +106,18 @@ const SHAPES: [(&str, Shape); 6] = [
             rounds: 60,
             flapping: false,
             out_of_order: true,
+            timed: false,
+        },
+    ),
+    (
+        "cadvisor",
+        Shape {
+            strips: 400,
+            columns: 588,
+            rounds: 120,
+            flapping: false,
+            out_of_order: false,
+            timed: true,
         },
     ),
     (
@@ -107,6 +128,7 @@ const SHAPES: [(&str, Shape); 6] = [
             rounds: 300,
             flapping: false,
             out_of_order: false,
+            timed: false,
         },
     ),
 ];
@@ -114,6 +136,9 @@ const SHAPES: [(&str, Shape); 6] = [
 struct Origin {
     schema: Schema,
     frame: Frame,
+    /// Of groups of lines: time of the round before, and whether it was new in it.
+    times_ms: Vec<(i64, bool)>,
+    shown: Vec<f64>,
     binding: Option<Box<dyn Binding>>,
     values: Vec<f64>,
     labels: Vec<LabelSet>,
@@ -286,6 +311,8 @@ fn origin(at: usize, shape: &Shape) -> Origin {
     };
     Origin {
         frame: Frame::new(schema.clone(), 0),
+        times_ms: vec![(0, false); shape.columns.div_ceil(TIMED)],
+        shown: vec![0.0; shape.columns],
         values: vec![0.0; shape.columns],
         schema,
         binding: None,
@@ -327,6 +354,9 @@ fn append(
             origin.frame.mark_stale(ColumnId(column as u32));
         }
     }
+    if shape.timed {
+        set_times(origin, time_ms, random);
+    }
     let started = Instant::now();
     let binding = origin
         .binding
@@ -334,6 +364,27 @@ fn append(
     let outcome = binding.append(&origin.frame).expect("appended");
     took.frames.push(started.elapsed());
     took.samples += outcome.accepted;
+}
+
+/// Gives groups of samples new times, or the time and the values that they had.
+fn set_times(origin: &mut Origin, time_ms: i64, random: &mut SplitMix64) {
+    for (group_ms, is_new) in &mut origin.times_ms {
+        *is_new = !*is_new || !random.one_in(4);
+        let age_ms = random.below(10_000) as i64;
+        if *is_new {
+            *group_ms = (time_ms - age_ms).max(*group_ms + 1);
+        }
+    }
+    let groups = origin.times_ms.len();
+    for column in 0..origin.values.len() {
+        let (group_ms, is_new) = origin.times_ms[column % groups];
+        if is_new {
+            origin.shown[column] = origin.values[column];
+        }
+        let id = ColumnId(column as u32);
+        origin.frame.set(id, origin.shown[column]);
+        origin.frame.set_time(id, group_ms);
+    }
 }
 
 /// Returns this thread's CPU time: other work on the machine does not count.

@@ -5,11 +5,14 @@
 //! **Invariant:** in the plain shapes a text is byte for byte the prefixes and values of the same round, one per line;
 //! others have the same lines in another order, with timestamps, or fewer.
 
+mod groups;
+
 use super::{
     config::FleetConfig,
     page::{Page, Scratch, label_pairs},
     shape::{OLDEST_STAMP_MS, Series, Shape},
 };
+use groups::Groups;
 use narthex_testkit::rng::SplitMix64;
 use std::sync::Arc;
 
@@ -29,6 +32,8 @@ pub(crate) struct Body {
     shape: Shape,
     /// Whether lines have timestamps, and whether these differ from line to line.
     stamps: Stamps,
+    /// Timestamps and values of groups of lines, if those have some.
+    groups: Option<Groups>,
     round: usize,
     rng: SplitMix64,
     /// Families and their lines in the order of this round; used if the order changes.
@@ -43,6 +48,8 @@ enum Stamps {
     Clock,
     /// Up to [`OLDEST_STAMP_MS`] before it.
     Older,
+    /// Those of the groups.
+    Grouped,
 }
 
 /// The parts of a text between common labels and values.
@@ -91,12 +98,15 @@ impl Body {
         };
         let stamps = match (config.shape, config.clock) {
             (Shape::Stamped, _) => Stamps::Older,
+            (Shape::Cadvisor, _) => Stamps::Grouped,
             (_, Some(_)) => Stamps::Clock,
             (_, None) => Stamps::None,
         };
+        let groups = (stamps == Stamps::Grouped).then(|| Groups::new(index, series.values()));
         Self {
             series,
             layout,
+            groups,
             common_pairs: label_pairs(&common).0.into(),
             common,
             shape: config.shape,
@@ -109,12 +119,16 @@ impl Body {
 
     /// Returns the values of the current round, in line order.
     pub(super) fn values(&self) -> &[f64] {
-        self.series.values()
+        let of_groups = self.groups.as_ref().map(Groups::values);
+        of_groups.unwrap_or(self.series.values())
     }
 
     /// Advances by one round and replaces `text` by the page at `now_ms`; returns its number of samples.
     pub(super) fn next(&mut self, now_ms: i64, text: &mut Vec<u8>, scratch: &mut Scratch) -> usize {
         self.series.step();
+        if let Some(groups) = &mut self.groups {
+            groups.step(now_ms, self.series.values());
+        }
         self.round += 1;
         text.clear();
         if let Some(page) = &self.layout.page {
@@ -130,7 +144,9 @@ impl Body {
         }
         match (self.shape, self.stamps) {
             (Shape::Shuffled, _) => self.shuffled(now_ms, text),
-            (Shape::Flapping, _) | (_, Stamps::Clock | Stamps::Older) => self.picked(now_ms, text),
+            (Shape::Flapping, _) | (_, Stamps::Clock | Stamps::Older | Stamps::Grouped) => {
+                self.picked(now_ms, text)
+            }
             _ => self.plain(text),
         }
     }
@@ -203,15 +219,18 @@ impl Body {
         text.extend_from_slice(name.as_bytes());
         text.extend_from_slice(self.common.as_bytes());
         text.extend_from_slice(layout.tails[line].as_bytes());
-        write_value(self.series.values()[line], text);
-        let age_ms = match self.stamps {
-            Stamps::None => None,
-            Stamps::Clock => Some(0),
-            Stamps::Older => Some(SplitMix64::new(line as u64).below(OLDEST_STAMP_MS)),
+        write_value(self.values()[line], text);
+        let stamp_ms = match (self.stamps, &self.groups) {
+            (_, Some(groups)) => Some(groups.stamp_ms(line)),
+            (Stamps::Clock, _) => Some(now_ms),
+            (Stamps::Older, _) => {
+                let age_ms = SplitMix64::new(line as u64).below(OLDEST_STAMP_MS);
+                Some(now_ms - age_ms as i64)
+            }
+            _ => None,
         };
-        if let Some(age_ms) = age_ms {
+        if let Some(stamp) = stamp_ms {
             text.push(b' ');
-            let stamp = now_ms - age_ms as i64;
             text.extend_from_slice(itoa::Buffer::new().format(stamp).as_bytes());
         }
         text.push(b'\n');

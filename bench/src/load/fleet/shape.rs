@@ -6,7 +6,7 @@ use super::native::Native;
 use crate::harness::cli::choices;
 use narthex_testkit::{fleet, rng::SplitMix64};
 
-/// Maximum age of a line of the stamped shape relative to the scrape.
+/// Maximum age of a new timestamp of a line relative to the scrape.
 pub(crate) const OLDEST_STAMP_MS: u64 = 10_000;
 
 /// Prefix of the names of native histograms.
@@ -27,6 +27,9 @@ choices! {
         Objects = "objects",
         /// The fleet with a timestamp on every line, some seconds old and different from line to line.
         Stamped = "stamped",
+        /// The fleet with a timestamp on every line, some seconds old and the same for some sixty lines, which a quarter of
+        /// them repeat in the next round.
+        Cadvisor = "cadvisor",
         /// The fleet with families, and lines in them, in another order every time.
         Shuffled = "shuffled",
         /// Very many targets with five series.
@@ -43,6 +46,20 @@ impl Shape {
             Self::Objects => (1, 500_000),
             Self::Tiny => (10_000, 5),
             _ => (850, 588),
+        }
+    }
+
+    /// Reports whether every line has a timestamp, not the time of the scrape.
+    pub(crate) fn has_old_stamps(self) -> bool {
+        matches!(self, Self::Stamped | Self::Cadvisor)
+    }
+
+    /// Returns the maximum age of a line's timestamp when scraped every `interval_ms`.
+    pub(crate) fn oldest_stamp_ms(self, interval_ms: i64) -> i64 {
+        match self {
+            Self::Stamped => OLDEST_STAMP_MS as i64,
+            Self::Cadvisor => OLDEST_STAMP_MS as i64 + interval_ms,
+            _ => 0,
         }
     }
 

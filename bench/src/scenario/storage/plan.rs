@@ -5,12 +5,7 @@ use crate::{
         cli::{Values, choices, usage},
         error::BenchError,
     },
-    load::fleet::{
-        clock::Clock,
-        config::FleetConfig,
-        server::MAX_TARGETS,
-        shape::{OLDEST_STAMP_MS, Shape},
-    },
+    load::fleet::{clock::Clock, config::FleetConfig, server::MAX_TARGETS, shape::Shape},
 };
 use narthex_cli::{Value as _, flags};
 use std::{path::PathBuf, time::Duration};
@@ -36,7 +31,7 @@ flags! {
     pub(super) struct Flags {
         /// What targets report: fleet (counters, buckets, gauges), service (whole histograms and summaries too), native
         /// (the same and native histograms, in protobuf), objects (one target, all labels its own, most values
-        /// constant), stamped (a timestamp on every line), shuffled (another order every time), tiny (5 series a
+        /// constant), stamped (a timestamp on every line), cadvisor (a timestamp for every sixty lines), shuffled (another order every time), tiny (5 series a
         /// target), flapping (a tenth absent every third round).
         shape: Shape = "shape", default("fleet"), value("SHAPE");
         /// Targets. Default: the shape's, 850 for the fleet.
@@ -136,11 +131,15 @@ impl Plan {
                 "--warmup is at least two intervals and --duration one",
             ));
         }
-        let settled = interval * 2 + Duration::from_millis(OLDEST_STAMP_MS);
-        if self.fleet.shape == Shape::Stamped && warmup < settled {
+        let oldest_ms = self
+            .fleet
+            .shape
+            .oldest_stamp_ms(interval.as_millis() as i64);
+        let settled = interval * 2 + Duration::from_millis(oldest_ms.unsigned_abs());
+        if warmup < settled {
             return Err(values.wrong(
                 "warmup",
-                "at least 10s and two intervals for lines that are 10 s old",
+                "two intervals more than the age of the oldest line, 10s or for cadvisor 10s and an interval",
             ));
         }
         let rate = self.all_series() as f64 / interval.as_secs_f64();
@@ -245,6 +244,13 @@ impl Plan {
         if self.fleet.shape == Shape::Stamped {
             notes
                 .push("Every line has its own timestamp, up to 10 s before the scrape.".to_owned());
+        }
+        if self.fleet.shape == Shape::Cadvisor {
+            notes.push(
+                "Every sixty lines have a timestamp of their own, up to 10 s before the scrape; a quarter of them and \
+                 their values are those of the scrape before."
+                    .to_owned(),
+            );
         }
         if self.fleet.shape == Shape::Native {
             notes.push(

@@ -24,7 +24,7 @@ use crate::{
             meter::Edge,
             schedule::Schedule,
             server::{Answer, FleetServer},
-            shape::{OLDEST_STAMP_MS, Shape},
+            shape::Shape,
         },
         paced::{Class, Event, PacedLoad},
     },
@@ -284,7 +284,7 @@ impl<'a> Measured<'a> {
             let count = format!("count(histogram_count({}_00))", families.native);
             self.expect(&count, &|count| count == all as f64)?;
         }
-        if self.config.clock.is_some() || self.config.shape == Shape::Stamped {
+        if self.config.clock.is_some() || self.config.shape.has_old_stamps() {
             // The latest scrape has another timestamp.
             return Ok(());
         }
@@ -320,10 +320,7 @@ impl<'a> Measured<'a> {
         // All targets: a sum that is exact because its terms are whole numbers.
         let past = format!("sum({})", self.config.shape.families().counter);
         // Lines older than their scrape keep changing the past for as long as they can be old.
-        let oldest_ms = match self.config.shape {
-            Shape::Stamped => OLDEST_STAMP_MS as i64,
-            _ => 0,
-        };
+        let oldest_ms = self.config.shape.oldest_stamp_ms(interval_ms);
         let past_ms = shown(now_ms() - interval_ms - oldest_ms);
         let expected = queries::number(&self.server, &past, Some(past_ms))?
             .ok_or_else(|| queries::wrong(&self.server, &past, "with nothing"))?;

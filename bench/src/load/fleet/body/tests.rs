@@ -150,6 +150,44 @@ fn shuffled_lines_are_the_same_lines_with_their_family_around_them() {
 }
 
 #[test]
+fn groups_of_lines_share_stamps_and_repeat_them_with_their_values() {
+    let mut body = Body::fleet(&config(1, 600, Shape::Cadvisor, true)).remove(0);
+    let mut round = |now_ms: i64| -> Vec<(String, i64)> {
+        let mut text = Vec::new();
+        body.next(now_ms, &mut text, &mut Scratch::default());
+        let text = String::from_utf8(text).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let parts = lines.map(|line| line.rsplit_once(' ').unwrap());
+        parts
+            .map(|(line, stamp)| (line.to_owned(), stamp.parse().unwrap()))
+            .collect()
+    };
+    let mut before = round(100_000);
+    let (mut repeated, mut renewed) = (0, 0);
+    for now_ms in (105_000..200_000).step_by(5_000) {
+        let after = round(now_ms);
+        let stamps: std::collections::BTreeSet<i64> = after.iter().map(|line| line.1).collect();
+        assert!((8..=10).contains(&stamps.len()), "{stamps:?}");
+        assert!(
+            stamps
+                .iter()
+                .all(|stamp| now_ms - stamp <= 15_000 && *stamp <= now_ms + 1)
+        );
+        for (old, new) in before.iter().zip(&after) {
+            assert!(new.1 >= old.1);
+            assert!(new.1 > old.1 || new.0 == old.0, "the value is of the stamp");
+            repeated += usize::from(new.1 == old.1);
+            renewed += usize::from(new.1 > old.1);
+        }
+        before = after;
+    }
+    assert!(
+        repeated * 8 > renewed && repeated * 2 < renewed,
+        "{repeated} {renewed}"
+    );
+}
+
+#[test]
 fn flapping_series_come_back_and_stamps_go_forward() {
     let mut body = Body::fleet(&config(1, 100, Shape::Flapping, true)).remove(0);
     let mut text = Vec::new();
