@@ -2,7 +2,7 @@
 
 use narthex_discovery::{Options as DiscoveryOptions, SdConfig};
 use narthex_model::{relabel::Rule, storage::Budget};
-use narthex_net::{ClientConfig, HttpClientConfig};
+use narthex_net::{ClientConfig, HttpClientConfig, SigV4Config};
 use std::time::Duration;
 
 /// The `alerting` section.
@@ -29,6 +29,8 @@ pub struct AlertmanagerConfig {
     pub alert_relabel_configs: Vec<Rule>,
     /// HTTP settings of requests.
     pub http: HttpClientConfig,
+    /// How requests are signed for AWS, if they are.
+    pub sigv4: Option<SigV4Config>,
     /// How its Alertmanagers are found.
     pub discovery: Vec<SdConfig>,
 }
@@ -43,6 +45,7 @@ impl Default for AlertmanagerConfig {
             relabel_configs: Vec::new(),
             alert_relabel_configs: Vec::new(),
             http: HttpClientConfig::default(),
+            sigv4: None,
             discovery: Vec::new(),
         }
     }

@@ -8,14 +8,14 @@ use crate::{
     encode,
     error::NotifyError,
     metrics,
-    post::HttpPost,
+    post::{HttpPost, Sender},
     send_loop::{LoopOptions, SendLoop},
     set::{AlertmanagerSet, Outgoing},
 };
 use narthex_client::{Desc, Registry};
 use narthex_discovery::{Manager, TargetSets, Targets};
 use narthex_model::{LabelSet, relabel::Rule, sync::Whole as _};
-use narthex_net::{Client, Stopper, catch_panic, keep_running};
+use narthex_net::{Stopper, catch_panic, keep_running};
 use narthex_rules::{Alert, AlertSink};
 use std::{
     cell::OnceCell,
@@ -97,8 +97,7 @@ impl Notifier {
         client: &narthex_net::ClientConfig,
     ) -> Result<(), NotifyError> {
         for (set, one) in config.sets.iter().enumerate() {
-            Client::with_http(client.clone(), one.http.clone())
-                .map_err(|source| NotifyError::Client { set, source })?;
+            Sender::new(one, client).map_err(|source| NotifyError::Client { set, source })?;
         }
         Ok(())
     }
@@ -128,12 +127,12 @@ impl Notifier {
                 sets.push(unclaimed.remove(at));
                 continue;
             }
-            let client = Client::with_http(self.shared.options.client.clone(), one.http.clone());
-            let client = client.map_err(|source| NotifyError::Client {
+            let sender = Sender::new(&one, &self.shared.options.client);
+            let sender = sender.map_err(|source| NotifyError::Client {
                 set: position,
                 source,
             })?;
-            let set = AlertmanagerSet::new(free_name(&mut names), one, client);
+            let set = AlertmanagerSet::new(free_name(&mut names), one, sender);
             sets.push(Arc::new(set));
         }
         for set in &sets {

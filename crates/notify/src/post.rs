@@ -1,8 +1,13 @@
 //! One request to an Alertmanager, and what its answer means.
 
+use crate::config::AlertmanagerConfig;
 use http::{HeaderValue, StatusCode, header};
-use narthex_net::{Client, Request, Url};
-use std::{pin::Pin, time::Duration};
+use narthex_net::{Client, ClientConfig, NetError, Request, SigV4, Url};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 /// Longest part of an answer's body that is shown.
 const SHOWN_BYTES: usize = 512;
@@ -26,32 +31,71 @@ pub(crate) trait Post: Send + Sync {
     fn post<'a>(&'a self, body: &'a [u8]) -> Posting<'a>;
 }
 
+/// What sends requests for one set.
+#[derive(Clone)]
+pub(crate) struct Sender {
+    client: Client,
+    /// Signs requests, if they are signed.
+    signer: Option<Arc<SigV4>>,
+}
+
+impl Sender {
+    /// Returns what sends as `config` says.
+    ///
+    /// # Errors
+    /// Fails if its HTTP settings or those for signing cannot be used.
+    pub(crate) fn new(config: &AlertmanagerConfig, base: &ClientConfig) -> Result<Self, NetError> {
+        let signer = config.sigv4.as_ref();
+        let signer = signer.map(|config| SigV4::new(base, config).map(Arc::new));
+        Ok(Self {
+            client: Client::with_http(base.clone(), config.http.clone())?,
+            signer: signer.transpose()?,
+        })
+    }
+}
+
 /// Posts over HTTP.
 pub(crate) struct HttpPost {
-    client: Client,
+    sender: Sender,
     request: Request,
 }
 
 impl HttpPost {
-    pub(crate) fn new(client: Client, url: Url, timeout: Duration) -> Self {
+    pub(crate) fn new(sender: Sender, url: Url, timeout: Duration) -> Self {
         let mut request = Request::new(url);
         request.timeout = timeout;
         request.body_limit_bytes = ANSWER_BYTES;
         let json = HeaderValue::from_static("application/json");
         request.headers.insert(header::CONTENT_TYPE, json);
-        Self { client, request }
+        Self { sender, request }
     }
 
     async fn exchange(&self, body: &[u8]) -> Result<(), PostError> {
         let mut answer = Vec::new();
-        match self.client.post(&self.request, body, &mut answer).await {
-            Ok(head) => judge(head.status, &answer),
-            Err(error) => Err(PostError {
-                reason: error.to_string(),
-                may_pass: true,
-            }),
-        }
+        let nobody_answered = |error: NetError| PostError {
+            reason: error.to_string(),
+            may_pass: true,
+        };
+        let Sender { client, signer } = &self.sender;
+        let head = match signer {
+            None => client.post(&self.request, body, &mut answer).await,
+            Some(signer) => {
+                let mut request = self.request.clone();
+                let headers = &mut request.headers;
+                let signed = signer.sign(&request.url, headers, body, now_ms());
+                signed.await.map_err(nobody_answered)?;
+                client.post(&request, body, &mut answer).await
+            }
+        };
+        judge(head.map_err(nobody_answered)?.status, &answer)
     }
+}
+
+/// Returns the time of day, which signatures contain.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let ms = since.unwrap_or_default().as_millis();
+    i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
 impl Post for HttpPost {

@@ -6,12 +6,12 @@ use crate::{
     alertmanager::{Discovered, discovered},
     config::AlertmanagerConfig,
     encode,
-    post::HttpPost,
+    post::{HttpPost, Sender},
     send_loop::{Encoded, LoopOptions, SendLoop},
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::{LabelSet, relabel, storage::Budget, sync::Whole as _};
-use narthex_net::{Client, Url};
+use narthex_net::Url;
 use narthex_rules::Alert;
 use std::{
     borrow::Cow,
@@ -55,7 +55,7 @@ pub(crate) struct AlertmanagerSet {
     /// Name of its discovery.
     pub(crate) name: String,
     pub(crate) config: AlertmanagerConfig,
-    client: Client,
+    sender: Sender,
     members: Mutex<Members>,
 }
 
@@ -70,11 +70,11 @@ struct Members {
 }
 
 impl AlertmanagerSet {
-    pub(crate) fn new(name: String, config: AlertmanagerConfig, client: Client) -> Self {
+    pub(crate) fn new(name: String, config: AlertmanagerConfig, sender: Sender) -> Self {
         Self {
             name,
             config,
-            client,
+            sender,
             members: Mutex::default(),
         }
     }
@@ -98,7 +98,7 @@ impl AlertmanagerSet {
             let known = before.remove(&text);
             let send_loop = known.unwrap_or_else(|| {
                 let made = Arc::new(SendLoop::new(&text, options));
-                let post = HttpPost::new(self.client.clone(), url, self.config.timeout);
+                let post = HttpPost::new(self.sender.clone(), url, self.config.timeout);
                 start(Arc::clone(&made), post);
                 made
             });

@@ -1,7 +1,7 @@
 //! Reads where alerts are sent.
 
 use super::{
-    ConfigError, access::Access as _, discovery, http, job::check_addresses, rules::rules,
+    ConfigError, access::Access as _, cloud, discovery, http, job::check_addresses, rules::rules,
 };
 use narthex_model::NameScheme;
 use narthex_notify::{AlertingConfig, AlertmanagerConfig};
@@ -60,6 +60,7 @@ fn alertmanagers(node: &Node, scheme: NameScheme) -> Result<AlertmanagerConfig, 
         relabel_configs,
         alert_relabel_configs,
         http: client,
+        sigv4: cloud::sigv4(node)?,
         discovery: mechanisms,
     })
 }

@@ -189,8 +189,8 @@ alerting:
             "line 1, column 28: at most one of basic_auth, authorization, oauth2, & sigv4 must be configured",
         ),
         (
-            "sigv4: {region: a}",
-            "line 1, column 29: alerting.alertmanagers.sigv4 is not supported: this version does not have it",
+            "sigv4: {access_key: a}",
+            "line 1, column 36: must provide a AWS SigV4 Access key and Secret Key if credentials are specified in the SigV4 config",
         ),
         (
             "relabel_configs: [null]",

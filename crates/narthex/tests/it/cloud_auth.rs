@@ -189,6 +189,30 @@ fn assert_signed_by(request: &Request, id: &str, service: &str) {
 }
 
 #[test]
+fn alerts_are_signed_for_aws_too() {
+    let (cloud, dir) = (Cloud::start(), TempDir::new("cloud-aws-alerts"));
+    dir.write(
+        "rules.yml",
+        "groups: [{name: g, rules: [{alert: A, expr: vector(1)}]}]\n",
+    );
+    let manager = format!(
+        "{{static_configs: [{{targets: ['{}']}}], sigv4: {{region: eu-1, access_key: AKIALONG, secret_key: long-secret}}}}",
+        cloud.url.trim_start_matches("http://")
+    );
+    let text = format!(
+        "global: {{evaluation_interval: 100ms}}\nrule_files: [rules.yml]\nalerting: {{alertmanagers: [{manager}]}}\n"
+    );
+    let config = dir.write("server.yml", text);
+    let spawn = support::server_in(&dir.join("data")).arg(support::config_flag(&config));
+    let server = Running::of(spawn);
+    let request = cloud.wait("POST /api/v2/alerts");
+    assert_signed_by(&request, "AKIALONG", "aps");
+    assert!(body(&request).contains("\"alertname\":\"A\""));
+    let log = server.stop();
+    assert!(!log.contains("long-secret"), "{log}");
+}
+
+#[test]
 fn a_web_identity_of_the_environment_stands_for_a_role() {
     let (cloud, dir) = (Cloud::start(), TempDir::new("cloud-aws-web"));
     let token = dir.write("token", "web-token\n").display().to_string();

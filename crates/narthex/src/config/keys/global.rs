@@ -178,7 +178,7 @@ static ALERTMANAGER: Section = Section {
 
 #[rustfmt::skip]
 static ALERTMANAGER_OWN: &[Key] = &[
-    key("sigv4", KeyKind::Section(&remote::SIGV4), "", "Signing for AWS.").refused(NOT_HERE),
+    key("sigv4", KeyKind::Section(&remote::SIGV4), "", "Signing for AWS."),
     key("scheme", KeyKind::Text, "http", "http or https."),
     key("path_prefix", KeyKind::Text, "", "Prefix of the path."),
     key("timeout", KeyKind::Period, "10s", "Timeout of sending."),
