@@ -3,16 +3,18 @@
 use crate::support::{Job, PATIENCE, Running, config, narthex};
 use narthex_testkit::{TempDir, http};
 
-/// Starts an exporter of the text files in a directory.
-fn exporter(dir: &TempDir, flags: &[&str]) -> Running {
+/// Starts an exporter of the text files in a directory, of a host that has nothing but what is there.
+fn exporter(dir: &TempDir) -> Running {
     let directory = format!("--collector.textfile.directory={}", dir.path().display());
     let spawn = narthex()
         .arg("node-exporter")
         .arg("--web.listen-address=127.0.0.1:0")
         .arg("--collector.disable-defaults")
         .arg("--collector.textfile")
-        .arg(directory);
-    Running::exporter(spawn.args(flags))
+        .arg(directory)
+        .arg(format!("--path.procfs={}", dir.join("proc").display()))
+        .arg(format!("--path.sysfs={}", dir.join("sys").display()));
+    Running::exporter(spawn)
 }
 
 #[test]
@@ -34,7 +36,7 @@ fn a_running_exporter_is_examined_and_the_code_is_the_severity() {
         ),
     ] {
         dir.write("a.prom", page);
-        let running = exporter(&dir, &[]);
+        let running = exporter(&dir);
         let address = running.url.trim_start_matches("http://").to_owned();
         let landing = http::get(&running.url).unwrap().text();
         let doctor = narthex().arg("doctor").arg(&address).run(PATIENCE);
@@ -60,8 +62,7 @@ fn a_running_exporter_is_asked_for_facts_of_its_host() {
     let dir = TempDir::new("doctor-facts");
     dir.write("proc/sys/net/ipv4/tcp_max_tw_buckets", "8192\n");
     dir.write("a.prom", "node_sockstat_TCP_tw 7900\n");
-    let procfs = format!("--path.procfs={}", dir.join("proc").display());
-    let running = exporter(&dir, &[&procfs]);
+    let running = exporter(&dir);
     for address in [running.url.clone(), format!("{}/metrics", running.url)] {
         let doctor = narthex().arg("doctor").arg(&address).run(PATIENCE);
         let expected = "warning time_wait_buckets: 7,900 sockets in TIME_WAIT";
@@ -104,7 +105,7 @@ fn each_host_that_a_server_knows_is_examined() {
         "node_timex_sync_status 1\nnode_sockstat_TCP_tw 30000\n",
     );
     dirs[1].write("a.prom", "node_timex_sync_status 0\n");
-    let exporters = dirs.each_ref().map(|dir| exporter(dir, &[]));
+    let exporters = dirs.each_ref().map(exporter);
     let data = TempDir::new("doctor-server");
     let job = Job {
         name: "node",

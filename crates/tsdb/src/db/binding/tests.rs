@@ -603,7 +603,7 @@ fn readers_see_all_parts_of_a_round_or_none() {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 0..scaled(2_000) {
+            for round in 0..scaled(40_000) {
                 let steady = page.steady_round();
                 let mut frame = Frame::new(page.schema.clone(), steady.time_ms());
                 for slot in steady.present().iter() {
