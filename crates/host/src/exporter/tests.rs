@@ -86,20 +86,24 @@ fn shown(response: Response) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
+/// A host of the text files in a directory and the name of its kernel.
+fn texts_and_uname(dir: &TempDir) -> HostConfig {
+    HostConfig {
+        collectors: CollectorSet::none()
+            .with(CollectorKind::Textfile)
+            .with(CollectorKind::Uname),
+        textfile_directories: vec![dir.path().display().to_string()],
+        wait_ms: 60_000,
+        ..HostConfig::default()
+    }
+}
+
 #[test]
 fn the_landing_page_has_costs_and_advice() {
     let dir = TempDir::new("host-landing");
     let jobs = (0..900).map(|at| format!("jobs{{at=\"{at}\"}} {at}\n"));
     dir.write("a.prom", jobs.collect::<String>());
-    let kinds = [CollectorKind::Textfile, CollectorKind::Uname];
-    let config = HostConfig {
-        collectors: kinds
-            .into_iter()
-            .fold(CollectorSet::none(), CollectorSet::with),
-        textfile_directories: vec![dir.path().display().to_string()],
-        wait_ms: 60_000,
-        ..HostConfig::default()
-    };
+    let config = texts_and_uname(&dir);
     let exporter = Exporter {
         telemetry_path: "/a&b".to_owned(),
         limit: Limit::new(0),
@@ -133,15 +137,7 @@ fn the_landing_page_has_costs_and_advice() {
 #[test]
 fn every_page_comes_back_from_gzip() {
     let dir = TempDir::new("host-gzip");
-    let kinds = [CollectorKind::Textfile, CollectorKind::Uname];
-    let config = HostConfig {
-        collectors: kinds
-            .into_iter()
-            .fold(CollectorSet::none(), CollectorSet::with),
-        textfile_directories: vec![dir.path().display().to_string()],
-        wait_ms: 60_000,
-        ..HostConfig::default()
-    };
+    let config = texts_and_uname(&dir);
     let mut renderer = Renderer::new(config.clone(), None, Arc::new(|| 0)).expect("valid");
     let style = Negotiated::from_accept("");
     let few = CollectorSet::none().with(CollectorKind::Textfile);
