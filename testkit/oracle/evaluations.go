@@ -96,10 +96,10 @@ func (req evaluationsRequest) answer() (any, error) {
 func (req evaluationsRequest) run(
 	loader *promqltest.LazyLoader, phase evaluationPhase, old map[string]*rules.Group, result *evaluationsResult,
 ) (map[string]*rules.Group, error) {
-	p := parser.NewParser(promqltest.TestParserOpts)
+	p := parser.NewParser(parserOptions)
 	manager := rules.NewManager(&rules.ManagerOptions{
 		QueryFunc:       rules.EngineQueryFunc(loader.QueryEngine(), loader.Storage()),
-		Appendable:      loader.Storage(),
+		AppendableV2:    loader.Storage(),
 		Queryable:       loader.Storage(),
 		Context:         context.Background(),
 		Logger:          promslog.NewNopLogger(),

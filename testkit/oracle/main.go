@@ -8,6 +8,8 @@
 //	{"expr": "…", "load": "…", "start_ms": 0, "end_ms": 60000, "step_ms": 15000}
 //	    -> {"ok": true, "type": "…", "result": …, "warnings": […], "infos": […]} or {"ok": false, "error": "…"}
 //
+//	{"numbers": {"function": "exp", "args": ["3ff0000000000000"]}}
+//	    -> {"ok": true, "result": ["4005bf0a8b145769"]}
 //	{"regexp": {"pattern": "a(.*)", "form": "anchored", "texts": ["ab"], "template": "$1"}}
 //	{"relabel": {"rules": "- action: …", "labels": {"a": "b"}}}
 //	{"config": {"path": "prometheus.yml"}}
@@ -26,7 +28,8 @@
 //	{"receive": true}
 //	    receive remote write from the first such request on; each tells the URL and all that came so far
 //
-// "load" is one load command of the .test files of Prometheus; the result has the shape of the HTTP API's.
+// "load" are load commands of the .test files of Prometheus, the last ones again when it is empty; the result has the shape of the HTTP API's, and with
+// "exact" one that keeps all there is. "features" are feature flags of the engine.
 // The answer carries the request's "id" when there is one.
 package main
 
@@ -34,6 +37,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,9 +48,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
 )
+
+// parserOptions are those of the .test files, except that names of other scripts need quotes, as in a server.
+var parserOptions = parser.Options{
+	EnableExperimentalFunctions: true,
+	EnableBinopFillModifiers:    true,
+}
 
 // maxLine is the longest request, in bytes.
 const maxLine = 16 << 20
@@ -60,10 +69,16 @@ type request struct {
 	StartMs int64           `json:"start_ms"`
 	EndMs   int64           `json:"end_ms"`
 	StepMs  int64           `json:"step_ms"`
+	// Exact asks for all digits and all of histograms.
+	Exact    bool     `json:"exact"`
+	Features features `json:"features"`
+
 	Regexp  *regexpRequest  `json:"regexp"`
 	Relabel *relabelRequest `json:"relabel"`
 	Config  *configRequest  `json:"config"`
 	Rules   *rulesRequest   `json:"rules"`
+
+	Numbers *numbersRequest `json:"numbers"`
 
 	Template *templateRequest `json:"template"`
 
@@ -76,6 +91,13 @@ type request struct {
 	Receive bool           `json:"receive"`
 	Scrape  *scrapeRequest `json:"scrape"`
 	Scraped bool           `json:"scraped"`
+}
+
+// features are those of a server that change answers.
+type features struct {
+	DelayedNameRemoval bool `json:"delayed_name_removal"`
+	TypeAndUnitLabels  bool `json:"type_and_unit_labels"`
+	UseStartTimestamps bool `json:"use_start_timestamps"`
 }
 
 type answer struct {
@@ -122,10 +144,9 @@ func serve(in io.Reader, out io.Writer) error {
 
 // oracle keeps the last loaded series: requests usually come in runs over one load.
 type oracle struct {
-	parser parser.Parser
-	engine *promql.Engine
-	loaded string
-	loader *promqltest.LazyLoader
+	parser  parser.Parser
+	engines map[features]*promql.Engine
+	loaded  *loaded
 	// written holds what a remote write request brought instead, scraped what scraping did.
 	written written
 	scraped scraped
@@ -134,29 +155,40 @@ type oracle struct {
 }
 
 func newOracle() *oracle {
-	p := parser.NewParser(promqltest.TestParserOpts)
-	return &oracle{
-		parser: p,
-		engine: promql.NewEngine(promql.EngineOpts{
+	return &oracle{parser: parser.NewParser(parserOptions), engines: map[features]*promql.Engine{}}
+}
+
+// engine returns the engine with these features.
+func (o *oracle) engine(with features) *promql.Engine {
+	engine := o.engines[with]
+	if engine == nil {
+		engine = promql.NewEngine(promql.EngineOpts{
 			MaxSamples:               50_000_000,
 			Timeout:                  time.Minute,
 			LookbackDelta:            5 * time.Minute,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 			EnableAtModifier:         true,
 			EnableNegativeOffset:     true,
-			Parser:                   p,
-		}),
+			EnableDelayedNameRemoval: with.DelayedNameRemoval,
+			EnableTypeAndUnitLabels:  with.TypeAndUnitLabels,
+			UseStartTimestamps:       with.UseStartTimestamps,
+			Parser:                   o.parser,
+		})
+		o.engines[with] = engine
 	}
+	return engine
 }
 
 func (o *oracle) close() {
-	if o.loader != nil {
-		o.loader.Close()
+	if o.loaded != nil {
+		o.loaded.close()
 	}
 	o.written.close()
 	o.scraped.close()
 	o.receiver.close()
-	o.engine.Close()
+	for _, engine := range o.engines {
+		engine.Close()
+	}
 }
 
 func (o *oracle) answer(req request) answer {
@@ -169,6 +201,8 @@ func (o *oracle) answer(req request) answer {
 		return direct(req.Config.answer())
 	case req.Rules != nil:
 		return direct(req.Rules.answer())
+	case req.Numbers != nil:
+		return direct(req.Numbers.answer())
 	case req.Template != nil:
 		return direct(req.Template.answer())
 	case req.Evaluations != nil:
@@ -213,14 +247,14 @@ func (o *oracle) query(req request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ctx := context.Background()
+	ctx, engine := context.Background(), o.engine(req.Features)
 	var query promql.Query
 	if req.StepMs > 0 {
 		start, end := time.UnixMilli(req.StartMs), time.UnixMilli(req.EndMs)
 		step := time.Duration(req.StepMs) * time.Millisecond
-		query, err = o.engine.NewRangeQuery(ctx, source, nil, req.Expr, start, end, step)
+		query, err = engine.NewRangeQuery(ctx, source, nil, req.Expr, start, end, step)
 	} else {
-		query, err = o.engine.NewInstantQuery(ctx, source, nil, req.Expr, time.UnixMilli(req.TimeMs))
+		query, err = engine.NewInstantQuery(ctx, source, nil, req.Expr, time.UnixMilli(req.TimeMs))
 	}
 	if err != nil {
 		return answer{}, err
@@ -234,7 +268,12 @@ func (o *oracle) query(req request) (answer, error) {
 	slices.Sort(warnings)
 	slices.Sort(infos)
 	// Encoded here: the query's memory is reused once it is closed.
-	encoded, err := json.Marshal(o.ordered(req.Expr, result.Value))
+	value := o.ordered(req.Expr, result.Value)
+	var shown any = value
+	if req.Exact {
+		shown = exactOf(value)
+	}
+	encoded, err := json.Marshal(shown)
 	if err != nil {
 		return answer{}, err
 	}
@@ -287,29 +326,23 @@ func (o *oracle) source(req request) (storage.Queryable, error) {
 	if err := o.load(*req.Load); err != nil {
 		return nil, err
 	}
-	return o.loader.Queryable(), nil
+	return o.loaded.storage, nil
 }
 
 func (o *oracle) load(text string) error {
-	if o.loader != nil && o.loaded == text {
+	if o.loaded == nil && text == "" {
+		return errors.New("nothing was loaded")
+	}
+	if o.loaded != nil && (text == "" || o.loaded.text == text) {
 		return nil
 	}
-	loader, err := promqltest.NewLazyLoader(text, promqltest.LazyLoaderOpts{
-		EnableAtModifier:     true,
-		EnableNegativeOffset: true,
-	})
+	next, err := loadAll(text)
 	if err != nil {
 		return err
 	}
-	// Far beyond any load command's last sample.
-	loader.WithSamplesTill(time.UnixMilli(1<<52), func(e error) { err = e })
-	if err != nil {
-		loader.Close()
-		return err
+	if o.loaded != nil {
+		o.loaded.close()
 	}
-	if o.loader != nil {
-		o.loader.Close()
-	}
-	o.loader, o.loaded = loader, text
+	o.loaded = next
 	return nil
 }

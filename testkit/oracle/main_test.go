@@ -32,6 +32,22 @@ func TestAnswers(t *testing.T) {
 				`"infos":["PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: \"a\" (1:6)"]}`,
 		},
 		{
+			"exact", `{"expr": "a + 0.1", "exact": true, ` + load + `, "time_ms": 15000}`,
+			`{"ok":true,"type":"vector","result":[` +
+				`{"labels":{"x":"1"},"points":[{"ms":15000,"text":"1.1"}]},` +
+				`{"labels":{"x":"2"},"points":[{"ms":15000,"text":"NaN"}]}]}`,
+		},
+		{
+			"features", `{"expr": "sum by (__name__) (rate(a{x=\"1\"}[1m]))", "features": {"delayed_name_removal": true}, ` +
+				load + `, "time_ms": 60000}`,
+			`{"metric":{},"value":[60,"0.06666666666666665"]}`,
+		},
+		{
+			"histogram", `{"expr": "h", "exact": true, "load": "load 15s\n  h {{count:3 sum:2.5 buckets:[1 2]}}", "time_ms": 0}`,
+			`"points":[{"ms":0,"text":"{{count:3 sum:2.5 buckets:[1 2]}}"}]`,
+		},
+		{"numbers", `{"numbers": {"function": "exp", "args": ["3ff0000000000000"]}}`, `{"ok":true,"result":["4005bf0a8b145769"]}`},
+		{
 			"regexp", `{"regexp": {"pattern": "a(.*)", "form": "anchored", "texts": ["ab", "b"], "template": "$1"}}`,
 			`{"ok":true,"result":{"matches":[true,false],"expanded":["b",null]}}`,
 		},

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/metadata"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -106,7 +106,7 @@ func (r *receiver) start() error {
 	}
 	r.metadata, r.requests, r.refused = map[string]string{}, map[string]int{}, map[string]int{}
 	accepted := remoteapi.MessageTypes{remoteapi.WriteV1MessageType, remoteapi.WriteV2MessageType}
-	handler := remote.NewWriteHandler(promslog.NewNopLogger(), prometheus.NewRegistry(), r, accepted, false, false, true)
+	handler := remote.NewWriteHandler(promslog.NewNopLogger(), prometheus.NewRegistry(), r, accepted, false, true)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -126,21 +126,27 @@ func (r *receiver) start() error {
 	return nil
 }
 
-// Appender makes the receiver a storage that keeps metadata.
-func (r *receiver) Appender(ctx context.Context) storage.Appender {
-	return &metadataAppender{r.storage.Appender(ctx), r}
+// AppenderV2 makes the receiver a storage that keeps metadata.
+func (r *receiver) AppenderV2(ctx context.Context) storage.AppenderV2 {
+	appender := r.storage.AppenderV2(ctx).(storage.ExemplarAppenderV2)
+	return &metadataAppender{appender, r}
 }
 
 type metadataAppender struct {
-	storage.Appender
+	storage.ExemplarAppenderV2
 	receiver *receiver
 }
 
-func (a *metadataAppender) UpdateMetadata(ref storage.SeriesRef, set labels.Labels, m metadata.Metadata) (storage.SeriesRef, error) {
-	a.receiver.mutex.Lock()
-	a.receiver.metadata[set.String()] = fmt.Sprintf("%s|%s|%s", m.Type, m.Unit, m.Help)
-	a.receiver.mutex.Unlock()
-	return a.Appender.UpdateMetadata(ref, set, m)
+func (a *metadataAppender) Append(
+	ref storage.SeriesRef, set labels.Labels, startMs, timeMs int64, value float64,
+	h *histogram.Histogram, fh *histogram.FloatHistogram, options storage.AppendV2Options,
+) (storage.SeriesRef, error) {
+	if m := options.Metadata; !m.IsEmpty() {
+		a.receiver.mutex.Lock()
+		a.receiver.metadata[set.String()] = fmt.Sprintf("%s|%s|%s", m.Type, m.Unit, m.Help)
+		a.receiver.mutex.Unlock()
+	}
+	return a.ExemplarAppenderV2.Append(ref, set, startMs, timeMs, value, h, fh, options)
 }
 
 type statusWriter struct {

@@ -5,7 +5,6 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
 // rulesRequest asks for all errors in the text of a rule file.
@@ -19,7 +18,7 @@ func (req rulesRequest) answer() (any, error) {
 	if req.Legacy {
 		scheme = model.LegacyValidation
 	}
-	p := parser.NewParser(promqltest.TestParserOpts)
+	p := parser.NewParser(parserOptions)
 	_, errs := rulefmt.Parse([]byte(req.Text), false, scheme, p, promslog.NewNopLogger())
 	texts := []string{}
 	for _, err := range errs {

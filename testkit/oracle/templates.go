@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -22,8 +23,11 @@ type templateRequest struct {
 	ExternalURL    string            `json:"external_url"`
 	Value          float64           `json:"value"`
 	TimeMs         int64             `json:"time_ms"`
-	// Elements are what the query "elements" finds; "none" finds nothing, any other fails.
+	// IsNaN replaces the value by NaN, which JSON does not have.
+	IsNaN bool `json:"is_nan"`
+	// Elements are what the query "elements" finds; "none" finds nothing, any other fails unless AnyQuery is set.
 	Elements []templateElement `json:"elements"`
+	AnyQuery bool              `json:"any_query"`
 }
 
 type templateElement struct {
@@ -35,6 +39,9 @@ func (req templateRequest) answer() (any, error) {
 	external, err := url.Parse(req.ExternalURL)
 	if err != nil {
 		return nil, err
+	}
+	if req.IsNaN {
+		req.Value = math.NaN()
 	}
 	data := template.AlertTemplateData(req.Labels, req.ExternalLabels, req.ExternalURL, promql.Sample{F: req.Value})
 	// What rules.AlertingRule puts before each template.
@@ -55,10 +62,10 @@ func (req templateRequest) answer() (any, error) {
 }
 
 func (req templateRequest) query(_ context.Context, text string, _ time.Time) (promql.Vector, error) {
-	switch text {
-	case "none":
+	switch {
+	case text == "none":
 		return nil, nil
-	case "elements":
+	case text == "elements" || req.AnyQuery:
 		var vector promql.Vector
 		for _, element := range req.Elements {
 			vector = append(vector, promql.Sample{Metric: labels.FromMap(element.Labels), F: element.Value})

@@ -54,4 +54,4 @@ pub use alertmanager::{AlertPost, Alertmanager};
 pub use alone::alone;
 pub use fs::{TempDir, workspace_root};
 pub use mutate::scaled;
-pub use tool::{LineServer, go_example, go_program, tool};
+pub use tool::{LineServer, go_example, go_module, go_program, tool};

@@ -31,6 +31,26 @@ pub fn go_program(name: &str) -> PathBuf {
     go_build(&Path::new("testkit").join(name), ".", name)
 }
 
+/// Returns the directory with the source of a module that the Go program in `testkit/<name>` depends on.
+///
+/// # Panics
+///
+/// When Go is not installed or the module cannot be had.
+#[must_use]
+pub fn go_module(name: &str, module: &str) -> PathBuf {
+    // It is downloaded for the build.
+    let _program = go_program(name);
+    let go = find("go").expect("go is missing. Install 1.26 or newer from https://go.dev/dl");
+    let output = Command::new(go)
+        .args(["list", "-m", "-f", "{{.Dir}}", module])
+        .current_dir(workspace_root().join("testkit").join(name))
+        .output()
+        .unwrap_or_else(|e| panic!("go list {module}: {e}"));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "go list {module}:\n{error}");
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
 /// Builds the Go program in `clients/go/examples/<name>` and returns its path.
 ///
 /// # Panics
