@@ -159,7 +159,8 @@ impl Classic {
             self.buckets.dedup_by(|next, kept| next.0 == kept.0);
         }
         let last = self.buckets.last().copied();
-        let count = self.count.or(last.map(|(_, count)| count)).unwrap_or(0.0);
+        let count = self.count.or(last.map(|(_, count)| count));
+        let count = count.ok_or("neither a count nor buckets")?;
         if last.is_none_or(|(bound, _)| bound != f64::INFINITY) {
             self.buckets.push((f64::INFINITY, count));
         }
@@ -231,6 +232,7 @@ mod tests {
             classic(Some(4.0), &[(1.0, 2.0), (inf, 5.0)]),
             classic(None, &[(1.0, 3.0), (2.0, 2.0)]),
             classic(None, &[(f64::NAN, 3.0)]),
+            classic(None, &[]),
             classic(Some(-1.0), &[]),
         ] {
             assert!(bad.convert().is_err());

@@ -17,7 +17,8 @@ const POWERS: [f64; 23] = [
 /// Reads a plain decimal that ends at a newline: the form of nearly every line.
 ///
 /// Returns the value and the offset after the newline, or `None` when the text needs the general reader.
-/// Up to 15 digits, an optional minus and an optional point: integer over power of ten, one exact division.
+/// Up to 15 digits, an optional minus, an optional point and an optional exponent, which Go writes from a million on:
+/// an integer and a power of ten, both exact, of which the quotient or the product is rounded once.
 #[inline]
 pub(crate) fn read_plain_line(body: &[u8], start: usize) -> Option<(f64, usize)> {
     let mut at = start;
@@ -25,6 +26,7 @@ pub(crate) fn read_plain_line(body: &[u8], start: usize) -> Option<(f64, usize)>
     at += usize::from(negative);
     let first = at;
     let (mut integer, mut fraction_from) = (0u64, None);
+    let (mut exponent, mut next) = (0, None);
     loop {
         let byte = *body.get(at)?;
         let digit = byte.wrapping_sub(b'0');
@@ -33,6 +35,10 @@ pub(crate) fn read_plain_line(body: &[u8], start: usize) -> Option<(f64, usize)>
         } else if byte == b'.' && fraction_from.is_none() {
             fraction_from = Some(at + 1);
         } else if byte == b'\n' {
+            break;
+        } else if byte == b'e' {
+            let (read, behind) = read_exponent(body, at + 1)?;
+            (exponent, next) = (read, Some(behind));
             break;
         } else {
             return None;
@@ -45,8 +51,26 @@ pub(crate) fn read_plain_line(body: &[u8], start: usize) -> Option<(f64, usize)>
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "at most 15 digits are exact")]
-    let magnitude = integer as f64 / POWERS.get(decimals)?;
-    Some((if negative { -magnitude } else { magnitude }, at + 1))
+    let integer = integer as f64;
+    let magnitude = match exponent.checked_sub(decimals) {
+        Some(power) => integer * POWERS.get(power)?,
+        None => integer / POWERS.get(decimals - exponent)?,
+    };
+    let value = if negative { -magnitude } else { magnitude };
+    Some((value, next.unwrap_or(at + 1)))
+}
+
+/// Reads a positive exponent of at most two digits that ends at a newline; returns it and the offset after the newline.
+fn read_exponent(body: &[u8], at: usize) -> Option<(usize, usize)> {
+    let rest = body.get(at..)?;
+    let plus = usize::from(rest.starts_with(b"+"));
+    let (digits, length) = match rest.get(plus..)? {
+        [one, b'\n', ..] => ([b'0', *one], 2),
+        [ten, one, b'\n', ..] => ([*ten, *one], 3),
+        _ => return None,
+    };
+    let [ten, one] = digits.map(|digit| usize::from(digit.wrapping_sub(b'0')));
+    (ten <= 9 && one <= 9).then_some((10 * ten + one, at + plus + length))
 }
 
 /// Parses any number of the text formats; returns `None` if it is invalid.
@@ -198,6 +222,13 @@ mod tests {
             ".5",
             "99999.9999999999",
             "0.000001",
+            "1e5",
+            "1.000123456e+09",
+            "-1.5e+06",
+            "1.23456789012345e2",
+            "9.99999999999999e+22",
+            "7e+22",
+            "0e+00",
         ] {
             let expected: f64 = text.parse().unwrap();
             assert_eq!(
@@ -210,8 +241,15 @@ mod tests {
             "",
             "-",
             ".",
-            "1e5",
+            "1e",
+            "1e+",
+            "1e-5",
+            "1e+23",
+            "1e100",
+            "1e5 7",
+            "1.2e+0x",
             "1234567890123456",
+            "1.234567890123456e+09",
             "+1",
             "1.2.3",
             "NaN",
@@ -221,6 +259,23 @@ mod tests {
             assert_eq!(plain(text), None, "{text}");
         }
         assert_eq!(read_plain_line(b"12", 0), None);
+        assert_eq!(read_plain_line(b"1e5", 0), None);
+    }
+
+    /// Numbers as Go writes them from a million on.
+    #[test]
+    fn exponents_are_exact() {
+        for at in 0..100_000_u64 {
+            let mixed = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            #[expect(clippy::cast_precision_loss, reason = "any number will do")]
+            let value = (mixed >> (16 + at % 40)) as f64;
+            let mut text = Vec::new();
+            write_number(&mut text, value);
+            let text = String::from_utf8(text).expect("numbers are ASCII");
+            if let Some(read) = plain(&text) {
+                assert_eq!(read.to_bits(), value.to_bits(), "{text}");
+            }
+        }
     }
 
     #[test]

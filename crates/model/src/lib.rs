@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod histogram;
 pub mod labels;
 pub mod matcher;
+pub mod math;
 mod mem;
 pub mod metadata;
 pub mod pattern;

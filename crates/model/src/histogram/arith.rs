@@ -144,7 +144,11 @@ impl Histogram {
     }
 
     fn each_count(&mut self, change: impl Fn(&mut f64)) {
-        for x in [&mut self.zero_count, &mut self.count, &mut self.sum] {
+        if !self.uses_custom_buckets() {
+            // Without a zero bucket it stays 0, even times NaN.
+            change(&mut self.zero_count);
+        }
+        for x in [&mut self.count, &mut self.sum] {
             change(x);
         }
         self.positive_buckets
@@ -281,30 +285,13 @@ fn combine(
             (h.zero_count, l.zero_count) = kahan_add(zero_lost, h.zero_count, l.zero_count);
         }
     }
+    let compensates = lost.is_some();
     let l = lost.unwrap_or(&mut nothing);
     (h.count, l.count) = kahan_add(sign * other.count, h.count, l.count);
     (h.sum, l.sum) = kahan_add(sign * other.sum, h.sum, l.sum);
     if custom && h.custom_values != other.custom_values {
         notes.bounds_reconciled = true;
-        let common = common_bounds(&h.custom_values, &other.custom_values);
-        let mut mapped = vec![(0.0, 0.0); common.len() + 1];
-        map_to(
-            &common,
-            slots(&h.positive_spans, &h.positive_buckets, &l.positive),
-            &h.custom_values,
-            1.0,
-            &mut mapped,
-        );
-        let theirs = slots(&other.positive_spans, &other.positive_buckets, &[]);
-        map_to(&common, theirs, &other.custom_values, sign, &mut mapped);
-        let kept: Vec<Slot> = (0i32..)
-            .zip(mapped)
-            .map(|(i, (x, c))| (i, x, c))
-            .filter(|slot| slot.1 != 0.0 || slot.2 != 0.0)
-            .collect();
-        h.set_side(false, &kept);
-        l.positive = kept.iter().map(|slot| slot.2).collect();
-        h.custom_values = common;
+        combine_custom(h, l, other, sign);
         return Ok(notes);
     }
     let to = h.histogram_schema.min(other.histogram_schema);
@@ -325,12 +312,39 @@ fn combine(
                 .count();
             theirs.drain(..inside);
         }
+        if !compensates {
+            // A plain sum has no use for what its parts lost.
+            theirs.iter_mut().for_each(|slot| slot.2 = 0.0);
+        }
         let merged = merge(mine, &theirs, sign);
         h.set_side(negative, &merged);
         *side_lost = merged.iter().map(|slot| slot.2).collect();
     }
     h.histogram_schema = to;
     Ok(notes)
+}
+
+/// Adds buckets between other custom bounds; only bounds that both have remain.
+fn combine_custom(h: &mut Histogram, l: &mut Lost, other: &Histogram, sign: f64) {
+    let common = common_bounds(&h.custom_values, &other.custom_values);
+    let mut mapped = vec![(0.0, 0.0); common.len() + 1];
+    map_to(
+        &common,
+        slots(&h.positive_spans, &h.positive_buckets, &l.positive),
+        &h.custom_values,
+        1.0,
+        &mut mapped,
+    );
+    let theirs = slots(&other.positive_spans, &other.positive_buckets, &[]);
+    map_to(&common, theirs, &other.custom_values, sign, &mut mapped);
+    let kept: Vec<Slot> = (0i32..)
+        .zip(mapped)
+        .map(|(i, (x, c))| (i, x, c))
+        .filter(|slot| slot.1 != 0.0 || slot.2 != 0.0)
+        .collect();
+    h.set_side(false, &kept);
+    l.positive = kept.iter().map(|slot| slot.2).collect();
+    h.custom_values = common;
 }
 
 /// Widens `h`'s zero bucket until it contains `other`'s, and returns `other`'s count in it.

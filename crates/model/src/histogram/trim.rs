@@ -4,6 +4,7 @@
 //! keeps its count and sum.
 
 use super::{Bucket, Histogram, layout::Slot};
+use crate::math::log2;
 
 /// The side to keep.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,9 +25,9 @@ impl Bucket {
             return (value - self.lower) / (self.upper - self.lower);
         }
         let (lower, upper, at) = (
-            self.lower.abs().log2(),
-            self.upper.abs().log2(),
-            value.abs().log2(),
+            log2(self.lower.abs()),
+            log2(self.upper.abs()),
+            log2(value.abs()),
         );
         if value > 0.0 {
             (at - lower) / (upper - lower)

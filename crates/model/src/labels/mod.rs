@@ -95,9 +95,10 @@ impl Ord for Label {
         if self == other {
             return Ordering::Equal;
         }
-        self.name()
-            .cmp(other.name())
-            .then_with(|| self.value().cmp(other.value()))
+        if self.same_name(other) {
+            return self.value().cmp(other.value());
+        }
+        self.name().cmp(other.name())
     }
 }
 

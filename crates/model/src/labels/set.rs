@@ -130,21 +130,30 @@ impl LabelSet {
         if self.is_empty() {
             return other.clone();
         }
+        let overridden = |label: &&Label| other.iter().any(|theirs| theirs.same_name(label));
+        let (gone, hash) = self
+            .iter()
+            .filter(overridden)
+            .fold((0, self.hash() + other.hash()), |(gone, hash), label| {
+                (gone + 1, hash - label.hash())
+            });
         let (mut left, mut right) = (self.iter().peekable(), other.iter().peekable());
-        let mut merged = Vec::with_capacity(self.len() + other.len());
-        while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
-            match a.name().cmp(b.name()) {
-                Ordering::Less => merged.extend(left.next().cloned()),
-                Ordering::Greater => merged.extend(right.next().cloned()),
-                Ordering::Equal => {
-                    left.next();
-                    merged.extend(right.next().cloned());
-                }
+        let next = |_| {
+            let (Some(a), Some(b)) = (left.peek(), right.peek()) else {
+                return left.next().or_else(|| right.next()).cloned();
+            };
+            if a.same_name(b) {
+                left.next();
+            } else if a.name() < b.name() {
+                return left.next().cloned();
             }
-        }
-        merged.extend(left.cloned());
-        merged.extend(right.cloned());
-        Self::from_sorted(merged)
+            right.next().cloned()
+        };
+        let count = self.len() + other.len() - gone;
+        let labels = (0..count)
+            .map(next)
+            .map(|label| label.expect("that many labels"));
+        Self(ThinArc::from_header_and_iter(hash, labels))
     }
 
     /// Returns the set without the labels named in `names`.

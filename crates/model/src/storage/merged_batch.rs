@@ -128,6 +128,10 @@ impl Batch for MergedBatch {
         self.layers[self.leader].batch.common_names()
     }
 
+    fn common_order(&self) -> Option<u64> {
+        self.layers[self.leader].batch.common_order()
+    }
+
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         let (batch, own) = self.leader(series);
         batch.label(own, name)

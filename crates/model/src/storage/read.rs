@@ -221,6 +221,12 @@ pub trait Batch: Send + Sync {
         self.common().map(LabelSet::names_key)
     }
 
+    /// Returns a hash of the texts of the labels that `common` returns, which is the same in every process, where the store
+    /// keeps one.
+    fn common_order(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns a key of the batch's series: every batch of the store with this key has the same series in the same order,
     /// so that what was found out about their labels may be kept. `None` where the store does not know one.
     fn series_key(&self) -> Option<SeriesKey> {

@@ -17,6 +17,8 @@ pub trait Sink: Send + Sync {
 
     /// Stores rounds of several bindings, as one after the other, but hands them to the kernel together if it can.
     ///
+    /// Each round learns its own outcome; the sum is returned. No two rounds may have samples of the same series.
+    ///
     /// # Errors
     /// Fails as `Binding::append`; rounds before the failing one may have been stored.
     fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
@@ -63,9 +65,20 @@ pub struct BoundRound<'a> {
     pub binding: &'a mut dyn Binding,
     /// The round.
     pub frame: &'a Frame,
+    /// What became of it, once it is stored.
+    pub outcome: Outcome,
 }
 
-impl BoundRound<'_> {
+impl<'a> BoundRound<'a> {
+    /// Returns a round that is to be stored.
+    pub fn new(binding: &'a mut dyn Binding, frame: &'a Frame) -> Self {
+        Self {
+            binding,
+            frame,
+            outcome: Outcome::default(),
+        }
+    }
+
     /// Stores rounds one after the other.
     ///
     /// # Errors
@@ -73,7 +86,8 @@ impl BoundRound<'_> {
     pub fn append_each(rounds: &mut [Self]) -> Result<Outcome, StorageError> {
         let mut total = Outcome::default();
         for round in rounds {
-            total += round.binding.append(round.frame)?;
+            round.outcome = round.binding.append(round.frame)?;
+            total += round.outcome;
         }
         Ok(total)
     }

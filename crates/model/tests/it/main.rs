@@ -9,6 +9,7 @@
 mod cost;
 mod fuzz;
 mod labels;
+mod math;
 mod oracle;
 mod pattern;
 mod relabel;

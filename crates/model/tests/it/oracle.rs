@@ -31,6 +31,18 @@ impl Oracle {
         self.ask(json!({ "relabel": { "rules": rules, "legacy": legacy, "labels": labels } }))
     }
 
+    /// Asks for Go's function of numbers.
+    pub(crate) fn numbers(&mut self, function: &str, args: &[f64], second: &[f64]) -> Vec<f64> {
+        let bits = |all: &[f64]| -> Vec<String> {
+            all.iter().map(|x| format!("{:x}", x.to_bits())).collect()
+        };
+        let request = json!({ "function": function, "args": bits(args), "second": bits(second) });
+        let answer = self.ask(json!({ "numbers": request })).unwrap();
+        let number =
+            |text: &Value| f64::from_bits(u64::from_str_radix(text.as_str().unwrap(), 16).unwrap());
+        answer.as_array().unwrap().iter().map(number).collect()
+    }
+
     fn ask(&mut self, request: Value) -> Answer {
         let answer: Value = serde_json::from_str(&self.0.ask(&request.to_string())).unwrap();
         if answer["ok"] == true {
