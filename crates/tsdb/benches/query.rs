@@ -4,7 +4,8 @@
 //! Six tenths of the targets are replaced every `rounds` rounds of 5 s: each old series ends with a staleness marker,
 //! each new target has a label that none had before. `plain` leaves the fleet without replacements. Times are this
 //! thread's CPU time but for `elapsed`, where up to `helpers` threads help, medians of `repeat` runs; phases are timed in runs of their own. `select` resolves and merges, `rest` is kernels, folding and the
-//! result. The digest covers labels and bits of the result in its order, so that two builds can be compared.
+//! result. With `counted` queries are only asked, `repeat` times, without a look at a clock: what two such runs differ by in
+//! callgrind's instructions are those of the queries. The digest covers labels and bits of the result in its order, so that two builds can be compared.
 
 use narthex_model::{
     ColumnId, Frame, LabelHash, LabelSet, METRIC_NAME, Schema,
@@ -91,6 +92,7 @@ fn main() {
         repeat: number("repeat=", 21),
         helpers: number("helpers=", 0),
         only,
+        counted: arguments.iter().any(|arg| arg == "counted"),
     };
     if !arguments.iter().any(|arg| arg == "churned") {
         print(&measure("plain", &shape, false, &asking));
@@ -105,6 +107,8 @@ struct Asking<'a> {
     repeat: usize,
     helpers: usize,
     only: Option<&'a str>,
+    /// Whether nothing is timed.
+    counted: bool,
 }
 
 fn print(text: &str) {
@@ -299,14 +303,23 @@ fn run(
         .clone()
         .with_helpers(Helpers::new(asking.helpers, || ()));
     let ctx = Context::unlimited();
-    let ask = |engine: &Engine, store: &dyn Store| {
-        let (wall, started) = (Instant::now(), cpu());
-        let result = if steps == 1 {
+    let ask_once = |engine: &Engine, store: &dyn Store| {
+        if steps == 1 {
             engine.instant(store, text, now_ms, &ctx)
         } else {
             let from_ms = now_ms - (steps - 1) * 15_000;
             engine.range(store, text, from_ms, now_ms, 15_000, &ctx)
-        };
+        }
+    };
+    if asking.counted {
+        for _ in 0..asking.repeat {
+            ask_once(&engine, store.inner).expect("the query is valid");
+        }
+        return format!("| {name} | asked {} times |\n", asking.repeat);
+    }
+    let ask = |engine: &Engine, store: &dyn Store| {
+        let (wall, started) = (Instant::now(), cpu());
+        let result = ask_once(engine, store);
         let total = nanos(cpu() - started);
         let elapsed = nanos(wall.elapsed());
         (elapsed, total, result.expect("the query is valid"))

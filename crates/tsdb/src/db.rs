@@ -301,7 +301,7 @@ impl Db {
     ) -> Result<Outcome, StorageError> {
         let bound = rounds
             .iter_mut()
-            .map(|round| Some((of_db(round.binding)?, round.frame)));
+            .map(|round| Some((of_db(round.binding)?, round.frame, &mut round.outcome)));
         match bound.collect::<Option<Vec<_>>>() {
             Some(mut bound) => binding::append_together(&self.0, &mut bound),
             None => BoundRound::append_each(rounds),

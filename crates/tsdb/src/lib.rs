@@ -29,6 +29,7 @@ mod error;
 pub mod fuzz;
 mod head;
 mod io;
+mod label_order;
 mod metrics;
 mod options;
 mod sync;

@@ -95,6 +95,10 @@ impl Batch for BlockBatch {
         Some(self.strip.known.common_names())
     }
 
+    fn common_order(&self) -> Option<u64> {
+        Some(self.strip.known.common_order())
+    }
+
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         let value = self
             .local(series)

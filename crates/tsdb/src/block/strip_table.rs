@@ -8,6 +8,7 @@
 use super::reader::{Block, Index};
 use super::strips::StripEntry;
 use crate::error::TsdbError;
+use crate::label_order::order_of;
 use narthex_model::LabelSet;
 use narthex_model::storage::{Lease, StorageError, TimeRange};
 use narthex_model::sync::Whole as _;
@@ -32,11 +33,20 @@ pub(crate) struct KnownStrip {
     pub(crate) layout: u32,
     /// Label pairs of the common set.
     pairs: OnceLock<Box<[u32]>>,
-    /// The common labels, and the key of their names.
-    common: OnceLock<(LabelSet, u64)>,
+    common: OnceLock<Common>,
     times_ms: OnceLock<Box<[i64]>>,
     /// Choices all of whose columns end with a staleness marker in the last row, by number.
     ended: Mutex<Vec<u64>>,
+}
+
+/// Labels that all columns of a strip have.
+#[derive(Debug)]
+struct Common {
+    labels: LabelSet,
+    /// Key of their names.
+    names: u64,
+    /// Their place in the order of batches.
+    order: u64,
 }
 
 /// Most choices known to have ended, for each strip.
@@ -160,10 +170,11 @@ impl KnownStrip {
     /// Fails when the index is damaged.
     pub(crate) fn decode(&self, block: &Block, index: &Index) -> Result<(), TsdbError> {
         if self.common.get().is_none() {
-            let common = block.label_set(index, self.entry.common)?;
-            self.common.get_or_init(|| {
-                let names = common.names_key();
-                (common, names)
+            let labels = block.label_set(index, self.entry.common)?;
+            self.common.get_or_init(|| Common {
+                names: labels.names_key(),
+                order: order_of(&labels),
+                labels,
             });
         }
         if self.times_ms.get().is_none() {
@@ -175,15 +186,20 @@ impl KnownStrip {
 
     /// Returns the labels that all columns have; after `decode`.
     pub(crate) fn decoded_common(&self) -> &LabelSet {
-        &self.common_and_names().0
+        &self.common().labels
     }
 
     /// Returns the key of the names of the labels that all columns have; after `decode`.
     pub(crate) fn common_names(&self) -> u64 {
-        self.common_and_names().1
+        self.common().names
     }
 
-    fn common_and_names(&self) -> &(LabelSet, u64) {
+    /// Returns the place in the order of batches of the labels that all columns have; after `decode`.
+    pub(crate) fn common_order(&self) -> u64 {
+        self.common().order
+    }
+
+    fn common(&self) -> &Common {
         let common = self.common.get();
         common.expect("decoded when the strip was chosen")
     }

@@ -68,9 +68,13 @@ impl Binding for DbBinding {
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
         let inner = Arc::clone(&self.inner);
-        append_together(&inner, &mut [(self, frame)])
+        let mut outcome = Outcome::default();
+        append_together(&inner, &mut [(self, frame, &mut outcome)])
     }
 }
+
+/// A binding, its round, and where the outcome goes.
+pub(super) type OwnRound<'a> = (&'a mut DbBinding, &'a Frame, &'a mut Outcome);
 
 /// Appends rounds with one write to the log.
 ///
@@ -78,14 +82,14 @@ impl Binding for DbBinding {
 /// Fails when the log cannot be written; nothing is stored then.
 pub(super) fn append_together(
     inner: &Inner,
-    rounds: &mut [(&mut DbBinding, &Frame)],
+    rounds: &mut [OwnRound<'_>],
 ) -> Result<Outcome, StorageError> {
-    for (binding, frame) in rounds.iter_mut() {
+    for (binding, frame, _) in rounds.iter_mut() {
         binding.prepare(frame)?;
     }
     let appended = append_parts(inner, rounds);
     if appended.is_err() {
-        let frames = rounds.iter().map(|(_, frame)| frame);
+        let frames = rounds.iter().map(|(_, frame, _)| frame);
         let ends = frames.filter(|frame| !frame.stale().is_empty());
         ends.for_each(|frame| inner.pending_stale.keep(frame));
     }
@@ -93,23 +97,28 @@ pub(super) fn append_together(
 }
 
 /// Appends what each part of each binding has of its round.
-fn append_parts(
-    inner: &Inner,
-    rounds: &mut [(&mut DbBinding, &Frame)],
-) -> Result<Outcome, TsdbError> {
+fn append_parts(inner: &Inner, rounds: &mut [OwnRound<'_>]) -> Result<Outcome, TsdbError> {
     let mut frames: Vec<Vec<Frame>> = Vec::new();
-    if rounds.iter().any(|(binding, _)| binding.split.is_some()) {
-        let parts = |(binding, frame): &(&mut DbBinding, &Frame)| binding.frames(frame);
+    if rounds.iter().any(|(binding, ..)| binding.split.is_some()) {
+        let parts = |(binding, frame, _): &OwnRound<'_>| binding.frames(frame);
         frames.extend(rounds.iter().map(parts));
     }
     let mut writes = Vec::with_capacity(rounds.len());
-    for (at, (binding, frame)) in rounds.iter_mut().enumerate() {
+    let mut outcomes = Vec::with_capacity(rounds.len());
+    for (at, (binding, frame, outcome)) in rounds.iter_mut().enumerate() {
         match (&mut binding.split, frames.get(at)) {
             (Some(split), Some(frames)) => split.add_writes(&mut binding.main, frames, &mut writes),
             _ => writes.push((&mut binding.main, *frame)),
         }
+        outcomes.push((writes.len(), outcome));
     }
-    let appended = append_to_parts(inner, &mut writes);
+    let mut outcomes = outcomes.into_iter().peekable();
+    let appended = append_to_parts(inner, &mut writes, |at, outcome| {
+        while outcomes.next_if(|(end, _)| *end <= at).is_some() {}
+        if let Some((_, of_round)) = outcomes.peek_mut() {
+            ***of_round += outcome;
+        }
+    });
     drop(writes);
     frames
         .into_iter()

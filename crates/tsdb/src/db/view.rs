@@ -11,6 +11,7 @@ use super::{
 };
 use crate::block::Block;
 use crate::head::read::{HeadBatches, HeadSnapshot, Selected};
+use crate::label_order;
 use crate::sync::Guarded as _;
 use narthex_model::{
     Exemplar, LabelSet,
@@ -20,7 +21,6 @@ use narthex_model::{
         Listing, Prepared, Selector, SeriesQuery, StorageError, TimeRange, View, unify,
     },
 };
-use rapidhash::v3::rapidhash_v3;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) struct DbView {
@@ -148,7 +148,7 @@ impl DbView {
                 in_blocks.extend(mixed);
                 merge_aligned(in_blocks, &ctx.stop)?
             };
-            sort(&mut batches);
+            label_order::sort(&mut batches);
             prepared.batches.push(batches);
         }
         Ok(Box::new(prepared))
@@ -319,32 +319,6 @@ fn select(
             .select(&selector.matchers, selector.range.min_ms, ctx)
     })
     .collect()
-}
-
-/// Puts batches into an order that depends on their labels alone, whatever holds their samples: flushes and restarts change
-/// neither the order of results nor what depends on it, such as the last digits of sums.
-///
-/// Their hash decides rather than the labels themselves, since an instant of a thousand targets takes a millisecond.
-fn sort(batches: &mut [Arc<dyn Batch>]) {
-    batches.sort_by_cached_key(|batch| match batch.common() {
-        Some(common) => text_hash(common),
-        None => text_hash(&batch.labels(0)),
-    });
-    let of_one_origin =
-        batches.chunk_by_mut(|a, b| a.common().is_some() && a.common() == b.common());
-    for batches in of_one_origin.filter(|batches| batches.len() > 1) {
-        batches.sort_by_cached_key(|batch| text_hash(&batch.labels(0)));
-    }
-}
-
-/// Returns a hash that is the same in every process, unlike the labels' own.
-fn text_hash(labels: &LabelSet) -> u64 {
-    let texts = labels
-        .iter()
-        .flat_map(|label| [label.name(), label.value()]);
-    texts.fold(0, |hash: u64, text| {
-        hash.rotate_left(5).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ rapidhash_v3(text.as_bytes())
-    })
 }
 
 /// Skips a block whose index is damaged: everything else is served, with a warning.

@@ -15,6 +15,7 @@ use super::{
     starts::StartTimes,
     windows::Windows,
 };
+use crate::label_order::order_of;
 use crate::sync::Guarded as _;
 use crate::wal::StripMark;
 use narthex_chunks::{histogram::decode_histogram, row::ColumnPick};
@@ -45,6 +46,8 @@ pub(crate) struct Strip {
     pub(crate) common: LabelSet,
     /// Key of their names.
     pub(crate) common_names: u64,
+    /// Their place in the order of batches.
+    pub(crate) common_order: u64,
     rows: AtomicU64,
     flushed_rows: AtomicU64,
     out_of_order: AtomicU64,
@@ -123,6 +126,7 @@ impl Strip {
         Self {
             id,
             common_names: common.names_key(),
+            common_order: order_of(&common),
             common,
             rows: AtomicU64::new(start.rows),
             flushed_rows: AtomicU64::new(start.rows),

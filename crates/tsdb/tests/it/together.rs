@@ -45,9 +45,16 @@ impl Pair {
             frame
         });
         let [a, b] = &mut self.bindings;
-        let round = |binding, frame| BoundRound { binding, frame };
-        let mut rounds = [round(&mut **a, &frames[0]), round(&mut **b, &frames[1])];
-        sink.append_together(&mut rounds)
+        let mut rounds = [
+            BoundRound::new(&mut **a, &frames[0]),
+            BoundRound::new(&mut **b, &frames[1]),
+        ];
+        let total = sink.append_together(&mut rounds)?;
+        let mut sum = Outcome::default();
+        rounds.iter().for_each(|round| sum += round.outcome);
+        assert_eq!(sum, total);
+        assert_eq!(rounds[0].outcome.accepted, rounds[1].outcome.accepted);
+        Ok(total)
     }
 }
 

@@ -119,10 +119,7 @@ impl Workload {
         let bindings = chosen.map(|(_, origin)| origin.binding.as_mut().expect("it was bound"));
         let mut rounds: Vec<BoundRound<'_>> = bindings
             .zip(&frames)
-            .map(|(binding, frame)| BoundRound {
-                binding: &mut **binding,
-                frame,
-            })
+            .map(|(binding, frame)| BoundRound::new(&mut **binding, frame))
             .collect();
         let appended = match rounds.as_mut_slice() {
             [alone] => alone.binding.append(alone.frame),

@@ -28,13 +28,14 @@ pub(super) struct Part {
     scratch: Scratch,
 }
 
-/// Appends frames, each to a part, with one write to the log.
+/// Appends frames, each to a part, with one write to the log; `note` learns the outcome of each by its place.
 ///
 /// # Errors
 /// Fails when the log cannot be written; nothing is stored then.
 pub(super) fn append_to_parts(
     inner: &Inner,
     rounds: &mut [(&mut Part, &Frame)],
+    mut note: impl FnMut(usize, Outcome),
 ) -> Result<Outcome, TsdbError> {
     let limits = inner.limits();
     let _guard = inner.wal.guard(STORING);
@@ -59,7 +60,17 @@ pub(super) fn append_to_parts(
         token: commit_frames(&mut pending, &inner.head, &ticket, sharing, STORING)?,
         ..Outcome::default()
     };
-    pending.iter().for_each(|frame| total += frame.outcome);
+    for (at, frame) in pending.iter().enumerate() {
+        total += frame.outcome;
+        let token = total.token;
+        note(
+            at,
+            Outcome {
+                token,
+                ..frame.outcome
+            },
+        );
+    }
     drop(pending);
     drop(turns);
     drop(ticket);

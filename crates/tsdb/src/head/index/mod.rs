@@ -93,6 +93,8 @@ struct ChosenSets {
     ids: Option<SetIds>,
     /// For each of few sets, the last column found.
     places: Vec<u32>,
+    /// The last columns of few sets.
+    few: Arc<[u32]>,
     /// The last entry of which all columns were looked at, and those found.
     last: Option<(usize, Arc<[u32]>)>,
 }
@@ -159,7 +161,9 @@ impl Index {
         }
         let entry = self.entries[at as usize].as_mut()?;
         let selections = self.selections.get_mut().whole();
-        selections.forget(metric_name(&entry.strip.common, set));
+        if !selections.is_empty() {
+            selections.forget(metric_name(&entry.strip.common, set));
+        }
         let id = self.sets.acquire(set, at);
         let columns = &mut entry.sets;
         let column = u32::try_from(columns.len()).expect("fewer than 2^32 columns");
@@ -238,6 +242,9 @@ impl Index {
         };
         let selections = self.selections.get_mut().whole();
         for set in &entry.sets {
+            if selections.is_empty() {
+                break;
+            }
             let local = self.sets.set(*set);
             selections.forget(metric_name(&entry.strip.common, local));
         }
@@ -378,6 +385,7 @@ impl Index {
                     vacant.insert(ChosenSets {
                         ids,
                         places: Vec::new(),
+                        few: Arc::default(),
                         last: None,
                     })
                 }
@@ -472,7 +480,10 @@ impl Index {
                 columns.push(*place);
             }
             columns.sort_unstable();
-            return columns.into();
+            if *sets.few != *columns {
+                sets.few = columns.into();
+            }
+            return Arc::clone(&sets.few);
         }
         let last = sets.last.as_ref().and_then(|(other, columns)| {
             let same = self.entries[*other].as_ref()?.sets == entry.sets;

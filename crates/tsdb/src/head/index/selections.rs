@@ -18,10 +18,12 @@ use std::{
     sync::Arc,
 };
 
-/// Most bytes of one selection: finding more is cheap beside reading them.
-const MOST_OF_ONE: usize = 8 << 10;
+/// Most bytes of one selection, some forty thousand strips: of more it may be any that is not asked again.
+const MOST_OF_ONE: u64 = 1 << 20;
 /// Most bytes of all selections.
 const MOST_BYTES: u64 = 20 << 20;
+/// Selections that there is room for, however large.
+const LARGEST: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct Selections {
@@ -29,6 +31,7 @@ pub(super) struct Selections {
     of_metrics: HashMap<String, Table, foldhash::fast::RandomState>,
     /// Without such a matcher.
     others: Table,
+    most_of_one: u64,
     memory: Budget,
     held: Option<Lease>,
 }
@@ -72,6 +75,7 @@ impl Selections {
         Self {
             of_metrics: HashMap::default(),
             others: Table::default(),
+            most_of_one: (most / LARGEST).min(MOST_OF_ONE),
             memory: memory.share("selections", most, memory.percent(50)),
             held: None,
         }
@@ -90,11 +94,10 @@ impl Selections {
 
     /// Keeps what `matchers` select in all strips. When there is no memory for it, all are made anew.
     pub(super) fn keep(&mut self, matchers: &[Matcher], chosen: &[Chosen]) {
-        let bytes = bytes_of(matchers, chosen);
-        if bytes > MOST_OF_ONE {
+        let bytes = bytes_of(matchers, chosen) as u64;
+        if bytes > self.most_of_one {
             return;
         }
-        let bytes = bytes as u64;
         let leased = match &mut self.held {
             Some(held) => held.grow(bytes).is_ok(),
             None => {
@@ -121,6 +124,11 @@ impl Selections {
         if let Some(before) = table.insert(Key(texts.collect()), kept) {
             shrink(&mut self.held, before.bytes);
         }
+    }
+
+    /// Reports whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.of_metrics.is_empty()
     }
 
     /// Forgets what a series with the metric name `metric` may be selected by, as it comes or its strip goes.
@@ -167,8 +175,9 @@ fn bytes_of(matchers: &[Matcher], chosen: &[Chosen]) -> usize {
     let texts = matchers
         .iter()
         .map(|matcher| BESIDE + matcher.name.len() + matcher.value.len());
-    let columns = chosen
-        .iter()
-        .map(|chosen| size_of_val(chosen) + BESIDE / 2 + size_of_val(&*chosen.columns));
-    TABLE + BESIDE + texts.sum::<usize>() + columns.sum::<usize>()
+    // Strips of a kind share the list of their columns.
+    let lists = chosen.chunk_by(|a, b| Arc::ptr_eq(&a.columns, &b.columns));
+    let columns = lists.map(|chosen| BESIDE / 2 + size_of_val(&*chosen[0].columns));
+    let columns = size_of_val(chosen) + columns.sum::<usize>();
+    TABLE + BESIDE + texts.sum::<usize>() + columns
 }

@@ -216,3 +216,35 @@ fn selections_are_leased_until_their_metric_changes() {
     index.remove_strip(50);
     assert_eq!(memory.used_bytes(), 0);
 }
+
+#[test]
+fn selections_of_many_strips_are_kept() {
+    let memory = Budget::new("head", 64 << 20);
+    let mut index = Index::new(&memory);
+    for id in 1..=3000 {
+        let common = LabelSet::new([("job", &*format!("j{id}"))]);
+        index.add_strip(&Arc::new(Strip::new(id, common, StripMark::default())));
+        for name in ["m", "n"] {
+            let set = LabelSet::new([(METRIC_NAME, name)]);
+            index.resolve(id, &set, true, &mut Vec::new());
+        }
+    }
+    let ask = |index: &Index| {
+        let mut lease = Budget::unlimited().lease(0).expect("unlimited");
+        let matchers = [Matcher::equal(METRIC_NAME, "n")];
+        let found = index.select(&matchers, i64::MIN, &Stop::never(), 1, &mut lease);
+        found.expect("selected")
+    };
+    let first = ask(&index);
+    let used = memory.used_bytes();
+    assert!((3000 * 24..3000 * 32).contains(&used), "{used}");
+    let again = ask(&index);
+    assert_eq!((first.len(), memory.used_bytes()), (3000, used));
+    for (one, other) in first.iter().zip(&again) {
+        assert_eq!(*one.columns, [1]);
+        // Another search would make another list.
+        assert!(Arc::ptr_eq(&one.columns, &other.columns));
+    }
+    assert!(index.remove_strip(7) > 0);
+    assert_eq!((memory.used_bytes(), ask(&index).len()), (0, 2999));
+}

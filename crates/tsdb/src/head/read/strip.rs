@@ -320,6 +320,10 @@ impl Batch for StripBatch {
         Some(self.strip.common_names)
     }
 
+    fn common_order(&self) -> Option<u64> {
+        Some(self.strip.common_order)
+    }
+
     fn series_key(&self) -> Option<SeriesKey> {
         Some(SeriesKey {
             strip: self.strip.id,
