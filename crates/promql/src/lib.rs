@@ -4,7 +4,7 @@
 //! text -> lex -> parse -> ast -> plan (explain) -> eval -> QueryResult
 //! ```
 //!
-//! It implements the whole query language of Prometheus 3.14, native histograms included, over any
+//! It implements the whole query language of Prometheus 3.16, native histograms included, over any
 //! [`narthex_model::storage::Store`]. It is not a server, a store, or a clock, and does no I/O of its own.
 //!
 //! Limits: queries are at most [`ast::MAX_DEPTH`] levels deep and have at most [`parse::MAX_NODES`] nodes; a query's

@@ -152,7 +152,7 @@ impl DurationExpr {
             DurationOp::Div => lhs / rhs,
             DurationOp::Mod if rhs == 0.0 => return Err(DurationError::ModuloByZero(self.span)),
             DurationOp::Mod => lhs % rhs,
-            DurationOp::Pow => lhs.powf(rhs),
+            DurationOp::Pow => narthex_model::math::pow(lhs, rhs),
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::{
 use narthex_model::{
     Histogram,
     histogram::{Keep, ResetHint},
+    math,
 };
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub(crate) fn scalar_operation(op: BinaryOp, l: f64, r: f64) -> f64 {
         BinaryOp::Mul => l * r,
         BinaryOp::Div => l / r,
         BinaryOp::Mod => l % r,
-        BinaryOp::Pow => l.powf(r),
-        BinaryOp::Atan2 => l.atan2(r),
+        BinaryOp::Pow => math::pow(l, r),
+        BinaryOp::Atan2 => math::atan2(l, r),
         _ => f64::from(compare(op, l, r)),
     }
 }

@@ -180,11 +180,11 @@ impl Eval<'_> {
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
         let start_time = id == FunctionId::StartTimestamp;
-        if start_time && !self.rules.start_times {
-            return Ok(());
-        }
         let delayed = self.rules.delayed_name_removal;
         if let NodeKind::Select(select) = &arg.kind {
+            if start_time && !self.rules.start_times {
+                return Ok(());
+            }
             // Prometheus looks back from the pinned time itself here, but reads samples only up to the offset.
             let mut select = select.clone();
             let mut lookback_ms = self.rules.lookback_ms;
@@ -208,7 +208,8 @@ impl Eval<'_> {
             });
         }
         if start_time {
-            return Ok(());
+            // A result has no start, but may have notes and errors.
+            return self.collect(arg, steps).map(drop);
         }
         let _times = self.memory.room_for_steps(steps.count)?;
         #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]

@@ -4,13 +4,13 @@
 //! series at a step; results with equal labels at one step are an error.
 
 use super::{
-    Block, GroupKeys, Outcome, Series, float_pairs,
+    Block, GroupKeys, META_LABELS, Outcome, Series, float_pairs,
     operation::{Groups, Operation},
     pairing::Pairing,
     sets,
 };
 use crate::{ast::Cardinality, plan::Steps};
-use narthex_model::{LabelHash, METRIC_NAME, storage::Grouping};
+use narthex_model::{LabelHash, storage::Grouping};
 use std::collections::HashMap;
 
 /// Memory for grouping a row: its group number, a table entry, the marks of a step.
@@ -54,7 +54,7 @@ impl Operation<'_> {
             .map(|name| name.as_str().into())
             .collect();
         if !self.matching.on {
-            names.push(METRIC_NAME.into());
+            names.extend(META_LABELS.map(Box::from));
         }
         names.sort_unstable();
         names.dedup();

@@ -8,7 +8,7 @@ use crate::{
     plan::Binary,
     span::Span,
 };
-use narthex_model::{LabelSet, METRIC_NAME};
+use narthex_model::LabelSet;
 use std::fmt::Write as _;
 
 /// One operation between two vectors.
@@ -43,7 +43,7 @@ impl<'a> Operation<'a> {
         if self.matching.on {
             return labels.only(&names);
         }
-        names.push(METRIC_NAME);
+        names.extend(META_LABELS);
         labels.without(&names)
     }
 

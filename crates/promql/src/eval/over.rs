@@ -16,6 +16,7 @@ use crate::{
     functions::{
         FunctionId,
         over::apply,
+        over_floats::{FloatKernel, FloatRow},
         rate::Axis,
         window::{OverCall, Row, Samples},
     },
@@ -336,6 +337,7 @@ impl Eval<'_> {
             function: over.function,
             range_ms,
             range_seconds,
+            lookback_ms: self.rules.lookback_ms,
             extension,
             one_name: matches!(&over.source, Source::Window(w) if w.select.one_name),
             span: over.source_span,
@@ -381,6 +383,9 @@ impl Eval<'_> {
         let gapless = input.float_rows.map(grid);
         let axis = gapless.as_ref().and_then(|grid| grid.axis.as_ref());
         let whole = axis.is_some_and(Axis::is_whole);
+        let steps_of_windows = windows.from..windows.from + windows.rows.len();
+        let argument = args.first().map(|arg| &arg[steps_of_windows]);
+        let mut kernel = FloatKernel::new(call, argument);
         let mut gaps = Gaps::default();
         let mut pace = self.ctx.stop.pace();
         for at in 0..input.series {
@@ -393,10 +398,18 @@ impl Eval<'_> {
             let Some((grid, cells)) = found else {
                 continue;
             };
-            match &grid.axis {
-                Some(axis) => axis.row(cells, &mut out.cells),
-                None => {
-                    let times_ms = &grid.times_ms;
+            let times_ms = &grid.times_ms;
+            match (&grid.axis, &mut kernel) {
+                (Some(axis), _) => axis.row(cells, &mut out.cells),
+                (None, Some(kernel)) => {
+                    let row = FloatRow {
+                        times_ms,
+                        values: cells,
+                        windows: &grid.windows,
+                    };
+                    kernel.row(row, &mut out.cells, &mut pace)?;
+                }
+                (None, None) => {
                     let place = RowPlace {
                         samples: Row::Floats { times_ms, cells },
                         windows: &grid.windows,

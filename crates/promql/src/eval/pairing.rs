@@ -82,9 +82,7 @@ impl<'a> Pairing<'a> {
 
     fn step(&mut self, step: usize) -> Outcome<()> {
         self.pace.spend(self.many.len() + self.one.len())?;
-        // Prometheus fills by position after swapping the sides, so `group_right` does not swap the fill values.
-        let matching = self.operation.matching;
-        let (fill_many, fill_one) = (matching.fill_left, matching.fill_right);
+        let (fill_many, fill_one) = self.fills();
         if fill_many.is_none() && fill_one.is_none() {
             let is_empty = |block: &Block| {
                 (0..block.len()).all(|row| matches!(block.sample(row, step), Sample::Absent))
@@ -133,6 +131,16 @@ impl<'a> Pairing<'a> {
         self.operation.matching.cardinality == Cardinality::OneToMany
     }
 
+    /// Returns what stands for missing samples of the many and of the one.
+    fn fills(&self) -> (Option<f64>, Option<f64>) {
+        let matching = self.operation.matching;
+        if self.is_swapped() {
+            (matching.fill_right, matching.fill_left)
+        } else {
+            (matching.fill_left, matching.fill_right)
+        }
+    }
+
     /// Computes the sample of a pair, filling in a missing partner.
     fn pair(
         &mut self,
@@ -142,10 +150,10 @@ impl<'a> Pairing<'a> {
         step: usize,
     ) -> Outcome<()> {
         self.pace.spend(PAIR_WORK)?;
-        let matching = self.operation.matching;
         let fill = |value: Option<f64>| Sample::Float(value.unwrap_or_default());
-        let many_sample = many.map_or(fill(matching.fill_left), |row| self.many.sample(row, step));
-        let one_sample = one.map_or(fill(matching.fill_right), |row| self.one.sample(row, step));
+        let (fill_many, fill_one) = self.fills();
+        let many_sample = many.map_or(fill(fill_many), |row| self.many.sample(row, step));
+        let one_sample = one.map_or(fill(fill_one), |row| self.one.sample(row, step));
         let (l, r) = if self.is_swapped() {
             (one_sample, many_sample)
         } else {

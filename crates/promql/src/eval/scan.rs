@@ -7,7 +7,7 @@ use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::S
 use crate::{helpers::Helper, trace::Phase};
 use narthex_model::{
     cell,
-    storage::{Batch, Layout, Tile, TimeRange},
+    storage::{Batch, LastCell, Layout, Tile, TimeRange},
 };
 use std::{
     ops::Range,
@@ -21,6 +21,20 @@ pub(super) const LAST_SERIES: usize = 4096;
 
 /// What a part costs besides its cells, in cells.
 const PART_WORK: usize = 1 << 10;
+
+/// What a scan reads, piece by piece.
+pub(super) trait Pieces: Send {
+    type Piece: Copy + Send;
+
+    /// Returns what to read next.
+    fn next(&mut self, eval: &Eval<'_>) -> Option<Self::Piece>;
+
+    /// Reports whether anything may be left.
+    fn has_more(&self) -> bool;
+
+    /// Returns what reading a piece costs, in cells.
+    fn work(&self, piece: &Self::Piece) -> usize;
+}
 
 /// Some series of a batch, to be read.
 #[derive(Clone, Copy)]
@@ -43,9 +57,10 @@ pub(super) struct Parts<'b> {
     batch: Option<Piece<'b>>,
 }
 
-impl<'b> Parts<'b> {
-    /// Returns what to read next.
-    pub(super) fn next(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
+impl<'b> Pieces for Parts<'b> {
+    type Piece = Piece<'b>;
+
+    fn next(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
         let mut rest = match self.batch.take() {
             Some(rest) => rest,
             None => self.begin(eval)?,
@@ -61,11 +76,16 @@ impl<'b> Parts<'b> {
         Some(piece)
     }
 
-    /// Reports whether anything may be left.
     fn has_more(&self) -> bool {
         self.batch.is_some() || !self.batches.is_empty()
     }
 
+    fn work(&self, piece: &Piece<'b>) -> usize {
+        PART_WORK + piece.rows.max(self.steps) * piece.series as usize
+    }
+}
+
+impl<'b> Parts<'b> {
     /// Begins the next batch with rows in the range.
     fn begin(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
         loop {
@@ -87,11 +107,88 @@ impl<'b> Parts<'b> {
     }
 }
 
+/// What is left to read of one instant.
+pub(super) struct Instants<'b> {
+    pub(super) batches: &'b [Arc<dyn Batch>],
+    /// Series of the first batch that were read.
+    pub(super) first: u32,
+}
+
+/// Some batches, or some series of a large one, whose newest cells are to be found.
+#[derive(Clone, Copy)]
+pub(super) struct Instant<'b> {
+    pub(super) batches: &'b [Arc<dyn Batch>],
+    pub(super) first: u32,
+    /// Most series of each.
+    pub(super) series: u32,
+    work: usize,
+}
+
+/// What finding the newest cells costs in cells: of a series, and of a batch.
+const NEWEST_WORK: usize = 8;
+const BATCH_WORK: usize = 128;
+/// Least work of a piece of an instant.
+const INSTANT_WORK: usize = 8 << 10;
+
+impl<'b> Pieces for Instants<'b> {
+    type Piece = Instant<'b>;
+
+    fn next(&mut self, _eval: &Eval<'_>) -> Option<Instant<'b>> {
+        let (large, others) = self.batches.split_first()?;
+        let most = u32::try_from(LAST_SERIES).unwrap_or(u32::MAX);
+        let (first, left) = (
+            self.first,
+            u32::try_from(large.len()).unwrap_or(u32::MAX) - self.first,
+        );
+        if first > 0 || left > most {
+            let series = left.min(most);
+            let work = BATCH_WORK + NEWEST_WORK * series as usize;
+            let batches = std::slice::from_ref(large);
+            (self.first, self.batches) = if left > most {
+                (first + most, self.batches)
+            } else {
+                (0, others)
+            };
+            return Some(Instant {
+                batches,
+                first,
+                series,
+                work,
+            });
+        }
+        let (mut count, mut work) = (0, 0);
+        for batch in self.batches {
+            if work >= INSTANT_WORK || batch.len() > LAST_SERIES {
+                break;
+            }
+            work += BATCH_WORK + NEWEST_WORK * batch.len();
+            count += 1;
+        }
+        let (batches, rest) = self.batches.split_at(count);
+        self.batches = rest;
+        Some(Instant {
+            batches,
+            first,
+            series: most,
+            work,
+        })
+    }
+
+    fn has_more(&self) -> bool {
+        !self.batches.is_empty()
+    }
+
+    fn work(&self, piece: &Instant<'b>) -> usize {
+        piece.work
+    }
+}
+
 /// What a thread reads parts into.
 #[derive(Default)]
 pub(super) struct Reader {
-    chunk: Vec<u32>,
+    pub(super) chunk: Vec<u32>,
     tile: Tile,
+    pub(super) newest: Vec<Option<LastCell>>,
     hold: Hold,
 }
 
@@ -134,21 +231,34 @@ impl Eval<'_> {
         range: TimeRange,
         steps: usize,
         work: impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T> + Sync,
-        mut emit: impl FnMut(T) -> Outcome<()>,
+        emit: impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
-        let mut parts = Parts {
+        let parts = Parts {
             batches,
             range,
             steps,
             batch: None,
         };
+        let read = |eval: &Eval<'_>, piece: Piece<'_>, reader: &mut Reader| {
+            eval.read_part(piece, reader, &work)
+        };
+        self.in_order(parts, read, emit)
+    }
+
+    /// Computes `work` of each piece and passes the results to `emit` in the pieces' order. Helpers take part in what is large.
+    pub(super) fn in_order<P: Pieces, T: Send>(
+        &self,
+        mut parts: P,
+        work: impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)> + Sync,
+        mut emit: impl FnMut(T) -> Outcome<()>,
+    ) -> Outcome<()> {
         let mut reader = Reader::default();
         let mut done = 0;
         while let Some(piece) = parts.next(self) {
-            let (value, samples) = self.read_part(piece, &mut reader, &work)?;
+            done += parts.work(&piece);
+            let (value, samples) = work(self, piece, &mut reader)?;
             self.count_read(samples);
             emit(value)?;
-            done += PART_WORK + piece.rows.max(steps) * piece.series as usize;
             if done >= self.helpers.alone() && parts.has_more() {
                 let helpers: Vec<Helper> = std::iter::from_fn(|| self.helpers.take()).collect();
                 if !helpers.is_empty() {
@@ -161,14 +271,16 @@ impl Eval<'_> {
     }
 
     /// Decodes a part and computes `work` of it; also returns how many samples were read.
-    pub(super) fn read_part<T>(
+    fn read_part<T>(
         &self,
         piece: Piece<'_>,
         reader: &mut Reader,
         work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
     ) -> Outcome<(T, u64)> {
         self.ctx.stop.check()?;
-        let Reader { chunk, tile, hold } = reader;
+        let Reader {
+            chunk, tile, hold, ..
+        } = reader;
         chunk.clear();
         chunk.extend(piece.first..piece.first + piece.series);
         let (batch, range) = (piece.batch, piece.range);
@@ -189,22 +301,6 @@ impl Eval<'_> {
             return Ok(());
         }
         sink(self.charge(block)?)
-    }
-
-    /// Splits a batch into parts of at most `size` series.
-    pub(super) fn for_parts(
-        &self,
-        batch: &Arc<dyn Batch>,
-        size: usize,
-        mut work: impl FnMut(&[u32]) -> Outcome<()>,
-    ) -> Outcome<()> {
-        let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        let all: Vec<u32> = (0..series).collect();
-        for chunk in all.chunks(size) {
-            self.ctx.stop.check()?;
-            work(chunk)?;
-        }
-        Ok(())
     }
 
     /// Makes `hold` cover a tile for which `cells` cells were leased, and its samples, whose number is returned.

@@ -6,7 +6,7 @@
 use super::{
     Eval, Outcome, Sink,
     gaps::{NO_ROW, Newest},
-    scan::{LAST_SERIES, Part},
+    scan::{Instant, Instants, Part, Reader},
     stored::{Emitted, RowsSink, StoredRows},
 };
 use crate::{
@@ -146,34 +146,55 @@ impl Eval<'_> {
         wanted: Wanted,
         sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
-        let mut found: Vec<Option<LastCell>> = Vec::new();
-        for batch in batches.iter().filter(|batch| !batch.has_ended(range)) {
+        let all = Instants { batches, first: 0 };
+        let read = |eval: &Eval<'_>, piece: Instant<'_>, reader: &mut Reader| {
+            eval.newest_of_piece(piece, range, wanted, reader)
+        };
+        self.in_order(all, read, |of_batches: Vec<StoredRows>| {
+            of_batches
+                .into_iter()
+                .try_for_each(|rows| self.emit_rows(rows, sink))
+        })
+    }
+
+    /// Finds the newest cells of some series; also returns how many there are.
+    fn newest_of_piece(
+        &self,
+        piece: Instant<'_>,
+        range: TimeRange,
+        wanted: Wanted,
+        reader: &mut Reader,
+    ) -> Outcome<(Vec<StoredRows>, u64)> {
+        let (mut all, mut samples) = (Vec::new(), 0);
+        let alive = piece.batches.iter().filter(|batch| !batch.has_ended(range));
+        for batch in alive {
+            self.ctx.stop.check()?;
+            let Reader { chunk, newest, .. } = reader;
+            let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+            let end = series.min(piece.first.saturating_add(piece.series));
+            chunk.clear();
+            chunk.extend(piece.first..end);
             // The number of rows is irrelevant here, and computing it may cost the store a search.
-            self.memory.count_series(batch.len());
-            self.for_parts(batch, LAST_SERIES, |chunk| {
-                let count = chunk.len() as u64;
-                let bytes = count * size_of::<Option<LastCell>>() as u64;
-                let _hold = self.memory.acquire(0, bytes)?;
-                found.clear();
-                self.traced(Phase::Read, || {
-                    batch.last(chunk, range, &mut found, self.ctx)
-                })?;
-                self.count_read(found.iter().flatten().count() as u64);
-                let mut rows = StoredRows::new(batch, 0..1);
-                for (series, last) in chunk.iter().zip(&found) {
-                    let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
-                        continue;
-                    };
-                    self.count_last(last, matches!(wanted, Wanted::Value | Wanted::TimeMs));
-                    let value = one_cell(last, wanted, &mut rows);
-                    rows.dense &= cell::is_float(value);
-                    rows.cells.push(value);
-                    rows.series.push(*series);
-                }
-                self.emit_rows(rows, sink)
-            })?;
+            self.memory.count_series(chunk.len());
+            let bytes = chunk.len() * size_of::<Option<LastCell>>();
+            let _hold = self.memory.acquire(0, bytes as u64)?;
+            newest.clear();
+            self.traced(Phase::Read, || batch.last(chunk, range, newest, self.ctx))?;
+            let mut rows = StoredRows::new(batch, 0..1);
+            for (series, last) in chunk.iter().zip(&*newest) {
+                samples += u64::from(last.is_some());
+                let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
+                    continue;
+                };
+                self.count_last(last, matches!(wanted, Wanted::Value | Wanted::TimeMs));
+                let value = one_cell(last, wanted, &mut rows);
+                rows.dense &= cell::is_float(value);
+                rows.cells.push(value);
+                rows.series.push(*series);
+            }
+            all.push(rows);
         }
-        Ok(())
+        Ok((all, samples))
     }
 }
 

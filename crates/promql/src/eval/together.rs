@@ -8,7 +8,7 @@
 
 use super::{
     Eval, Outcome,
-    scan::{Part, Parts, Piece, Reader},
+    scan::{Pieces, Reader},
 };
 use crate::{helpers::Helper, notes::Notes};
 use narthex_model::sync::Whole as _;
@@ -28,18 +28,18 @@ const PATIENCE: Duration = Duration::from_millis(3);
 type Done<T> = Outcome<(T, Notes, u64)>;
 
 /// What the threads of a scan share.
-struct Shared<'b, T> {
-    state: Mutex<State<'b, T>>,
+struct Shared<P: Pieces, T> {
+    state: Mutex<State<P, T>>,
     /// Signalled when the next result has come, when there is room for more parts, and at the end.
     changed: Condvar,
     /// Most parts that were handed out and not taken.
     ahead: usize,
 }
 
-struct State<'b, T> {
-    parts: Parts<'b>,
+struct State<P: Pieces, T> {
+    parts: P,
     /// The parts that were handed out and not taken, and their results.
-    out: VecDeque<(Piece<'b>, Option<Done<T>>)>,
+    out: VecDeque<(P::Piece, Option<Done<T>>)>,
     /// Number of the first of them.
     first: usize,
     /// Whether helpers get nothing more: the caller has gone, is faster alone, or a helper panicked.
@@ -47,28 +47,28 @@ struct State<'b, T> {
 }
 
 /// What the caller's thread does next.
-enum Next<'b, T> {
+enum Next<P, T> {
     /// Takes a result.
     Result(Done<T>),
     /// Computes a part.
-    Compute(usize, Piece<'b>),
+    Compute(usize, P),
     /// Looks again.
     Wait,
     End,
 }
 
 /// Ends the help when its owner is dropped, so that nobody waits for a thread that panicked.
-struct EndOnDrop<'s, 'b, T>(&'s Shared<'b, T>);
+struct EndOnDrop<'s, P: Pieces, T>(&'s Shared<P, T>);
 
-impl<T> Drop for EndOnDrop<'_, '_, T> {
+impl<P: Pieces, T> Drop for EndOnDrop<'_, P, T> {
     fn drop(&mut self) {
         self.0.lock().ended = true;
         self.0.changed.notify_all();
     }
 }
 
-impl<'b, T> Shared<'b, T> {
-    fn lock(&self) -> MutexGuard<'_, State<'b, T>> {
+impl<P: Pieces, T> Shared<P, T> {
+    fn lock(&self) -> MutexGuard<'_, State<P, T>> {
         // Each change of the state is one step.
         self.state.lock().whole()
     }
@@ -88,7 +88,7 @@ impl<'b, T> Shared<'b, T> {
     }
 
     /// Waits for room and returns a part for a helper.
-    fn hand_out(&self, eval: &Eval<'_>) -> Option<(usize, Piece<'b>)> {
+    fn hand_out(&self, eval: &Eval<'_>) -> Option<(usize, P::Piece)> {
         let mut state = self.lock();
         while !state.ended && state.out.len() >= self.ahead {
             state = self.changed.wait(state).whole();
@@ -100,7 +100,7 @@ impl<'b, T> Shared<'b, T> {
     }
 
     /// Returns what the caller's thread does next, and waits a while for a helper if there is nothing.
-    fn next(&self, eval: &Eval<'_>) -> Next<'b, T> {
+    fn next(&self, eval: &Eval<'_>) -> Next<P::Piece, T> {
         let mut state = self.lock();
         if let Some(result) = state.take() {
             return Next::Result(result);
@@ -114,7 +114,7 @@ impl<'b, T> Shared<'b, T> {
             return Next::End;
         };
         let (number, piece) = (state.first, *piece);
-        let is_missing = |state: &mut State<'_, T>| matches!(state.out.front(), Some((_, None)));
+        let is_missing = |state: &mut State<P, T>| matches!(state.out.front(), Some((_, None)));
         let waited = self.changed.wait_timeout_while(state, PATIENCE, is_missing);
         let (mut state, timeout) = waited.whole();
         if !timeout.timed_out() {
@@ -125,8 +125,8 @@ impl<'b, T> Shared<'b, T> {
     }
 }
 
-impl<'b, T> State<'b, T> {
-    fn hand_out(&mut self, eval: &Eval<'_>) -> Option<(usize, Piece<'b>)> {
+impl<P: Pieces, T> State<P, T> {
+    fn hand_out(&mut self, eval: &Eval<'_>) -> Option<(usize, P::Piece)> {
         let piece = self.parts.next(eval)?;
         self.out.push_back((piece, None));
         Some((self.first + self.out.len() - 1, piece))
@@ -144,11 +144,11 @@ impl<'b, T> State<'b, T> {
 
 impl Eval<'_> {
     /// Computes `work` of each part with `helpers`, and passes the results to `emit` in the parts' order.
-    pub(super) fn scan_together<T: Send>(
+    pub(super) fn scan_together<P: Pieces, T: Send>(
         &self,
-        parts: Parts<'_>,
+        parts: P,
         helpers: Vec<Helper>,
-        work: &(impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T> + Sync),
+        work: &(impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)> + Sync),
         emit: &mut impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let shared = Shared {
@@ -178,7 +178,11 @@ impl Eval<'_> {
     }
 
     /// Computes parts until none are left.
-    fn help<T>(&self, shared: &Shared<'_, T>, work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>) {
+    fn help<P: Pieces, T>(
+        &self,
+        shared: &Shared<P, T>,
+        work: &impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)>,
+    ) {
         let _end = EndOnDrop(shared);
         let eval = self.helping();
         let mut reader = Reader::default();
@@ -188,10 +192,10 @@ impl Eval<'_> {
     }
 
     /// Takes the results, and computes parts while the next one is not there.
-    fn lead<T>(
+    fn lead<P: Pieces, T>(
         &self,
-        shared: &Shared<'_, T>,
-        work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
+        shared: &Shared<P, T>,
+        work: &impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)>,
         emit: &mut impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let eval = self.helping();
@@ -214,13 +218,13 @@ impl Eval<'_> {
         }
     }
 
-    fn compute<T>(
+    fn compute<P, T>(
         &self,
-        piece: Piece<'_>,
+        piece: P,
         reader: &mut Reader,
-        work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
+        work: &impl Fn(&Eval<'_>, P, &mut Reader) -> Outcome<(T, u64)>,
     ) -> Done<T> {
-        let (value, samples) = self.read_part(piece, reader, work)?;
+        let (value, samples) = work(self, piece, reader)?;
         Ok((value, std::mem::take(&mut *self.notes()), samples))
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{
     rate_histograms,
+    starts::is_start_reset,
     window::{NoteSink, OverCall, Place, View, Window},
 };
 use crate::{
@@ -56,7 +57,7 @@ impl Edges {
         if smoothed {
             last = head.partition_point(|t| *t < end_ms);
         }
-        if times_ms[last] <= start_ms || (smoothed && times_ms[first] > end_ms) {
+        if times_ms[last] <= start_ms {
             return None;
         }
         Some(Self {
@@ -66,6 +67,11 @@ impl Edges {
             last,
             smoothed,
         })
+    }
+
+    /// Reports whether all samples are behind the range.
+    fn begins_late(&self, times_ms: &[i64]) -> bool {
+        self.smoothed && times_ms[self.first] > self.end_ms
     }
 
     fn interpolates_start(&self, times_ms: &[i64]) -> bool {
@@ -78,28 +84,33 @@ impl Edges {
 }
 
 fn floats(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Option<Value> {
-    let View {
-        times_ms, values, ..
-    } = window.floats;
+    let view = window.floats;
+    let times_ms = view.times_ms;
     let edges = Edges::new(call, times_ms, at.end_ms)?;
     let counter = call.is_counter();
-    let (left, right) = float_edges(&edges, times_ms, values, counter);
-    let mut result = right - left;
+    let points = Points {
+        view,
+        edges: &edges,
+        counter,
+        visible_ms: edges.start_ms.saturating_sub(call.lookback_ms),
+    };
+    if edges.begins_late(times_ms) && !points.starts_inside() {
+        return None;
+    }
+    let (left, right) = (points.left(), points.right());
+    let mut result = right.value - left.value;
     if counter {
         let from = edges.first + usize::from(times_ms[edges.first] <= edges.start_ms);
         let to = edges.last + usize::from(times_ms[edges.last] < edges.end_ms);
-        let mut before = left;
-        for x in values
-            .get(from..to)
-            .unwrap_or_default()
-            .iter()
-            .chain([&right])
-        {
-            if *x < before {
-                result += before;
+        // Added up apart, as the order decides about last digits.
+        let (mut before, mut lost) = (left, 0.0);
+        for point in (from..to).map(|i| points.get(i)).chain([right]) {
+            if point.value < before.value || point.starts_after(&before) {
+                lost += before.value;
             }
-            before = *x;
+            before = point;
         }
+        result += lost;
     }
     if call.is_per_second() {
         result /= call.range_seconds;
@@ -107,26 +118,138 @@ fn floats(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Option<Value>
     Some(Value::Float(result))
 }
 
-fn float_edges(edges: &Edges, times_ms: &[i64], values: &[f64], counter: bool) -> (f64, f64) {
-    let between = |i: usize, t: i64| {
-        interpolate(
-            (times_ms[i], values[i]),
-            (times_ms[i + 1], values[i + 1]),
-            t,
-            counter,
-        )
-    };
-    let left = if edges.interpolates_start(times_ms) {
-        between(edges.first, edges.start_ms)
-    } else {
-        values[edges.first]
-    };
-    let right = if edges.interpolates_end(times_ms) {
-        between(edges.last - 1, edges.end_ms)
-    } else {
-        values[edges.last]
-    };
-    (left, right)
+/// A sample, with when its counter started; 0 if that is unknown.
+#[derive(Clone, Copy)]
+struct Point {
+    time_ms: i64,
+    value: f64,
+    start_ms: i64,
+}
+
+impl Point {
+    /// Returns the zero that a counter is at when it starts.
+    fn zero(&self) -> Self {
+        Self {
+            time_ms: self.start_ms,
+            value: 0.0,
+            ..*self
+        }
+    }
+
+    fn starts_after(&self, before: &Self) -> bool {
+        is_start_reset(before.start_ms, before.time_ms, self.start_ms, self.time_ms)
+    }
+
+    /// Reports whether the counter started behind a time; then it was not there before.
+    fn starts_behind(&self, ms: i64) -> bool {
+        self.start_ms > ms
+            && self.time_ms > ms
+            && is_start_reset(ms, ms, self.start_ms, self.time_ms)
+    }
+}
+
+/// The samples of a window, seen from its edges.
+struct Points<'a> {
+    view: View<'a, f64>,
+    edges: &'a Edges,
+    counter: bool,
+    /// From when on starts are believed.
+    visible_ms: i64,
+}
+
+impl Points<'_> {
+    fn get(&self, i: usize) -> Point {
+        Point {
+            time_ms: self.view.times_ms[i],
+            value: self.view.values[i],
+            start_ms: self.view.start_ms(i),
+        }
+    }
+
+    /// Reports whether the counter of the first sample, which is behind the range, started within or before it.
+    fn starts_inside(&self) -> bool {
+        let first = self.get(self.edges.first);
+        self.counter
+            && first.starts_behind(self.visible_ms)
+            && !first.starts_behind(self.edges.end_ms)
+    }
+
+    fn left(&self) -> Point {
+        let (first, at_ms) = (self.get(self.edges.first), self.edges.start_ms);
+        if first.time_ms == at_ms {
+            return first;
+        }
+        let mut start_ms = if first.start_ms > at_ms {
+            0
+        } else {
+            first.start_ms
+        };
+        let value = if first.time_ms > at_ms {
+            self.lone(first, at_ms)
+        } else {
+            let (mut from, mut to) = (first, self.get(self.edges.first + 1));
+            if self.counter && to.starts_behind(at_ms) {
+                to = to.zero();
+            } else if self.counter && to.starts_after(&from) {
+                start_ms = to.start_ms;
+                from = to.zero();
+            }
+            self.between(from, to, at_ms)
+        };
+        Point {
+            time_ms: at_ms,
+            value,
+            start_ms,
+        }
+    }
+
+    fn right(&self) -> Point {
+        let (last, at_ms) = (self.get(self.edges.last), self.edges.end_ms);
+        let mut start_ms = if last.start_ms > at_ms {
+            0
+        } else {
+            last.start_ms
+        };
+        let value = if last.time_ms <= at_ms {
+            last.value
+        } else if self.edges.last == 0 {
+            self.lone(last, at_ms)
+        } else {
+            let (mut from, mut to) = (self.get(self.edges.last - 1), last);
+            if self.counter && to.starts_behind(at_ms) {
+                start_ms = from.start_ms;
+                to = to.zero();
+            } else if self.counter && to.starts_after(&from) {
+                from = to.zero();
+            }
+            self.between(from, to, at_ms)
+        };
+        Point {
+            time_ms: at_ms,
+            value,
+            start_ms,
+        }
+    }
+
+    /// Returns the value at a time that no sample precedes.
+    fn lone(&self, point: Point, at_ms: i64) -> f64 {
+        if !self.counter || !point.starts_behind(self.visible_ms) {
+            point.value
+        } else if self.edges.smoothed && !point.starts_behind(at_ms) {
+            self.between(point.zero(), point, at_ms)
+        } else {
+            0.0
+        }
+    }
+
+    fn between(&self, from: Point, to: Point, at_ms: i64) -> f64 {
+        if self.edges.smoothed {
+            let (a, b) = ((from.time_ms, from.value), (to.time_ms, to.value));
+            interpolate(a, b, at_ms, self.counter)
+        } else {
+            from.value
+        }
+    }
 }
 
 /// Interpolates linearly between two samples at `t`; a counter that was reset starts from zero.
@@ -145,27 +268,21 @@ pub(crate) fn extend(
     end_ms: i64,
     smoothed: bool,
 ) -> Vec<(i64, f64)> {
-    let Some(last) = times_ms.len().checked_sub(1) else {
+    let Some(edges) = Edges::between(times_ms, start_ms, end_ms, smoothed) else {
         return Vec::new();
     };
-    let head = &times_ms[..last];
-    let first = head.partition_point(|t| *t <= start_ms).saturating_sub(1);
-    let last = if smoothed {
-        head.partition_point(|t| *t < end_ms)
-    } else {
-        last
+    let (first, last) = (edges.first, edges.last);
+    let points = Points {
+        view: View {
+            times_ms,
+            values,
+            starts_ms: &[],
+        },
+        edges: &edges,
+        counter: false,
+        visible_ms: start_ms,
     };
-    if times_ms[last] <= start_ms {
-        return Vec::new();
-    }
-    let edges = Edges {
-        start_ms,
-        end_ms,
-        first,
-        last,
-        smoothed,
-    };
-    let (left, right) = float_edges(&edges, times_ms, values, false);
+    let (left, right) = (points.left().value, points.right().value);
     let from = first + usize::from(times_ms[first] <= start_ms);
     let to = last + usize::from(times_ms[last] < end_ms);
     let inside = times_ms.iter().copied().zip(values.iter().copied());
@@ -185,6 +302,9 @@ fn histograms(
         times_ms, values, ..
     } = window.histograms;
     let edges = Edges::new(call, times_ms, at.end_ms)?;
+    if edges.begins_late(times_ms) {
+        return None;
+    }
     let counter = call.is_counter();
     let inside = &values[edges.first..=edges.last];
     let custom = inside[0].uses_custom_buckets();

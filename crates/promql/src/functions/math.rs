@@ -1,8 +1,9 @@
 //! Functions of one float.
 //!
-//! **Invariant:** special values behave as in Go's `math` package.
+//! **Invariant:** results have the bits of Go's `math` package.
 
 use super::FunctionId;
+use narthex_model::math;
 
 /// Returns the function of a float for `id`.
 pub(crate) fn function(id: FunctionId) -> Option<fn(f64) -> f64> {
@@ -11,23 +12,23 @@ pub(crate) fn function(id: FunctionId) -> Option<fn(f64) -> f64> {
         F::Abs => f64::abs,
         F::Ceil => f64::ceil,
         F::Floor => f64::floor,
-        F::Exp => f64::exp,
+        F::Exp => math::exp,
         F::Sqrt => f64::sqrt,
-        F::Ln => f64::ln,
-        F::Log2 => f64::log2,
-        F::Log10 => f64::log10,
-        F::Sin => f64::sin,
-        F::Cos => f64::cos,
-        F::Tan => f64::tan,
-        F::Asin => f64::asin,
-        F::Acos => f64::acos,
-        F::Atan => f64::atan,
-        F::Sinh => f64::sinh,
-        F::Cosh => f64::cosh,
-        F::Tanh => f64::tanh,
-        F::Asinh => f64::asinh,
-        F::Acosh => f64::acosh,
-        F::Atanh => f64::atanh,
+        F::Ln => math::ln,
+        F::Log2 => math::log2,
+        F::Log10 => math::log10,
+        F::Sin => math::sin,
+        F::Cos => math::cos,
+        F::Tan => math::tan,
+        F::Asin => math::asin,
+        F::Acos => math::acos,
+        F::Atan => math::atan,
+        F::Sinh => math::sinh,
+        F::Cosh => math::cosh,
+        F::Tanh => math::tanh,
+        F::Asinh => math::asinh,
+        F::Acosh => math::acosh,
+        F::Atanh => math::atanh,
         // The factor first: its product with a large number does not overflow on the way.
         F::Rad => |x| x * (std::f64::consts::PI / 180.0),
         F::Deg => |x| x * (180.0 / std::f64::consts::PI),

@@ -12,6 +12,7 @@ pub(crate) mod labels;
 pub(crate) mod math;
 mod native;
 pub(crate) mod over;
+pub(crate) mod over_floats;
 pub(crate) mod over_histograms;
 pub(crate) mod over_time;
 pub(crate) mod quantile;

@@ -3,7 +3,12 @@
 //! **Invariant:** interpolation is linear in the zero bucket and in custom buckets, else on a logarithmic scale.
 
 use crate::{notes::Note, span::Span};
-use narthex_model::{Histogram, cell::NAN, histogram::Bucket};
+use narthex_model::{
+    Histogram,
+    cell::NAN,
+    histogram::Bucket,
+    math::{exp2, log2},
+};
 
 /// Returns the `q`-quantile.
 pub(super) fn quantile(
@@ -101,11 +106,11 @@ fn interpolate(bucket: Bucket, fraction: f64, linear: bool) -> f64 {
         return bucket.lower + (bucket.upper - bucket.lower) * fraction;
     }
     // Within an exponential bucket, observations are assumed to be spread evenly over the exponents.
-    let (lower, upper) = (bucket.lower.abs().log2(), bucket.upper.abs().log2());
+    let (lower, upper) = (log2(bucket.lower.abs()), log2(bucket.upper.abs()));
     if bucket.lower > 0.0 {
-        (lower + (upper - lower) * fraction).exp2()
+        exp2(lower + (upper - lower) * fraction)
     } else {
-        -(upper + (lower - upper) * (1.0 - fraction)).exp2()
+        -exp2(upper + (lower - upper) * (1.0 - fraction))
     }
 }
 

@@ -17,8 +17,13 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
         return f64::INFINITY;
     }
     values.sort_by(|a, b| nan_first(*a, *b));
+    interpolated(q, values.len(), |at| values[at])
+}
+
+/// Returns the `q`-quantile, 0 to 1, of `count` values, of which `sorted` returns each by its number in their order.
+pub(super) fn interpolated(q: f64, count: usize, sorted: impl Fn(usize) -> f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lists stay below 2^53 entries")]
-    let last = (values.len() - 1) as f64;
+    let last = (count - 1) as f64;
     let rank = q * last;
     let (lower, weight) = (rank.floor().max(0.0), rank - rank.floor());
     let upper = (lower + 1.0).min(last);
@@ -27,7 +32,7 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
         clippy::cast_sign_loss,
         reason = "between 0 and the last index"
     )]
-    let at = |x: f64| values[x as usize];
+    let at = |x: f64| sorted(x as usize);
     if weight == 0.0 {
         // An infinite neighbour has no share in the value, and infinity times zero is NaN.
         return at(lower);

@@ -2,7 +2,7 @@
 
 /// Decides from start times whether a counter was reset between two samples.
 pub(super) fn is_start_reset(start_before: i64, time_before: i64, start: i64, time: i64) -> bool {
-    if start == 0 || start >= time || start < time_before {
+    if start == start_before || start == 0 || start >= time || start < time_before {
         return false;
     }
     if start > time_before {

@@ -13,6 +13,8 @@ pub(crate) struct OverCall {
     pub(crate) function: FunctionId,
     pub(crate) range_ms: i64,
     pub(crate) range_seconds: f64,
+    /// How far `anchored` and `smoothed` look beyond the range.
+    pub(crate) lookback_ms: i64,
     pub(crate) extension: Extension,
     /// Whether all series have the same metric name.
     pub(crate) one_name: bool,

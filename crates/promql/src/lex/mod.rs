@@ -266,7 +266,10 @@ impl<'a> Lexer<'a> {
                 return self.number_or_duration();
             }
             c => match self.duration_keyword(c) {
-                Some(tok) => tok,
+                Some(tok) => {
+                    self.seen_duration = true;
+                    tok
+                }
                 None => {
                     return Err(format!(
                         "unexpected character in duration expression: {}",

@@ -306,7 +306,8 @@ impl Parser<'_> {
             args.push(arg);
             depth = depth.max(arg_depth);
             while let Some(comma) = self.accept(Tok::Comma) {
-                if !matches!(self.peek().tok, Tok::RightParen | Tok::Comma) {
+                let next = self.peek().tok;
+                if next == Tok::Error || begins_expression(next) {
                     break;
                 }
                 self.error(
@@ -341,8 +342,10 @@ impl Parser<'_> {
                 } else {
                     Cardinality::OneToMany
                 };
-                if self.peek().tok == Tok::LeftParen {
-                    matching.include = self.labels()?;
+                match self.peek().tok {
+                    Tok::LeftParen => matching.include = self.labels()?,
+                    Tok::Eof => return Err(self.unexpected("grouping opts", "\"(\"")),
+                    _ => {}
                 }
             }
         }
@@ -433,6 +436,19 @@ impl Parser<'_> {
                 Ok(String::new())
             }
         }
+    }
+}
+
+/// Reports whether an expression may begin with a token; words of operators may be names of metrics there.
+fn begins_expression(tok: Tok) -> bool {
+    match tok {
+        Tok::Number | Tok::Duration | Tok::Str | Tok::LeftParen | Tok::LeftBrace => true,
+        Tok::Op(op) => matches!(
+            op,
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::And | BinaryOp::Or | BinaryOp::Unless
+        ),
+        Tok::Bool | Tok::On | Tok::Ignoring | Tok::GroupLeft | Tok::GroupRight => false,
+        tok => is_word(tok),
     }
 }
 

@@ -94,10 +94,10 @@ impl Limits {
 
 /// Returns the end of the labels.
 pub(super) fn end_of_metric(line: &str) -> usize {
-    let word = line.len()
-        - line
-            .trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
-            .len();
+    // A number is no name, whatever follows its dot.
+    let dots = line.starts_with(char::is_alphabetic);
+    let in_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':') || (dots && c == '.');
+    let word = line.len() - line.trim_start_matches(in_name).len();
     if !line[word..].starts_with('{') {
         return word;
     }

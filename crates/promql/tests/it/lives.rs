@@ -185,3 +185,51 @@ fn one_batch_of_many_series_is_read_together() {
     assert_eq!(ask(&helped), ask(&alone));
     assert_eq!(HELPED.load(Ordering::Relaxed), 1);
 }
+
+/// Batches are small and many, and one is too large to be read at once.
+#[test]
+fn an_instant_of_many_batches_is_read_together() {
+    static HELPED: AtomicUsize = AtomicUsize::new(0);
+    let mut random = SplitMix64::new(3);
+    let mut script = String::new();
+    for pod in 0..400 {
+        writeln!(script, "\nload {}ms", 10_000 + pod).unwrap();
+        for lane in 0..=random.below(3) {
+            let value = random.unit_f64() * 1e3;
+            let last = random.pick(&["stale", "_", "1"]);
+            writeln!(
+                script,
+                "  x{{pod=\"{pod}\", lane=\"{lane}\"}} {value}x5 {last}"
+            )
+            .unwrap();
+        }
+    }
+    script.push_str("\nload 10s\n");
+    for lane in 0..9000 {
+        writeln!(script, "  x{{lane=\"{lane}\"}} {}x6", random.unit_f64()).unwrap();
+    }
+    let store = testing::load(&script, Box::new(MemStore::new())).unwrap();
+    let helpers = Helpers::new(1, || {
+        HELPED.fetch_add(1, Ordering::Relaxed);
+    });
+    let alone = Engine::new(EngineOptions::default());
+    let helped = alone.clone().with_helpers(helpers.at_once());
+    let queries = [
+        "x",
+        "sum(x)",
+        "avg by (lane) (x)",
+        "topk(3, x)",
+        "timestamp(x)",
+    ];
+    for query in queries {
+        let ask = |engine: &Engine| {
+            let result = engine.instant(&*store, query, 60_500, &Context::unlimited());
+            let result = result.unwrap();
+            (bits(&result), result.stats.samples_read)
+        };
+        let found = ask(&alone);
+        assert!(found.1 > 9400, "{query}: {} samples", found.1);
+        assert_eq!(ask(&helped), found, "{query}");
+    }
+    assert_eq!(HELPED.load(Ordering::Relaxed), queries.len());
+}

@@ -1,14 +1,23 @@
 //! Integration tests of the query engine.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests panic and print as tests do"
+)]
 
+mod beside;
+mod compliance;
 mod engine;
 mod fuzz;
 mod generate;
 mod limits;
 mod lives;
 mod newest;
+mod oracle;
+mod parser_errors;
 mod promqltest;
+mod questions;
 mod repeated;
 
 use narthex_testkit::alloc::Counting;

@@ -73,6 +73,7 @@ fn call(function: FunctionId) -> OverCall {
         function,
         range_ms: 90_000,
         range_seconds: 90.0,
+        lookback_ms: 300_000,
         extension: Extension::None,
         one_name: true,
         span: Span::default(),
