@@ -43,6 +43,7 @@ mod blocking;
 mod body;
 mod client;
 mod compress;
+mod deflate;
 mod encoding;
 mod error;
 mod file_cache;
@@ -77,8 +78,8 @@ pub use blocking::{run_long, yield_now};
 pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
 pub use client::aws_environment::AwsEnvironment;
 pub use client::config::{
-    Authorization, BasicAuth, HeaderSources, HttpClientConfig, OAuth2, ProxyConfig, SigV4Config,
-    TlsConfig, TlsVersion, TokenRequest,
+    Authorization, BasicAuth, GRANT_JWT_BEARER, HeaderSources, HttpClientConfig, OAuth2,
+    ProxyConfig, SigV4Config, TlsConfig, TlsVersion, TokenRequest,
 };
 pub use client::proxy::ProxyEnvironment;
 pub use client::proxy_url::ProxyUrl;
@@ -86,6 +87,7 @@ pub use client::request::{ClientConfig, Request, ResponseHead};
 pub use client::sigv4::SigV4;
 pub use client::{Client, ClientStats, StreamedResponse};
 pub use compress::compress;
+pub use deflate::GzipStream;
 pub use encoding::Encoding;
 pub use error::NetError;
 pub use gate::{Gate, Pass, Refused};
@@ -101,7 +103,7 @@ pub use panics::{
 pub use refusal::Refusal;
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, keep_until_sent,
-    respond, respond_encoded, respond_json, respond_text, zstd,
+    respond, respond_encoded, respond_json, respond_pieces, respond_text, zstd,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};

@@ -6,7 +6,6 @@
 //!
 //! **Invariant:** what is returned decompresses to the given page, whatever pages came before.
 
-mod code;
 mod matches;
 mod skeleton;
 mod template;

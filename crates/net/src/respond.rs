@@ -53,7 +53,13 @@ pub fn respond(content_type: &'static str, body: Bytes, request_headers: &Header
 /// Returns a 200 with a body that has this encoding already, as the request accepts it.
 #[must_use]
 pub fn respond_encoded(content_type: &'static str, body: Bytes, encoding: Encoding) -> Response {
-    let mut response = Response::new(Body::from(body));
+    respond_pieces(content_type, Body::from(body), encoding)
+}
+
+/// Like [`respond_encoded`], for a body that is made while it is sent.
+#[must_use]
+pub fn respond_pieces(content_type: &'static str, body: Body, encoding: Encoding) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     // Also on the plain form: a cache must not serve either form to the other kind of client.
@@ -222,13 +228,19 @@ impl HttpBody for Streamed {
 
 /// Returns a body produced piece by piece, each after the previous one has been sent, until `next` returns `None`.
 ///
-/// For a slow client only the current piece is in memory; the rest is not produced yet.
+/// For a slow client only the current piece is in memory; the rest is not produced yet. Between two pieces the thread's
+/// other tasks run, however fast the client is.
 pub fn body_of(next: impl FnMut() -> Option<Bytes> + Send + 'static) -> Body {
-    Body::new(Made { next })
+    Body::new(Made {
+        next,
+        has_made: false,
+    })
 }
 
 struct Made<F> {
     next: F,
+    /// Whether the last thing done was to make a piece, so that others run before the next.
+    has_made: bool,
 }
 
 impl<F> Unpin for Made<F> {}
@@ -239,9 +251,15 @@ impl<F: FnMut() -> Option<Bytes>> HttpBody for Made<F> {
 
     fn poll_frame(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        ctx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let piece = (self.get_mut().next)();
+        let body = self.get_mut();
+        if std::mem::take(&mut body.has_made) {
+            ctx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        body.has_made = true;
+        let piece = (body.next)();
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 }

@@ -196,6 +196,7 @@ impl ClientAuth {
             server_name: self.tls.server_name(),
             connect_headers: &self.connect_headers,
             timeout: client.connect_timeout,
+            round_robin: client.round_robin,
         };
         Ok((route, changed))
     }

@@ -126,6 +126,8 @@ pub enum TokenRequest {
     AssertionFile(PathBuf),
     /// With a GET, as the metadata service of Azure's machines wants it.
     Metadata,
+    /// With a GET, as the metadata service of Google's machines wants it.
+    GoogleMetadata,
 }
 
 /// Settings for signing requests as AWS asks for (Signature Version 4).
@@ -199,7 +201,7 @@ impl SigV4Config {
 }
 
 /// The grant type that sends a signed assertion instead of a client secret.
-pub(super) const GRANT_JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+pub const GRANT_JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// Trusted authorities and the client's own certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

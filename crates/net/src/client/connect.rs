@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustls::ClientConfig as TlsClientConfig;
@@ -41,19 +42,22 @@ pub(super) struct Route<'a> {
     pub(super) server_name: Option<&'a str>,
     pub(super) connect_headers: &'a [(String, Vec<Secret>)],
     pub(super) timeout: Duration,
+    /// Whether each connection begins with another of the server's addresses.
+    pub(super) round_robin: bool,
 }
 
 impl Route<'_> {
     pub(super) async fn connect(&self) -> Result<Stream, NetError> {
         let Some(proxy) = self.proxy else {
-            let stream = dial(self.url.host(), self.url.port(), self.timeout).await?;
+            let url = self.url;
+            let stream = dial(url.host(), url.port(), self.timeout, self.round_robin).await?;
             return match &self.tls {
                 None => Ok(Stream::Plain(stream)),
                 Some(tls) => self.encrypt(Transport::Tcp(stream), tls).await,
             };
         };
         let url = proxy.url();
-        let stream = dial(url.host(), url.port(), self.timeout).await?;
+        let stream = dial(url.host(), url.port(), self.timeout, false).await?;
         match (&self.proxy_tls, &self.tls) {
             (None, None) => Ok(Stream::Plain(stream)),
             (None, Some(tls)) => {
@@ -143,9 +147,17 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// Connects to the first address of a host that responds.
-async fn dial(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, NetError> {
+async fn dial(
+    host: &str,
+    port: u16,
+    timeout: Duration,
+    round_robin: bool,
+) -> Result<TcpStream, NetError> {
     let deadline = Instant::now() + timeout;
-    let addresses = resolve(host, port, deadline, timeout).await?;
+    let mut addresses = resolve(host, port, deadline, timeout).await?;
+    if round_robin {
+        in_turn(&mut addresses);
+    }
     let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     let mut failed = None;
     for address in addresses {
@@ -167,6 +179,16 @@ async fn dial(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, Net
     }))
 }
 
+/// Begins with the address after the one that it began with the last time.
+fn in_turn(addresses: &mut [SocketAddr]) {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    // Name servers turn their answers too.
+    addresses.sort_unstable();
+    if let Some(first) = TURN.fetch_add(1, Relaxed).checked_rem(addresses.len()) {
+        addresses.rotate_left(first);
+    }
+}
+
 async fn resolve(
     host: &str,
     port: u16,
@@ -184,5 +206,28 @@ async fn resolve(
             source,
         }),
         Err(_elapsed) => Err(NetError::Deadline { timeout }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn each_address_has_its_turn_first() {
+        let all: Vec<SocketAddr> = (1..=3).map(|host| ([10, 0, 0, host], 80).into()).collect();
+        let mut first: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+        for round in 0..9 {
+            let mut addresses = all.clone();
+            // As a name server's answers are.
+            addresses.rotate_left(round % 3);
+            in_turn(&mut addresses);
+            *first.entry(addresses[0]).or_default() += 1;
+            addresses.sort_unstable();
+            assert_eq!(addresses, all);
+        }
+        assert_eq!(first.into_values().collect::<Vec<_>>(), [3, 3, 3]);
+        in_turn(&mut []);
     }
 }

@@ -136,7 +136,10 @@ impl TokenSource {
 
     async fn fetch(&self, secret: &str) -> Result<Token, NetError> {
         match self.config.request {
-            TokenRequest::Metadata => return self.ask_metadata().await,
+            TokenRequest::Metadata => return self.ask_metadata(("metadata", "true")).await,
+            TokenRequest::GoogleMetadata => {
+                return self.ask_metadata(("metadata-flavor", "Google")).await;
+            }
             TokenRequest::AssertionFile(_) => {
                 let mut form = vec![
                     ("grant_type", "client_credentials".to_owned()),
@@ -230,13 +233,16 @@ impl TokenSource {
         read_token(&head, &body)
     }
 
-    /// Asks as Azure's machines are to: the URL has everything.
-    async fn ask_metadata(&self) -> Result<Token, NetError> {
+    /// Asks the service of a cloud's machine: the URL has everything but a header that no browser sends.
+    async fn ask_metadata(
+        &self,
+        (name, value): (&'static str, &'static str),
+    ) -> Result<Token, NetError> {
         let mut request = Request::for_token(self.url.clone());
-        let name = HeaderName::from_static("metadata");
-        request
-            .headers
-            .insert(name, HeaderValue::from_static("true"));
+        request.headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
         let mut body = Vec::new();
         let head = self.client.get(&request, &mut body).await?;
         read_token(&head, &body)
@@ -256,7 +262,9 @@ impl TokenSource {
             |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
         let mut claims = Map::new();
         claims.insert("iss".into(), or(&config.iss, &config.client_id).into());
-        claims.insert("sub".into(), config.client_id.as_str().into());
+        if !config.client_id.is_empty() {
+            claims.insert("sub".into(), config.client_id.as_str().into());
+        }
         claims.insert("jti".into(), unique_id()?.into());
         claims.insert("aud".into(), or(&config.audience, &config.token_url).into());
         claims.insert("iat".into(), now_seconds.into());

@@ -17,6 +17,8 @@ use crate::url::Url;
 pub struct ClientConfig {
     /// Time to establish a connection: name resolution and all addresses together. 10 s.
     pub connect_timeout: Duration,
+    /// Whether each connection begins with another of a name's addresses, instead of with the first. False.
+    pub round_robin: bool,
     /// Longest time an unused connection is kept. 5 min.
     pub idle_timeout: Duration,
     /// Maximum number of unused connections per `host:port`; 0 disables keep-alive. 4.
@@ -33,6 +35,7 @@ impl Default for ClientConfig {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(10),
+            round_robin: false,
             idle_timeout: Duration::from_mins(5),
             max_idle_per_host: 4,
             user_agent: concat!("Narthex/", env!("CARGO_PKG_VERSION")).to_owned(),

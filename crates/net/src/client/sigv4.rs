@@ -6,6 +6,7 @@
 
 mod credentials;
 mod machine;
+mod process;
 mod profile;
 mod source;
 #[cfg(test)]

@@ -4,11 +4,8 @@
 //! long the numbers in between are, their bytes do not.
 
 use super::skeleton::Skeleton;
+use crate::deflate::symbols::{FARTHEST, LONGEST};
 
-/// The farthest that deflate can refer back, in bytes of the page.
-pub(super) const FARTHEST: usize = 1 << 15;
-/// The longest repetition that deflate can name.
-const LONGEST: usize = 258;
 /// Of four bytes: three rarely cost fewer bits than themselves.
 const SHORTEST: usize = 4;
 /// Repetitions this long are taken without looking whether the next byte begins a longer one.

@@ -3,16 +3,13 @@
 //! **Invariant:** a piece's bits are written only after its text was compared with the page; so what a repetition refers
 //! to, which is in this or an earlier piece, is there.
 
-use super::code::{self, BitWriter, Bits};
-use super::matches::{FARTHEST, Repeat, Search, Token};
+use super::matches::{Repeat, Search, Token};
 use super::skeleton::{NUMBER, Skeleton};
+use crate::deflate::code::{self, BitWriter, Bits};
+use crate::deflate::symbols::{
+    DISTANCES, END, FARTHEST, HEAD, LITERALS, distance, distance_symbol, length_symbol,
+};
 
-/// The head of a gzip member: deflate, no name, no time, no system.
-const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// Literals, the end of a block, and lengths of repetitions.
-const LITERALS: usize = 286;
-const END: usize = 256;
-const DISTANCES: usize = 30;
 /// A step that copies its bits and nothing else.
 const NO_PIECE: u32 = u32::MAX;
 
@@ -262,78 +259,9 @@ fn head(literals: &[Bits], distances: &[Bits]) -> (Vec<u8>, Bits) {
     (head, begun)
 }
 
-/// Returns the symbol of a repetition's length, 3 to 258, and the bits after it.
-fn length_symbol(length: u32) -> (usize, Bits) {
-    let rest = length - 3;
-    if length == 258 {
-        return (285, Bits::default());
-    }
-    if rest < 8 {
-        return (257 + rest as usize, Bits::default());
-    }
-    let count = rest.ilog2() - 2;
-    let symbol = 257 + 4 * (count + 1) + (rest >> count & 3);
-    (symbol as usize, low_bits(rest, count))
-}
-
-/// Returns the symbol of a distance, 1 to [`FARTHEST`], and the bits after it.
-#[inline]
-fn distance_symbol(distance: u32) -> (usize, Bits) {
-    let rest = distance - 1;
-    if rest < 4 {
-        return (rest as usize, Bits::default());
-    }
-    let count = rest.ilog2() - 1;
-    let symbol = 2 * (count + 1) + (rest >> count & 1);
-    (symbol as usize, low_bits(rest, count))
-}
-
-fn low_bits(number: u32, count: u32) -> Bits {
-    Bits {
-        bits: u64::from(number & ((1 << count) - 1)),
-        count,
-    }
-}
-
-/// Returns a distance as it is written.
-#[inline]
-fn distance(codes: &[Bits], distance: u32) -> Bits {
-    let (symbol, more) = distance_symbol(distance);
-    codes[symbol].then(more)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Some rows of the tables of RFC 1951, 3.2.5.
-    #[test]
-    fn lengths_and_distances_have_deflates_symbols() {
-        for (length, symbol, bits, count) in [
-            (3, 257, 0, 0),
-            (10, 264, 0, 0),
-            (11, 265, 0, 1),
-            (18, 268, 1, 1),
-            (19, 269, 0, 2),
-            (130, 280, 15, 4),
-            (131, 281, 0, 5),
-            (257, 284, 30, 5),
-            (258, 285, 0, 0),
-        ] {
-            assert_eq!(length_symbol(length), (symbol, Bits { bits, count }));
-        }
-        for (distance, symbol, bits, count) in [
-            (1, 0, 0, 0),
-            (4, 3, 0, 0),
-            (5, 4, 0, 1),
-            (8, 5, 1, 1),
-            (193, 15, 0, 6),
-            (24_576, 28, 8191, 13),
-            (32_768, 29, 8191, 13),
-        ] {
-            assert_eq!(distance_symbol(distance), (symbol, Bits { bits, count }));
-        }
-    }
 
     #[test]
     fn steps_keep_bits_and_shifts() {

@@ -3,8 +3,12 @@
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use http_body_util::BodyExt;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use super::{body_channel, gzip, respond, respond_json, respond_text};
+use super::{body_channel, body_of, gzip, respond, respond_json, respond_text};
 use crate::encoding::Encoding;
 use crate::inflate::decompress;
 
@@ -97,4 +101,31 @@ async fn producer_waits_for_a_slow_client_and_learns_when_it_left() {
     drop(body);
     assert!(sender.send(Bytes::from_static(b"c")).await.is_err());
     assert!(sender.finish().await.is_err());
+}
+
+/// A page of 70 MB that a fast client read was made in one go, and pushes to the same thread waited for all of it.
+#[tokio::test]
+async fn other_tasks_run_between_the_pieces_of_a_body() {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let others = Arc::clone(&turns);
+    let other = tokio::spawn(async move {
+        loop {
+            others.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut seen = Vec::new();
+    let counted = Arc::clone(&turns);
+    let mut body = body_of(move || {
+        seen.push(counted.load(Ordering::Relaxed));
+        assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+        (seen.len() <= 5).then(|| Bytes::from_static(b"piece"))
+    });
+    let mut pieces = 0;
+    while let Some(piece) = body.frame().await {
+        assert_eq!(piece.unwrap().into_data().unwrap(), "piece");
+        pieces += 1;
+    }
+    assert_eq!(pieces, 5);
+    other.abort();
 }

@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
+use super::process::of_process;
 use super::profile::Profiles;
 use super::source::{Credentials, DEFAULT_LIFETIME_MS, Plan, Role, Source, read};
 use super::{machine, sign};
@@ -124,6 +125,7 @@ impl Provider {
                 ];
                 self.ask(&form, None, now_ms).await?
             }
+            Source::Process(command) => of_process(&command, now_ms).await?,
             Source::Container => {
                 machine::of_container(&self.client, &self.environment.container, now_ms).await?
             }

@@ -161,6 +161,25 @@ fn refused(status: u16) -> NetError {
 /// Reads the answer that both services give.
 fn of_answer(answer: &[u8], now_ms: i64) -> Result<(Credentials, i64), NetError> {
     let fields: Map<String, Value> = serde_json::from_slice(answer).unwrap_or_default();
+    of_fields(&fields, "Token", now_ms)
+}
+
+/// Reads what a program writes that gives credentials; it must be in the only version there is.
+pub(super) fn of_program(output: &[u8], now_ms: i64) -> Result<(Credentials, i64), NetError> {
+    let fields: Map<String, Value> = serde_json::from_slice(output).unwrap_or_default();
+    if fields.get("Version").and_then(Value::as_u64) != Some(1) {
+        return Err(NetError::TokenAnswer {
+            reason: "the output of credential_process is not of version 1".to_owned(),
+        });
+    }
+    of_fields(&fields, "SessionToken", now_ms)
+}
+
+fn of_fields(
+    fields: &Map<String, Value>,
+    token: &str,
+    now_ms: i64,
+) -> Result<(Credentials, i64), NetError> {
     // Go's decoder, which the services are made for, does not distinguish capitals.
     let text = |name: &str| {
         let mut found = fields.iter();
@@ -173,7 +192,7 @@ fn of_answer(answer: &[u8], now_ms: i64) -> Result<(Credentials, i64), NetError>
     let credentials = Credentials {
         id: text("AccessKeyId").to_owned(),
         secret: Secret::new(text("SecretAccessKey")),
-        token: Secret::new(text("Token")),
+        token: Secret::new(text(token)),
     };
     let is_refused = !code.is_empty() && !code.eq_ignore_ascii_case("success");
     if is_refused || credentials.id.is_empty() || credentials.secret.is_empty() {

@@ -15,8 +15,7 @@ use crate::secret::Secret;
 const DEFAULT: &str = "default";
 
 /// Keys of profiles whose credentials come in a way that is not supported.
-const UNSUPPORTED: [&str; 5] = [
-    "credential_process",
+const UNSUPPORTED: [&str; 4] = [
     "login_session",
     "sso_account_id",
     "sso_session",
@@ -131,6 +130,9 @@ impl Profiles {
                     role_arn: value(keys, "role_arn").to_owned(),
                     session_name: value(keys, "role_session_name").to_owned(),
                 },
+                "" if has(keys, "credential_process") => {
+                    Source::Process(value(keys, "credential_process").to_owned())
+                }
                 "" => Source::of_surroundings(environment)?,
                 "Environment" => Source::Fixed(environment_keys(environment)?),
                 "EcsContainer" => Source::of_container(environment)?,

@@ -30,6 +30,8 @@ pub(super) enum Source {
         role_arn: String,
         session_name: String,
     },
+    /// A program that writes them.
+    Process(String),
     /// The service that `AwsEnvironment::container` describes.
     Container,
     /// The service that `AwsEnvironment::metadata` describes.

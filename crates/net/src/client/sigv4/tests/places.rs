@@ -291,6 +291,12 @@ source_profile = circle
 sso_session = s
 [profile lonely]
 source_profile = base
+[profile program]
+credential_process = echo '{\"Version\":1,\"AccessKeyId\":\"PROGRAM\",\"SecretAccessKey\":\"s\",\"Expiration\":\"2015-08-30T13:36:00Z\"}'
+[profile old]
+credential_process = echo '{\"AccessKeyId\":\"OLD\",\"SecretAccessKey\":\"s\"}'
+[profile failing]
+credential_process = echo {}; exit 3
 ";
 
 async fn of_profile(client: &ClientConfig, profile: &str) -> Result<String, String> {
@@ -343,6 +349,18 @@ async fn a_profile_says_where_its_credentials_come_from() {
 
     assert_eq!(of_profile(&client, "web").await.unwrap(), "ROLE");
     assert!(cloud.asked()[0].ends_with("&WebIdentityToken=web-token"));
+
+    assert_eq!(of_profile(&client, "program").await.unwrap(), "PROGRAM");
+    for (profile, reason) in [
+        (
+            "old",
+            "the output of credential_process is not of version 1",
+        ),
+        ("failing", "credential_process: it failed: exit status: 3"),
+    ] {
+        let said = of_profile(&client, profile).await.unwrap_err();
+        assert!(said.ends_with(reason), "{said}");
+    }
 
     for (profile, reason) in [
         (

@@ -13,17 +13,18 @@ const ORDER: [usize; 19] = [
 
 /// Bits to write, the first one lowest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Bits {
-    pub(super) bits: u64,
-    pub(super) count: u32,
+pub(crate) struct Bits {
+    pub(crate) bits: u64,
+    pub(crate) count: u32,
 }
 
 impl Bits {
     /// The most that a writer takes at once: the last byte may be begun.
-    pub(super) const MOST: u32 = 56;
+    pub(crate) const MOST: u32 = 56;
 
     /// Returns these bits followed by others; together they must be no more than [`Self::MOST`].
-    pub(super) fn then(self, next: Self) -> Self {
+    #[inline]
+    pub(crate) fn then(self, next: Self) -> Self {
         Self {
             bits: self.bits | next.bits << self.count,
             count: self.count + next.count,
@@ -32,7 +33,7 @@ impl Bits {
 }
 
 /// Writes bits into room of a fixed size.
-pub(super) struct BitWriter<'a> {
+pub(crate) struct BitWriter<'a> {
     room: &'a mut [u8],
     at: usize,
     begun: Bits,
@@ -40,13 +41,14 @@ pub(super) struct BitWriter<'a> {
 
 impl<'a> BitWriter<'a> {
     /// Returns a writer that goes on after `at` bytes and some bits.
-    pub(super) fn new(room: &'a mut [u8], at: usize, begun: Bits) -> Self {
+    #[inline]
+    pub(crate) fn new(room: &'a mut [u8], at: usize, begun: Bits) -> Self {
         Self { room, at, begun }
     }
 
     /// Writes at most [`Bits::MOST`] bits; `None` if there is no room.
     #[inline]
-    pub(super) fn put(&mut self, bits: Bits) -> Option<()> {
+    pub(crate) fn put(&mut self, bits: Bits) -> Option<()> {
         let all = self.begun.then(bits);
         let room = self.room.get_mut(self.at..self.at + 8)?;
         room.copy_from_slice(&all.bits.to_le_bytes());
@@ -60,18 +62,19 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Returns how many whole bytes are written, and the bits after them.
-    pub(super) fn end(self) -> (usize, Bits) {
+    #[inline]
+    pub(crate) fn end(self) -> (usize, Bits) {
         (self.at, self.begun)
     }
 }
 
 /// Returns the codes of an alphabet by how often its symbols occur; those that don't have none.
-pub(super) fn codes(counts: &[u32]) -> Vec<Bits> {
+pub(crate) fn codes(counts: &[u32]) -> Vec<Bits> {
     of_lengths(&lengths(counts, LONGEST))
 }
 
 /// Writes the beginning of a last block with these codes.
-pub(super) fn write_block_start(
+pub(crate) fn write_block_start(
     literals: &[Bits],
     distances: &[Bits],
     out: &mut BitWriter<'_>,
@@ -110,24 +113,30 @@ pub(super) fn write_block_start(
 /// Returns the lengths of a code that is shortest among those without longer lengths (package-merge).
 fn lengths(counts: &[u32], longest: usize) -> Vec<u8> {
     let used = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    let mut leaves: Vec<(u64, Vec<usize>)> = used
-        .map(|(symbol, count)| (u64::from(*count), vec![symbol]))
+    let mut leaves: Vec<(u64, usize)> = used
+        .map(|(symbol, count)| (u64::from(*count), symbol))
         .collect();
-    leaves.sort_by_key(|(count, _)| *count);
-    let mut row = leaves.clone();
+    leaves.sort_unstable();
+    // Each row has the leaves and pairs of the row before, by weight; a row tells the leaves from the pairs.
+    let mut rows = vec![vec![true; leaves.len()]];
+    let mut weights: Vec<u64> = leaves.iter().map(|(count, _)| *count).collect();
     for _ in 1..longest {
-        let pairs = row.chunks_exact(2);
-        row = pairs
-            .map(|pair| (pair[0].0 + pair[1].0, [&pair[0].1[..], &pair[1].1].concat()))
-            .collect();
-        row.extend(leaves.iter().cloned());
-        row.sort_by_key(|(count, _)| *count);
+        let pairs = weights.chunks_exact(2).map(|pair| pair[0] + pair[1]);
+        let mut row: Vec<(u64, bool)> = pairs.map(|weight| (weight, false)).collect();
+        row.extend(leaves.iter().map(|(count, _)| (*count, true)));
+        row.sort_by_key(|(weight, _)| *weight);
+        weights = row.iter().map(|(weight, _)| *weight).collect();
+        rows.push(row.into_iter().map(|(_, is_leaf)| is_leaf).collect());
     }
     let mut lengths = vec![0; counts.len()];
     // A single symbol takes a bit too.
-    let taken = (2 * leaves.len()).saturating_sub(2).max(1);
-    for symbol in row.iter().take(taken).flat_map(|(_, symbols)| symbols) {
-        lengths[*symbol] += 1;
+    let mut taken = (2 * leaves.len()).saturating_sub(2).max(1);
+    for row in rows.iter().rev() {
+        let of_leaves = row.iter().take(taken).filter(|is_leaf| **is_leaf).count();
+        for (_, symbol) in leaves.iter().take(of_leaves) {
+            lengths[*symbol] += 1;
+        }
+        taken = 2 * (taken.min(row.len()) - of_leaves);
     }
     lengths
 }
