@@ -6,9 +6,9 @@
 use crate::{
     decode::collected,
     error::PushError,
-    family::{Content, Incoming, Metric, Numbers, Part, Shape, native_cell},
+    family::{Family, Metric, Numbers, Part, Shape, View},
+    kind::Contents,
     registry::type_name,
-    state::State,
 };
 use narthex_client::write_number;
 use narthex_model::{Histogram, LabelSet, METRIC_NAME, MetricType};
@@ -67,16 +67,15 @@ impl GaugeMode {
 /// # Errors
 /// Fails when a family has another type or other buckets than the group's, or a number that cannot be added.
 pub(crate) fn add(
-    state: &State,
-    pushed: Vec<Incoming>,
+    stored: &Contents,
+    pushed: &Contents,
     common: &LabelSet,
     mode: GaugeMode,
-) -> Result<Vec<Incoming>, PushError> {
-    let sums = pushed.into_iter().map(|family| {
+) -> Result<Vec<Family>, PushError> {
+    let sums = pushed.families().map(|family| {
         let family = without_quantiles(family);
         check_counts(&family, common)?;
-        let stored = state.find(&family.shape.name).ok();
-        match stored.map(|at| &state.families[at].content) {
+        match stored.find(&family.shape.name) {
             Some(stored) => sum(stored, family, common, mode),
             None => Ok(family),
         }
@@ -86,10 +85,13 @@ pub(crate) fn add(
 }
 
 /// Removes the quantiles of a summary: those of several processes do not make one.
-fn without_quantiles(family: Incoming) -> Incoming {
-    let Incoming { shape, numbers } = &family;
+fn without_quantiles(family: View<'_>) -> Family {
+    let shape = family.shape;
     if shape.metric_type != MetricType::Summary {
-        return family;
+        return Family {
+            shape: Arc::clone(shape),
+            numbers: family.own_numbers(),
+        };
     }
     let mut kept = Shape {
         name: Arc::clone(&shape.name),
@@ -102,14 +104,14 @@ fn without_quantiles(family: Incoming) -> Incoming {
     for (metric, range) in shape.metrics() {
         for at in range.filter(|at| !matches!(shape.parts[*at], Part::Point(_))) {
             kept.parts.push(shape.parts[at]);
-            cells.push(numbers.cells[at]);
+            cells.push(family.cells()[at]);
         }
         kept.metrics.push(Metric {
             labels: metric.labels.clone(),
             parts_end: kept.parts.len(),
         });
     }
-    Incoming {
+    Family {
         shape: Arc::new(kept),
         numbers: Numbers {
             cells,
@@ -119,8 +121,8 @@ fn without_quantiles(family: Incoming) -> Incoming {
 }
 
 /// Fails on counts that would spoil the sums for good: negative ones, infinities and NaN.
-fn check_counts(family: &Incoming, common: &LabelSet) -> Result<(), String> {
-    let Incoming { shape, numbers } = family;
+fn check_counts(family: &Family, common: &LabelSet) -> Result<(), String> {
+    let Family { shape, numbers } = family;
     let is_counter = shape.metric_type == MetricType::Counter;
     let adds = matches!(
         shape.metric_type,
@@ -151,12 +153,12 @@ fn check_counts(family: &Incoming, common: &LabelSet) -> Result<(), String> {
 
 /// Returns the sum of a group's family and a pushed one.
 fn sum(
-    stored: &Content,
-    pushed: Incoming,
+    stored: View<'_>,
+    pushed: Family,
     common: &LabelSet,
     mode: GaugeMode,
-) -> Result<Incoming, String> {
-    let (held, shape) = (&stored.shape, &pushed.shape);
+) -> Result<Family, String> {
+    let (held, shape) = (stored.shape, &pushed.shape);
     if held.metric_type != shape.metric_type {
         let words = [held.metric_type, shape.metric_type].map(type_name);
         let [was, is] = words;
@@ -169,7 +171,7 @@ fn sum(
         mode: mode.for_type(shape.metric_type),
         numbers: Numbers {
             times_ms: Vec::new(),
-            ..stored.numbers.clone()
+            ..stored.own_numbers()
         },
         new: None,
     };
@@ -273,14 +275,8 @@ impl Total {
         });
         for at in range {
             new.parts.push(shape.parts[at]);
-            let cell = match pushed.native(at) {
-                Some(native) => {
-                    self.numbers.natives.push(Arc::clone(native));
-                    native_cell(self.numbers.natives.len() - 1)
-                }
-                None => pushed.cells[at],
-            };
-            self.numbers.cells.push(cell);
+            let native = pushed.native(at).map(Arc::clone);
+            self.numbers.push(native.ok_or(pushed.cells[at]), None);
         }
         new.metrics.push(Metric {
             labels: metric.labels.clone(),
@@ -288,8 +284,8 @@ impl Total {
         });
     }
 
-    fn finish(self, held: &Arc<Shape>) -> Incoming {
-        Incoming {
+    fn finish(self, held: &Arc<Shape>) -> Family {
+        Family {
             shape: self.new.map_or_else(|| Arc::clone(held), Arc::new),
             numbers: self.numbers,
         }

@@ -1,24 +1,37 @@
-//! Decodes bodies into families: what a group remembers of its last body, and how the next one uses it.
+//! Decodes bodies into families: what is remembered of a body, and how the next one like it uses that.
 //!
-//! A body with the same series as the one before is read along it, and only its values are parsed. Any other body is
-//! parsed from scratch, without memory.
+//! A body with the same series as one before, of this group or of another one, is read along it, and only its values are
+//! parsed. Any other body is parsed from scratch, without memory.
 //!
 //! **Invariant:** the meaning of a body never depends on the bodies before it.
 
 use crate::{
     error::PushError,
-    family::{Incoming, NO_TIME},
+    family::{Family, NO_TIME, Numbers},
     grouping::{Grouping, quoted},
     heads,
-    plan::{self, Plan},
+    kind::{Contents, Kind, Kinds, Table},
+    plan,
 };
 use narthex_expfmt::{Format, ParseError, ParseOptions, Parser, Resolver, Round};
 use narthex_model::{
-    Frame, LabelSet, METRIC_NAME, Schema,
+    Frame, Label, LabelSet, METRIC_NAME, Schema,
     bits::BitSet,
     labels::{is_legacy_metric_name, is_legacy_name},
+    sync::Whole as _,
 };
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    thread::{self, ThreadId},
+};
+
+/// Kinds of bodies a group remembers, for senders that push different families in turn.
+const SHELVES: usize = 4;
+/// Decoders kept of one kind: as many as work on its bodies at once.
+const DECODERS: usize = 16;
+/// Bytes of a line that distinguish kinds of bodies.
+const KEY_BYTES: usize = 64;
 
 /// What is allowed in a body.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,24 +42,90 @@ pub(crate) struct Allowed {
     pub(crate) timestamps: bool,
 }
 
-/// Parser and layout of one group's bodies of one kind.
+/// What bodies of a group have beside their own labels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) grouping: &'a Grouping,
+    /// The group's labels without empty ones.
+    pub(crate) common: &'a LabelSet,
+}
+
+/// Parser of bodies of one kind, and how the columns of its last body map to cells.
+///
+/// It knows nothing of a group but the names of its labels.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     format: Format,
     parser: Parser,
     round: Round,
-    layout: Layout,
-}
-
-/// How the columns of the last body map to families.
-#[derive(Debug)]
-struct Layout {
     schema: Schema,
     present: BitSet,
-    /// Number of `#` bytes, which shows that comment lines were added or removed.
-    hashes: usize,
     natives: usize,
-    families: Vec<Plan>,
+    kind: Arc<Kind>,
+    /// The column of each cell.
+    columns: Vec<u32>,
+}
+
+/// What is remembered of the bodies of a store: their kinds, and decoders.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) kinds: Kinds,
+    shelves: Mutex<Table<Shelf>>,
+}
+
+impl Memory {
+    /// Begins a shelf with a decoder.
+    fn new_shelf(&self, key: u64, kind: &Arc<Kind>, decoder: Box<Decoder>) -> Arc<Shelf> {
+        let shelf = Shelf {
+            key,
+            kind: Arc::clone(kind),
+            decoders: Mutex::new(vec![(thread::current().id(), decoder)]),
+        };
+        let mut shelves = self.shelves.lock().whole();
+        // The newest one is found: bodies of groups that come next are more likely like it.
+        shelves.forget(key);
+        shelves.insert(key, Arc::new(shelf))
+    }
+}
+
+/// Decoders of bodies of one kind that begin and end alike.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    /// Hash of what is known of such a body before it is decoded.
+    key: u64,
+    kind: Arc<Kind>,
+    /// With the threads that had them last; in boxes, so that no processor's copy of one is moved to another's.
+    decoders: Mutex<Vec<(ThreadId, Box<Decoder>)>>,
+}
+
+impl Shelf {
+    /// Returns the key it is found by.
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Returns the kind of its bodies.
+    fn kind(&self) -> &Arc<Kind> {
+        &self.kind
+    }
+
+    /// Takes a decoder, unless all are in use.
+    fn take(&self) -> Option<Box<Decoder>> {
+        let mut decoders = self.decoders.lock().whole();
+        // The one that is in this processor's cache.
+        let own = thread::current().id();
+        let at = decoders.iter().position(|(thread, _)| *thread == own);
+        let at = at.or_else(|| decoders.len().checked_sub(1))?;
+        Some(decoders.swap_remove(at).1)
+    }
+
+    /// Puts a decoder back, or one more.
+    fn put(&self, decoder: Box<Decoder>) {
+        let mut decoders = self.decoders.lock().whole();
+        if decoders.len() < DECODERS {
+            decoders.push((thread::current().id(), decoder));
+        }
+    }
 }
 
 fn options() -> ParseOptions {
@@ -56,36 +135,139 @@ fn options() -> ParseOptions {
     options
 }
 
-fn hashes(format: Format, body: &[u8]) -> usize {
-    match format {
-        Format::Protobuf => 0,
-        _ => memchr::memchr_iter(b'#', body).count(),
-    }
-}
-
-/// Decodes a body, using `memory` if it is like the body before; afterwards `memory` is of this body.
-///
-/// Families are ordered by name.
+/// Decodes a body, along one of `shelves` or of the store if it is like a body before; afterwards one of `shelves` is
+/// of this body.
 ///
 /// # Errors
 /// Returns what is wrong with the body, and where.
 pub(crate) fn decode(
-    memory: &mut Option<Decoder>,
+    memory: &Memory,
+    shelves: &mut Vec<Arc<Shelf>>,
+    (format, body): (Format, &[u8]),
+    target: Target<'_>,
+    allowed: Allowed,
+) -> Result<Contents, PushError> {
+    let kinds = &memory.kinds;
+    let key = key(kinds, format, body, target.grouping);
+    let own = shelves.iter().find(|shelf| shelf.key() == key);
+    let newest = || memory.shelves.lock().whole().find(key, |_| true);
+    let known = own.map(Arc::clone).or_else(newest);
+    if let Some(shelf) = &known
+        && let Some(mut decoder) = shelf.take()
+    {
+        let numbers = decoder.expected(format, body, target, allowed);
+        let kind = Arc::clone(&decoder.kind);
+        // One that has seen other series is dropped: the attempt has half changed it.
+        if decoder.knows_only_its_own() {
+            shelf.put(decoder);
+        }
+        if let Some(numbers) = numbers {
+            remember(shelves, shelf);
+            return Ok(Contents {
+                kind,
+                numbers: Arc::new(numbers),
+            });
+        }
+    }
+    let (decoder, contents) = Decoder::learn(kinds, format, body, target, allowed)?;
+    let decoder = Box::new(decoder);
+    match known.filter(|shelf| Arc::ptr_eq(shelf.kind(), &contents.kind)) {
+        Some(shelf) => {
+            shelf.put(decoder);
+            remember(shelves, &shelf);
+        }
+        None => remember(shelves, &memory.new_shelf(key, &contents.kind, decoder)),
+    }
+    Ok(contents)
+}
+
+/// Decodes a body that comes once, into families ordered by name.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_once(
     format: Format,
     body: &[u8],
     grouping: &Grouping,
     allowed: Allowed,
-) -> Result<Vec<Incoming>, PushError> {
-    if let Some(decoder) = memory
-        && let Some(families) = decoder.expected(format, body, grouping, allowed)
-    {
-        return Ok(families);
+) -> Result<Vec<Family>, PushError> {
+    let common = &grouping.common();
+    let target = Target { grouping, common };
+    let (_, contents) = Decoder::learn(&Kinds::default(), format, body, target, allowed)?;
+    let families = contents.families().map(|family| Family {
+        shape: Arc::clone(family.shape),
+        numbers: family.own_numbers(),
+    });
+    Ok(families.collect())
+}
+
+/// Makes a shelf one of a group's, in place of one with the same key, or of the oldest.
+fn remember(shelves: &mut Vec<Arc<Shelf>>, shelf: &Arc<Shelf>) {
+    if shelves.iter().any(|known| Arc::ptr_eq(known, shelf)) {
+        return;
     }
-    // Drops an old memory that the failed attempt has half updated.
-    *memory = None;
-    let (decoder, families) = Decoder::learn(format, body, grouping, allowed)?;
-    *memory = Some(decoder);
-    Ok(families)
+    shelves.retain(|known| known.key() != shelf.key());
+    if shelves.len() == SHELVES {
+        shelves.remove(0);
+    }
+    shelves.push(Arc::clone(shelf));
+}
+
+/// Hashes what distinguishes kinds of bodies without reading all of one: how it begins and ends, and its number of lines.
+fn key(kinds: &Kinds, format: Format, body: &[u8], grouping: &Grouping) -> u64 {
+    let names = grouping.labels().iter().map(|(name, _)| name.as_str());
+    let names: Vec<&str> = names.collect();
+    if format == Format::Protobuf {
+        return kinds.hash((names, format, first_name(body)));
+    }
+    let first = body.split(|byte| *byte == b'\n').next();
+    let first = match first.unwrap_or_default() {
+        comment @ [b'#', ..] => comment,
+        sample => name(sample),
+    };
+    let lines = memchr::memchr_iter(b'\n', body).count();
+    let (last, trailer) = ends(body);
+    kinds.hash((
+        names,
+        format,
+        lines,
+        &first[..first.len().min(KEY_BYTES)],
+        last,
+        trailer,
+    ))
+}
+
+/// Returns the name of the first family of a protobuf body.
+fn first_name(body: &[u8]) -> &[u8] {
+    let length = body.iter().take_while(|byte| **byte >= 0x80).count() + 1;
+    match body.get(length..) {
+        Some([0x0a, name, rest @ ..]) => &rest[..rest.len().min(usize::from(*name))],
+        _ => &[],
+    }
+}
+
+/// Returns the name of a sample.
+fn name(line: &[u8]) -> &[u8] {
+    let end = memchr::memchr2(b'{', b' ', line).unwrap_or(line.len());
+    &line[..end.min(KEY_BYTES)]
+}
+
+/// Returns the name of the last sample, and the lines behind it.
+fn ends(body: &[u8]) -> (&[u8], &[u8]) {
+    let mut end = body.len();
+    loop {
+        let lines = &body[..end];
+        let line = lines.strip_suffix(b"\n").unwrap_or(lines);
+        let start = memchr::memrchr(b'\n', line).map_or(0, |at| at + 1);
+        let line = &line[start..];
+        if !matches!(line.trim_ascii_start(), [] | [b'#', ..]) {
+            return (name(line), &body[end..]);
+        }
+        if start == 0 {
+            return (&[], body);
+        }
+        end = start;
+    }
 }
 
 impl Decoder {
@@ -94,43 +276,44 @@ impl Decoder {
         &mut self,
         format: Format,
         body: &[u8],
-        grouping: &Grouping,
+        target: Target<'_>,
         allowed: Allowed,
-    ) -> Option<Vec<Incoming>> {
+    ) -> Option<Numbers> {
         if self.format != format || format == Format::Text && !body.ends_with(b"\n") {
             return None;
         }
-        let mut overwrite = Overwrite::new(grouping);
+        let mut overwrite = Overwrite::new(target);
         self.parser
             .parse_into(&mut self.round, format, body, NO_TIME, &mut overwrite)
             .ok()?;
         let Round { frame, stats, .. } = &self.round;
-        let layout = &self.layout;
         let is_like = stats.expected == stats.lines
             && stats.repeated == 0
             && (frame.times_ms().is_empty() || allowed.timestamps)
-            && frame.schema().same(&layout.schema)
-            && frame.present() == &layout.present
-            && frame.histograms().len() == layout.natives
-            && hashes(format, body) == layout.hashes;
-        is_like.then(|| {
-            layout
-                .families
-                .iter()
-                .map(|plan| plan.fill(frame))
-                .collect()
-        })
+            && frame.schema().same(&self.schema)
+            && frame.present() == &self.present
+            && frame.histograms().len() == self.natives;
+        is_like.then(|| plan::numbers(&self.columns, frame))
+    }
+
+    /// Reports whether no other series have come than those of the body it was made from: a body with an error or with
+    /// times changes nothing.
+    fn knows_only_its_own(&self) -> bool {
+        let stats = self.parser.stats();
+        let is_along = stats.expected == stats.lines && stats.added == 0;
+        (is_along || self.round.stats != stats) && self.parser.schema().same(&self.schema)
     }
 
     /// Decodes a body from scratch.
     fn learn(
+        kinds: &Kinds,
         format: Format,
         body: &[u8],
-        grouping: &Grouping,
+        target: Target<'_>,
         allowed: Allowed,
-    ) -> Result<(Self, Vec<Incoming>), PushError> {
-        let mut parser = Parser::new(grouping.common(), options());
-        let mut overwrite = Overwrite::new(grouping);
+    ) -> Result<(Self, Contents), PushError> {
+        let mut parser = Parser::new(LabelSet::empty(), options());
+        let mut overwrite = Overwrite::new(target);
         let parsed = parser.parse(format, body, NO_TIME, &mut overwrite);
         let round = parsed.map_err(|error| syntax(format, body, &error))?;
         if format == Format::Text {
@@ -140,7 +323,7 @@ impl Decoder {
         let inconsistent = |detail| Err(PushError::Inconsistent { detail });
         let frame = &round.frame;
         if !allowed.utf8_names {
-            check_names(format, body, frame)?;
+            check_names(format, body, frame, target.common)?;
         }
         if !frame.times_ms().is_empty() && !allowed.timestamps {
             return inconsistent("pushed metrics must not have timestamps".to_owned());
@@ -148,41 +331,37 @@ impl Decoder {
         if let Some(detail) = overwrite.fault {
             return inconsistent(detail);
         }
-        let families = plan::plans(format, frame);
-        let layout = Layout {
-            schema: frame.schema().clone(),
-            present: frame.present().clone(),
-            hashes: hashes(format, body),
-            natives: frame.histograms().len(),
-            families,
+        let (shapes, columns) = plan::plans(format, frame);
+        let kind = kinds.kind(target.grouping, shapes);
+        let contents = Contents {
+            kind: Arc::clone(&kind),
+            numbers: Arc::new(plan::numbers(&columns, frame)),
         };
-        let incoming = layout
-            .families
-            .iter()
-            .map(|plan| plan.fill(frame))
-            .collect();
         let decoder = Self {
             format,
-            layout,
+            schema: frame.schema().clone(),
+            present: frame.present().clone(),
+            natives: frame.histograms().len(),
+            kind,
+            columns,
             parser,
             round,
         };
-        Ok((decoder, incoming))
+        Ok((decoder, contents))
     }
 }
 
 /// Makes the path's labels override those of the body.
 struct Overwrite<'a> {
-    names: Vec<&'a str>,
+    target: Target<'a>,
     seen: HashSet<u128>,
     fault: Option<String>,
 }
 
 impl<'a> Overwrite<'a> {
-    fn new(grouping: &'a Grouping) -> Self {
-        let names = grouping.labels().iter().map(|(name, _)| name.as_str());
+    fn new(target: Target<'a>) -> Self {
         Self {
-            names: names.collect(),
+            target,
             seen: HashSet::new(),
             fault: None,
         }
@@ -190,16 +369,12 @@ impl<'a> Overwrite<'a> {
 }
 
 impl Resolver for Overwrite<'_> {
-    fn resolve(
-        &mut self,
-        parsed: &LabelSet,
-        common: &LabelSet,
-    ) -> Result<Option<LabelSet>, String> {
-        let overwritten = parsed
-            .iter()
-            .any(|label| self.names.contains(&label.name()));
-        let local = if overwritten {
-            parsed.without(&self.names)
+    fn resolve(&mut self, parsed: &LabelSet, _: &LabelSet) -> Result<Option<LabelSet>, String> {
+        let Target { grouping, common } = self.target;
+        let overwritten = |label: &Label| grouping.get(label.name()).is_some();
+        let local = if parsed.iter().any(overwritten) {
+            let names = grouping.labels().iter().map(|(name, _)| name.as_str());
+            parsed.without(&names.collect::<Vec<_>>())
         } else {
             parsed.clone()
         };
@@ -246,7 +421,12 @@ pub(crate) fn collected(local: &LabelSet, common: &LabelSet) -> String {
 }
 
 /// Rejects names that are not legacy names, if only those are allowed.
-fn check_names(format: Format, body: &[u8], frame: &Frame) -> Result<(), PushError> {
+fn check_names(
+    format: Format,
+    body: &[u8],
+    frame: &Frame,
+    common: &LabelSet,
+) -> Result<(), PushError> {
     let is_text = format != Format::Protobuf;
     let line_of = |name: &str| {
         let at = memchr::memmem::find(body, quoted(name).as_bytes()).unwrap_or_default();
@@ -266,7 +446,7 @@ fn check_names(format: Format, body: &[u8], frame: &Frame) -> Result<(), PushErr
             let detail = format!("invalid label name {}", quoted(name));
             return Err(text_error(line_of(name), &detail));
         }
-        let metric = collected(&column.set, frame.schema().common());
+        let metric = collected(&column.set, common);
         let detail = format!("{metric} has a label with an invalid name: {name}");
         return Err(PushError::Inconsistent { detail });
     }
@@ -294,3 +474,6 @@ fn syntax(format: Format, body: &[u8], error: &ParseError) -> PushError {
     let detail = format!("column {}: {}{hint}", error.column, error.kind);
     text_error(error.line, &detail)
 }
+
+#[cfg(test)]
+mod tests;

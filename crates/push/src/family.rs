@@ -1,15 +1,13 @@
-//! A group's metric family: its shape, its numbers, and its lines of the page.
+//! A metric family: its shape and its numbers.
 //!
-//! **Invariant:** there is one cell for each part of the shape, and the lines show these numbers. A shape never
-//! changes: pushes of the same series share it and only change numbers.
+//! **Invariant:** there is one cell for each part of the shape. A shape never changes: pushes of the same series share it
+//! and only change numbers.
 
-use crate::grouping::Grouping;
-use narthex_client::write_number;
 use narthex_expfmt::Escaping;
 use narthex_model::{
-    Histogram, LabelHash, LabelSet, METRIC_NAME, MetricType,
+    Histogram, LabelSet, MetricType,
     cell::{self, Cell},
-    labels::{is_legacy_metric_name, is_legacy_name},
+    labels::is_legacy_metric_name,
 };
 use std::sync::Arc;
 
@@ -33,7 +31,7 @@ pub(crate) struct Metric {
 }
 
 /// Role of a cell in its metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     Value,
     /// A bucket or a quantile.
@@ -42,6 +40,16 @@ pub(crate) enum Part {
     Count,
     /// A native histogram.
     Native,
+}
+
+impl PartialEq for Part {
+    /// Compares bounds bit for bit: a bound that is not a number is the same as itself.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Point(one), Self::Point(other)) => one.to_bits() == other.to_bits(),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
 }
 
 impl Shape {
@@ -53,11 +61,6 @@ impl Shape {
             start = metric.parts_end;
             (metric, range)
         })
-    }
-
-    /// Returns a hash that identifies a metric among all groups', the group's labels included.
-    pub(crate) fn identity(&self, metric: &Metric, common: LabelHash) -> u128 {
-        (LabelHash::of_label(METRIC_NAME, &self.name) + metric.labels.hash() + common).bits()
     }
 }
 
@@ -75,13 +78,37 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Reports whether all are the same, bit for bit.
-    pub(crate) fn are(&self, other: &Self) -> bool {
-        let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits();
-        self.cells.len() == other.cells.len()
-            && self.cells.iter().zip(&other.cells).all(same)
-            && self.natives == other.natives
-            && self.times_ms == other.times_ms
+    /// Reports whether all are values without times.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.natives.is_empty() && self.times_ms.is_empty()
+    }
+
+    /// Adds the numbers of a family.
+    pub(crate) fn append(&mut self, family: View<'_>) {
+        if self.is_plain() && family.numbers.is_plain() {
+            self.cells.extend_from_slice(family.cells());
+            return;
+        }
+        for (at, value) in family.cells().iter().enumerate() {
+            let native = family.native(at).map(Arc::clone);
+            self.push(native.ok_or(*value), family.time_ms(at));
+        }
+    }
+
+    /// Adds a cell with a native histogram or a value.
+    pub(crate) fn push(&mut self, sample: Result<Arc<Histogram>, f64>, time_ms: Option<i64>) {
+        let before = self.cells.len();
+        self.cells.push(match sample {
+            Ok(native) => {
+                self.natives.push(native);
+                native_cell(self.natives.len() - 1)
+            }
+            Err(value) => value,
+        });
+        if time_ms.is_some() || !self.times_ms.is_empty() {
+            self.times_ms.resize(before, NO_TIME);
+            self.times_ms.push(time_ms.unwrap_or(NO_TIME));
+        }
     }
 
     /// Returns a cell's own time.
@@ -99,239 +126,71 @@ impl Numbers {
     }
 }
 
-/// A family of a body.
+/// A family with its numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct Family {
     pub(crate) shape: Arc<Shape>,
     pub(crate) numbers: Numbers,
 }
 
-/// One state of a group's family.
-#[derive(Debug)]
-pub(crate) struct Content {
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) numbers: Numbers,
-    lines: Vec<u8>,
-    /// For each cell, the end and the length of its number in the lines, its time included.
-    marks: Vec<(u32, u8)>,
-}
-
-impl Content {
-    /// Renders a family.
-    pub(crate) fn new(shape: Arc<Shape>, numbers: Numbers, grouping: &Grouping) -> Self {
-        let mut content = Self {
-            lines: Vec::new(),
-            marks: Vec::new(),
-            shape,
-            numbers,
-        };
-        let writer = content.render(grouping, Escaping::Underscores);
-        let (mut lines, marks) = (writer.lines, writer.marks);
-        lines.shrink_to_fit();
-        (content.lines, content.marks) = (lines, marks);
-        content
-    }
-
-    /// Returns the lines with names escaped as given.
-    pub(crate) fn lines_as(&self, grouping: &Grouping, escaping: Escaping) -> Vec<u8> {
-        self.render(grouping, escaping).lines
-    }
-
-    fn render(&self, grouping: &Grouping, escaping: Escaping) -> LineWriter<'_> {
-        let mut writer = LineWriter {
+impl Family {
+    /// Returns a view of it.
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
             shape: &self.shape,
-            escaping,
-            lines: Vec::with_capacity(self.numbers.cells.len() * 64),
-            marks: Vec::with_capacity(self.numbers.cells.len()),
-        };
-        let mut labels = Vec::new();
-        for (metric, range) in self.shape.metrics() {
-            labels.clear();
-            write_pairs(&mut labels, &metric.labels, grouping, escaping);
-            writer.metric(self, &labels, range);
+            numbers: &self.numbers,
+            start: 0,
         }
-        writer
-    }
-
-    /// Returns the family with other numbers; `shape` must equal its own.
-    pub(crate) fn with(&self, shape: Arc<Shape>, numbers: Numbers, grouping: &Grouping) -> Self {
-        // Each native histogram is a cell's.
-        if !self.numbers.natives.is_empty() {
-            return Self::new(shape, numbers, grouping);
-        }
-        let mut lines = Vec::with_capacity(self.lines.len() + numbers.cells.len());
-        let mut marks = Vec::with_capacity(self.marks.len());
-        let mut from = 0;
-        for (at, ((end, len), value)) in self.marks.iter().zip(&numbers.cells).enumerate() {
-            let end = *end as usize;
-            let before = (self.numbers.cells[at], self.numbers.time_ms(at));
-            if (before.0.to_bits(), before.1) == (value.to_bits(), numbers.time_ms(at)) {
-                // It is copied with what follows.
-                let end = lines.len() + end - from;
-                marks.push(mark(end - usize::from(*len), end));
-                continue;
-            }
-            lines.extend_from_slice(&self.lines[from..end - usize::from(*len)]);
-            let start = lines.len();
-            write_sample(&mut lines, *value, numbers.time_ms(at));
-            marks.push(mark(start, lines.len()));
-            from = end;
-        }
-        lines.extend_from_slice(&self.lines[from..]);
-        Self {
-            shape,
-            numbers,
-            lines,
-            marks,
-        }
-    }
-
-    /// Returns the lines of the family's samples.
-    pub(crate) fn lines(&self) -> &[u8] {
-        &self.lines
     }
 }
 
-/// Writes lines, and records where their numbers are.
-struct LineWriter<'a> {
-    shape: &'a Shape,
-    escaping: Escaping,
-    lines: Vec<u8>,
-    marks: Vec<(u32, u8)>,
+/// A family whose numbers are among others'.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) shape: &'a Arc<Shape>,
+    pub(crate) numbers: &'a Numbers,
+    /// Where its cells begin.
+    pub(crate) start: usize,
 }
 
-impl LineWriter<'_> {
-    fn metric(&mut self, content: &Content, labels: &[u8], range: std::ops::Range<usize>) {
-        let parts = &self.shape.parts[range.clone()];
-        let is_classic = parts.iter().any(|part| *part != Part::Native);
-        for (part, at) in parts.iter().zip(range) {
-            let sample = (content.numbers.cells[at], content.numbers.time_ms(at));
-            match part {
-                Part::Value => self.line("", labels, None, sample),
-                Part::Point(bound) if self.shape.metric_type == MetricType::Summary => {
-                    self.line("", labels, Some(("quantile", *bound)), sample);
-                }
-                Part::Point(bound) => self.line("_bucket", labels, Some(("le", *bound)), sample),
-                Part::Sum => self.line("_sum", labels, None, sample),
-                Part::Count => self.line("_count", labels, None, sample),
-                // The text format cannot express more of a native histogram.
-                Part::Native if !is_classic => {
-                    if let Some(native) = content.numbers.native(at) {
-                        let (open, time) = (Some(("le", f64::INFINITY)), sample.1);
-                        self.line("_bucket", labels, open, (native.count, time));
-                        self.line("_sum", labels, None, (native.sum, time));
-                        self.line("_count", labels, None, (native.count, time));
-                    }
-                }
-                Part::Native => {}
-            }
-        }
+impl<'a> View<'a> {
+    /// Returns the family's cells.
+    pub(crate) fn cells(&self) -> &'a [f64] {
+        &self.numbers.cells[self.start..self.start + self.shape.parts.len()]
     }
 
-    fn line(
-        &mut self,
-        suffix: &str,
-        labels: &[u8],
-        bound: Option<(&str, f64)>,
-        (value, time_ms): (f64, Option<i64>),
-    ) {
-        let out = &mut self.lines;
-        let name = self.escaping.name(&self.shape.name);
-        let mut before = b'{';
-        if is_legacy_metric_name(&name) {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(suffix.as_bytes());
-        } else {
-            out.push(b'{');
-            write_quoted(out, &format!("{name}{suffix}"));
-            before = b',';
-        }
-        if !labels.is_empty() {
-            out.push(before);
-            out.extend_from_slice(labels);
-            before = b',';
-        }
-        if let Some((label, bound)) = bound {
-            out.push(before);
-            out.extend_from_slice(label.as_bytes());
-            out.extend_from_slice(b"=\"");
-            write_number(out, bound);
-            out.push(b'"');
-            before = b',';
-        }
-        if before == b',' {
-            out.push(b'}');
-        }
-        out.push(b' ');
-        let start = out.len();
-        write_sample(out, value, time_ms);
-        self.marks.push(mark(start, out.len()));
-        out.push(b'\n');
+    /// Returns a cell's own time.
+    pub(crate) fn time_ms(&self, at: usize) -> Option<i64> {
+        self.numbers.time_ms(self.start + at)
     }
-}
 
-/// Writes a value, and its time if it has one, as Go's text format does: zero has no sign.
-fn write_sample(out: &mut Vec<u8>, value: f64, time_ms: Option<i64>) {
-    write_number(out, if value == 0.0 { 0.0 } else { value });
-    if let Some(time_ms) = time_ms {
-        out.push(b' ');
-        out.extend_from_slice(time_ms.to_string().as_bytes());
+    /// Returns the native histogram that a cell refers to.
+    pub(crate) fn native(&self, at: usize) -> Option<&'a Arc<Histogram>> {
+        self.numbers.native(self.start + at)
     }
-}
 
-/// Returns the end and the length of a number.
-fn mark(start: usize, end: usize) -> (u32, u8) {
-    // A family's lines are shorter than its body and labels together, and both are limited.
-    let end_at = u32::try_from(end).expect("a family's lines are below 4 GiB");
-    (end_at, (end - start) as u8)
-}
-
-/// Writes `{…}` with all labels of a metric, the group's included, sorted by name.
-pub(crate) fn write_labels(
-    out: &mut Vec<u8>,
-    local: &LabelSet,
-    grouping: &Grouping,
-    escaping: Escaping,
-) {
-    out.push(b'{');
-    write_pairs(out, local, grouping, escaping);
-    out.push(b'}');
-}
-
-/// Writes all labels of a metric as [`write_labels`] does, without the braces.
-fn write_pairs(out: &mut Vec<u8>, local: &LabelSet, grouping: &Grouping, escaping: Escaping) {
-    let start = out.len();
-    each_label(local, grouping, |name, value| {
-        if out.len() > start {
-            out.push(b',');
-        }
-        let name = escaping.name(name);
-        if is_legacy_name(&name) {
-            out.extend_from_slice(name.as_bytes());
-        } else {
-            write_quoted(out, &name);
-        }
-        out.push(b'=');
-        write_quoted(out, value);
-    });
-}
-
-/// Calls `take` with all labels of a metric, the group's included, sorted by name; `instance` is always among those of
-/// a group.
-pub(crate) fn each_label(local: &LabelSet, grouping: &Grouping, mut take: impl FnMut(&str, &str)) {
-    let has_instance = grouping.labels().is_empty()
-        || grouping.get("instance").is_some()
-        || local.get("instance").is_some();
-    let own = local.iter().map(|label| (label.name(), label.value()));
-    let group = grouping.labels().iter();
-    let group = group.map(|(name, value)| (name.as_str(), value.as_str()));
-    let mut all: Vec<(&str, &str)> = own.chain(group).collect();
-    if !has_instance {
-        all.push(("instance", ""));
+    /// Returns a copy of its numbers.
+    pub(crate) fn own_numbers(&self) -> Numbers {
+        let mut numbers = Numbers::default();
+        numbers.append(*self);
+        numbers
     }
-    all.sort_unstable();
-    for (name, value) in all {
-        take(name, value);
+
+    /// Reports whether its numbers are the same as another's, bit for bit.
+    pub(crate) fn has_numbers_of(&self, other: View<'_>) -> bool {
+        let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits();
+        let (cells, others) = (self.cells(), other.cells());
+        if self.numbers.is_plain() && other.numbers.is_plain() {
+            return cells.len() == others.len() && cells.iter().zip(others).all(same);
+        }
+        cells.len() == others.len()
+            && (0..cells.len()).all(|at| {
+                let values = match (self.native(at), other.native(at)) {
+                    (None, None) => same((&cells[at], &others[at])),
+                    (one, other) => one == other,
+                };
+                values && self.time_ms(at) == other.time_ms(at)
+            })
     }
 }
 
@@ -370,7 +229,8 @@ pub(crate) fn type_word(metric_type: MetricType) -> &'static str {
     }
 }
 
-fn write_quoted(out: &mut Vec<u8>, text: &str) {
+/// Writes text in quotes, escaped.
+pub(crate) fn write_quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escape(out, text, true);
     out.push(b'"');

@@ -4,7 +4,7 @@
 //! gauges about it. A series that the group has no longer gets a staleness marker.
 
 use crate::{
-    family::{Numbers, Part, Shape},
+    family::{Part, Shape, View},
     gauges::GROUP_GAUGES,
     state::State,
 };
@@ -71,14 +71,13 @@ impl Forward {
         let time_ms = (now_ns / 1_000_000).max(self.last_ms + 1);
         self.frame.restart(&self.schema, time_ms);
         let mut untimed = BitSet::new(self.schema.len());
-        for ((_, columns), stored) in self.families.iter().zip(&state.families) {
-            let numbers = &stored.content.numbers;
+        for ((_, columns), family) in self.families.iter().zip(state.contents.families()) {
             for (at, column) in columns.iter().enumerate() {
-                let own_ms = numbers.time_ms(at);
+                let own_ms = family.time_ms(at);
                 if own_ms.is_some() && is_repeated {
                     continue;
                 }
-                set(&mut self.frame, *column, numbers, at);
+                set(&mut self.frame, *column, family, at);
                 match own_ms {
                     Some(own_ms) => self.frame.set_time(*column, own_ms),
                     None => untimed.insert(column.index()),
@@ -115,8 +114,7 @@ impl Forward {
             edit: None,
         };
         let mut before = std::mem::take(&mut self.families).into_iter().peekable();
-        for stored in &state.families {
-            let shape = &stored.content.shape;
+        for shape in state.contents.kind.families() {
             while before
                 .next_if(|(other, _)| other.name < shape.name)
                 .is_some()
@@ -248,9 +246,9 @@ fn family(name: &str, metric_type: MetricType, help: &str) -> Family {
     }
 }
 
-fn set(frame: &mut Frame, column: ColumnId, numbers: &Numbers, at: usize) {
-    let value = numbers.cells[at];
-    match (Cell::decode(value), numbers.native(at)) {
+fn set(frame: &mut Frame, column: ColumnId, family: View<'_>, at: usize) {
+    let value = family.cells()[at];
+    match (Cell::decode(value), family.native(at)) {
         (Cell::Histogram(_), Some(native)) => frame.set_histogram(column, Arc::clone(native)),
         _ => frame.set(column, value),
     }

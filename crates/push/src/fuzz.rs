@@ -1,15 +1,15 @@
 //! Fuzz targets: plain functions over untrusted bytes.
 
 use crate::{
-    decode::{self, Allowed},
-    family::Content,
+    decode::{self, Allowed, Memory, Target},
     gob,
     grouping::Grouping,
     handler::{cleaned, percent_decoded},
     journal, record,
     split::Split,
+    text::GroupLabels,
 };
-use narthex_expfmt::Format;
+use narthex_expfmt::{Escaping, Format};
 use narthex_net::Unlimited;
 
 /// Parses bytes as a request's path. A path made from the group's labels must name the same group.
@@ -51,22 +51,34 @@ pub fn fuzz_path(data: &[u8]) {
 /// Panics when this does not hold, which is what fuzzing looks for.
 pub fn fuzz_body(data: &[u8]) {
     let grouping = Grouping::new(vec![("job".to_owned(), "j".to_owned())]);
+    let common = &grouping.common();
+    let labels = GroupLabels::new(&grouping, Escaping::Underscores);
+    let target = Target {
+        grouping: &grouping,
+        common,
+    };
     let lines = data.strip_suffix(b"\n").unwrap_or(data);
     let shorter = &data[..memchr::memrchr(b'\n', lines).map_or(0, |at| at + 1)];
     for format in [Format::Text, Format::OpenMetrics, Format::Protobuf] {
-        let mut memory = None;
+        let (memory, mut shelves) = (Memory::default(), Vec::new());
         // A timestamp is the only thing that is allowed in the second round and not in the others.
         for (body, timestamps) in [(data, false), (data, true), (shorter, false)] {
             let allowed = Allowed {
                 utf8_names: false,
                 timestamps,
             };
-            let after = decode::decode(&mut memory, format, body, &grouping, allowed);
-            let alone = decode::decode(&mut None, format, body, &grouping, allowed);
-            assert_eq!(format!("{after:?}"), format!("{alone:?}"));
-            for family in after.unwrap_or_default() {
-                Content::new(family.shape, family.numbers, &grouping);
-            }
+            let after = decode::decode(&memory, &mut shelves, (format, body), target, allowed);
+            let (nobodys, mut none) = (Memory::default(), Vec::new());
+            let alone = decode::decode(&nobodys, &mut none, (format, body), target, allowed);
+            let shown = [after, alone].map(|decoded| {
+                let contents = decoded.map_err(|error| error.to_string())?;
+                let mut page = Vec::new();
+                for (at, family) in contents.families().enumerate() {
+                    contents.kind.text(at).write(&mut page, family, &labels);
+                }
+                Ok::<_, String>((format!("{:?}", contents.numbers), page))
+            });
+            assert_eq!(shown[0], shown[1]);
         }
     }
 }

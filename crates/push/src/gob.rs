@@ -356,7 +356,7 @@ fn restore(
         utf8_names: true,
         timestamps: false,
     };
-    let decoded = decode::decode(&mut None, Format::Protobuf, &body, grouping, allowed);
+    let decoded = decode::decode_once(Format::Protobuf, &body, grouping, allowed);
     for family in decoded.map_err(|error| format!("family {name:?}: {error}"))? {
         let key = family.shape.name.to_string();
         restored

@@ -10,7 +10,8 @@ use crate::{
     error::PushError,
     grouping::Grouping,
     json::{self, Status},
-    metrics, page,
+    metrics,
+    page::{self, Page, Plain},
     receiver::{Limits, Receiver},
     status,
     store::Store,
@@ -19,21 +20,18 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use narthex_client::Registry;
 use narthex_expfmt::Format;
 use narthex_net::{
-    Router,
+    Encoding, GzipStream, Router,
     axum::{
         body::Body,
         extract::{Request, State},
         response::Response,
     },
-    respond, run_long,
+    body_of, choose_encoding, respond, respond_pieces, run_long,
 };
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
+
+/// Content type of the page, unless another format is asked for.
+const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Settings of a gateway's HTTP interface.
 pub struct GatewayConfig {
@@ -56,15 +54,12 @@ struct Shared {
     own: &'static Registry,
     config: GatewayConfig,
     receiver: Receiver,
-    /// Length of the last page.
-    page_bytes: AtomicUsize,
 }
 
 /// Returns the routes of a gateway.
 pub fn routes(store: Arc<Store>, own: &'static Registry, config: GatewayConfig) -> Router {
     let shared = Shared {
         receiver: Receiver::new(Arc::clone(&store), config.limits),
-        page_bytes: AtomicUsize::new(0),
         store,
         own,
         config,
@@ -225,22 +220,16 @@ fn scrape(shared: &Shared, headers: &HeaderMap) -> Response {
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
     let style = page::negotiate(accept.unwrap_or_default());
-    let room = shared.page_bytes.load(Ordering::Relaxed);
     let page = run_long(usize::MAX, || {
-        page::render(
-            shared.store.groups(),
-            shared.store.now_ns(),
-            shared.own,
-            style,
-            room + room / 16,
-        )
+        let groups = shared.store.groups();
+        Page::new(groups, shared.store.now_ns(), shared.own, style.escaping)
     });
-    shared.page_bytes.store(page.len(), Ordering::Relaxed);
-    let mut response = respond(
-        "text/plain; version=0.0.4; charset=utf-8",
-        page.into(),
-        headers,
-    );
+    let mut response = if style.format == Format::Protobuf {
+        let body = run_long(usize::MAX, || page.messages());
+        respond(TEXT_TYPE, body.into(), headers)
+    } else {
+        send(page, headers)
+    };
     if style.format != Format::Text
         && let Ok(content_type) = HeaderValue::try_from(style.content_type())
     {
@@ -249,6 +238,47 @@ fn scrape(shared: &Shared, headers: &HeaderMap) -> Response {
             .insert(header::CONTENT_TYPE, content_type);
     }
     response
+}
+
+/// Returns a page as text. A long one is made while it is sent.
+fn send(mut page: Page, headers: &HeaderMap) -> Response {
+    let mut first = Plain::piece();
+    if !page.write(&mut first) {
+        return respond(TEXT_TYPE, first.text.into(), headers);
+    }
+    let mut encoding = choose_encoding(headers);
+    let body = match encoding {
+        Encoding::Gzip => {
+            page.restart();
+            let mut packed = Some(GzipStream::new());
+            body_of(move || {
+                let out = packed.as_mut()?;
+                if page.write(out) {
+                    return Some(out.take().into());
+                }
+                packed.take().map(|out| out.finish().into())
+            })
+        }
+        Encoding::Zstd => {
+            page.restart();
+            let mut whole = Plain::whole();
+            run_long(usize::MAX, || page.write(&mut whole));
+            return respond(TEXT_TYPE, whole.text.into(), headers);
+        }
+        _ => {
+            encoding = Encoding::Identity;
+            let mut next = Some(first);
+            body_of(move || {
+                let piece = next.take()?;
+                let mut following = Plain::piece();
+                if page.write(&mut following) || !following.text.is_empty() {
+                    next = Some(following);
+                }
+                Some(piece.text.into())
+            })
+        }
+    };
+    respond_pieces(TEXT_TYPE, body, encoding)
 }
 
 /// Handles a push or a deletion.

@@ -1,12 +1,13 @@
 //! `/api/v1/metrics` and `/api/v1/status`, in the Pushgateway's JSON.
 
 use crate::{
-    family::{Content, Part, each_label},
+    family::{Part, View},
     gauges::{FAILED, GROUP_GAUGES},
     group::Group,
     registry::type_name,
     state::State,
     store::Store,
+    text::each_label,
 };
 use narthex_client::write_number;
 use narthex_model::{Histogram, LabelSet, MetricType, date};
@@ -93,8 +94,8 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
         put_number(out, value);
         out.extend_from_slice(b"}]}");
     }
-    for stored in &state.families {
-        let shape = &stored.content.shape;
+    for (at, family) in state.contents.families().enumerate() {
+        let shape = family.shape;
         // The Pushgateway lets such a family overwrite these members, which hides the group's labels; it is left out
         // instead.
         if matches!(&*shape.name, "labels" | "last_push_successful") {
@@ -103,7 +104,7 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
         put_head(
             out,
             &shape.name,
-            stored.pushed_ns,
+            state.family_ns(at),
             shape.metric_type,
             &shape.help,
         );
@@ -113,7 +114,7 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
             }
             out.extend_from_slice(br#"{"labels":"#);
             put_labels(out, &metric.labels, group);
-            put_values(out, &stored.content, range);
+            put_values(out, family, range);
             out.push(b'}');
         }
         out.extend_from_slice(b"]}");
@@ -147,22 +148,21 @@ fn put_labels(out: &mut Vec<u8>, local: &LabelSet, group: &Group) {
     out.push(b'}');
 }
 
-fn put_values(out: &mut Vec<u8>, content: &Content, range: Range<usize>) {
-    let parts = &content.shape.parts[range.clone()];
-    let is_summary = content.shape.metric_type == MetricType::Summary;
+fn put_values(out: &mut Vec<u8>, family: View<'_>, range: Range<usize>) {
+    let parts = &family.shape.parts[range.clone()];
+    let is_summary = family.shape.metric_type == MetricType::Summary;
     let native = parts.iter().position(|part| *part == Part::Native);
-    let numbers = &content.numbers;
-    if let Some(time_ms) = range.clone().find_map(|at| numbers.time_ms(at)) {
+    if let Some(time_ms) = range.clone().find_map(|at| family.time_ms(at)) {
         out.extend_from_slice(br#","timestamp_ms":""#);
         out.extend_from_slice(time_ms.to_string().as_bytes());
         out.push(b'"');
     }
-    if let Some(native) = native.and_then(|at| numbers.native(range.start + at)) {
+    if let Some(native) = native.and_then(|at| family.native(range.start + at)) {
         return put_native(out, native);
     }
     let mut points = Vec::new();
     for (part, at) in parts.iter().zip(range) {
-        let value = numbers.cells[at];
+        let value = family.cells()[at];
         let name = match part {
             Part::Value => "value",
             Part::Sum => "sum",

@@ -30,6 +30,7 @@ mod handler;
 mod heads;
 mod journal;
 mod json;
+mod kind;
 mod merge;
 mod metrics;
 mod page;
@@ -41,6 +42,7 @@ mod split;
 mod state;
 mod status;
 mod store;
+mod text;
 
 pub use aggregate::GaugeMode;
 pub use api::api_routes;

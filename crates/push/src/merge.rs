@@ -6,9 +6,10 @@
 use crate::{
     decode::{self, Allowed},
     error::PushError,
-    family::{self, Content, Incoming, Metric, Numbers, Shape, native_cell},
+    family::{self, Metric, Numbers, Shape},
     grouping::Grouping,
     registry::type_name,
+    text::{GroupLabels, Text},
 };
 use narthex_expfmt::{Escaping, Format};
 use std::{
@@ -40,7 +41,7 @@ pub struct Merge {
 #[derive(Debug)]
 struct Family {
     shape: Arc<Shape>,
-    pieces: Vec<Incoming>,
+    pieces: Vec<family::Family>,
     known: HashSet<u128>,
 }
 
@@ -77,7 +78,7 @@ impl Merge {
             timestamps: self.timestamps != Timestamps::Refuse,
         };
         let format = Format::sniff(page);
-        let families = decode::decode(&mut None, format, page, &self.grouping, allowed)?;
+        let families = decode::decode_once(format, page, &self.grouping, allowed)?;
         let mut merged = Merged::default();
         for mut family in families {
             if self.timestamps == Timestamps::Strip {
@@ -89,7 +90,7 @@ impl Merge {
         Ok(merged)
     }
 
-    fn add_family(&mut self, family: Incoming, merged: &mut Merged) {
+    fn add_family(&mut self, family: family::Family, merged: &mut Merged) {
         let shape = &family.shape;
         let known = self
             .families
@@ -137,7 +138,7 @@ impl Merge {
     /// Renders the body in the text format.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        let nobody = Grouping::new(Vec::new());
+        let nobody = GroupLabels::new(&Grouping::new(Vec::new()), Escaping::AllowUtf8);
         let mut out = Vec::new();
         for family in self
             .families
@@ -146,9 +147,8 @@ impl Merge {
         {
             family::write_head(&mut out, &family.shape, Escaping::AllowUtf8);
             for piece in &family.pieces {
-                let content =
-                    Content::new(Arc::clone(&piece.shape), piece.numbers.clone(), &nobody);
-                out.extend_from_slice(&content.lines_as(&nobody, Escaping::AllowUtf8));
+                let text = Text::new(&piece.shape, &[], Escaping::AllowUtf8);
+                text.write(&mut out, piece.view(), &nobody);
             }
         }
         out
@@ -156,8 +156,8 @@ impl Merge {
 }
 
 /// Returns a family with the selected metrics only.
-fn selected(family: &Incoming, is_selected: &[bool]) -> Incoming {
-    let Incoming { shape, numbers } = family;
+fn selected(family: &family::Family, is_selected: &[bool]) -> family::Family {
+    let family::Family { shape, numbers } = family;
     let mut kept = Shape {
         name: Arc::clone(&shape.name),
         metric_type: shape.metric_type,
@@ -170,21 +170,15 @@ fn selected(family: &Incoming, is_selected: &[bool]) -> Incoming {
     for ((metric, range), _) in each {
         for at in range {
             kept.parts.push(shape.parts[at]);
-            left.cells.push(match numbers.native(at) {
-                Some(native) => {
-                    left.natives.push(Arc::clone(native));
-                    native_cell(left.natives.len() - 1)
-                }
-                None => numbers.cells[at],
-            });
-            left.times_ms.extend(numbers.times_ms.get(at));
+            let native = numbers.native(at).map(Arc::clone);
+            left.push(native.ok_or(numbers.cells[at]), numbers.time_ms(at));
         }
         kept.metrics.push(Metric {
             labels: metric.labels.clone(),
             parts_end: kept.parts.len(),
         });
     }
-    Incoming {
+    family::Family {
         shape: Arc::new(kept),
         numbers: left,
     }

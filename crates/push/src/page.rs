@@ -1,38 +1,77 @@
 //! The scraped page: the gateway's own metrics and those of all groups.
 //!
-//! **Invariant:** a scrape copies lines that pushes have rendered; it takes no lock that a push holds while it works.
-//! Only a family whose type differs from that in other groups is left out.
+//! **Invariant:** a page shows the groups as they were when the scrape began, and is made while it is sent. It takes no
+//! lock that a push holds while it works. Only a family whose type differs from that in other groups is left out.
+
+mod messages;
+mod out;
 
 use crate::{
-    decode::{self, Allowed},
-    family::{self, Content, Part, Shape, each_label, type_word, write_labels},
+    family::{self, View, type_word},
     gauges::{self, GROUP_GAUGES, GroupGauge},
     group::Group,
-    grouping::Grouping,
+    kind::Kind,
     metrics,
-    state::{State, Stored},
+    state::State,
+    text::{Gap, GroupLabels, Text, write_group_labels, write_sample},
 };
 use narthex_client::{Registry, write_number};
-use narthex_expfmt::{Escaping, Format, Negotiated};
-use narthex_model::{Histogram, LabelSet, MetricType, histogram::Span, protobuf::Message};
-use std::{collections::HashMap, sync::Arc};
+use narthex_expfmt::{Escaping, Negotiated};
+use narthex_model::MetricType;
+use out::Repeats;
+pub(crate) use out::{Out, Plain};
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+/// Steps of a text that are written at once.
+const STEPS: usize = 1024;
 
 /// A group and its state when the scrape began.
 type Seen = (Arc<Group>, Arc<State>);
 
-/// The contents of one page, by family.
-struct Page<'a> {
-    families: Vec<Entry<'a>>,
-    groups: &'a [Seen],
+/// A page, and how much of it has been written.
+pub(crate) struct Page {
+    /// Families, ordered by name.
+    entries: Vec<Entry>,
+    own: String,
+    groups: Vec<Seen>,
     now_ns: i64,
     escaping: Escaping,
+    /// What lines are made of if names are not escaped as usual.
+    escaped: Option<Escaped>,
+    place: Place,
 }
 
-struct Entry<'a> {
-    name: &'a str,
+struct Entry {
+    name: Arc<str>,
     /// The gateway's own samples, with their comment lines.
-    own: Option<&'a str>,
-    pushed: Vec<(&'a Group, &'a Stored)>,
+    own: Option<Range<usize>>,
+    /// The type, once something has one.
+    word: Option<&'static str>,
+    pushed: Vec<Pushed>,
+}
+
+/// A family of a group: both by index.
+#[derive(Clone, Copy)]
+struct Pushed {
+    group: u32,
+    family: u32,
+}
+
+/// How much of a page has been written.
+#[derive(Default)]
+struct Place {
+    entry: usize,
+    /// Whether the comment lines of the entry have.
+    has_head: bool,
+    pushed: usize,
+    step: usize,
+    repeats: Repeats,
+}
+
+struct Escaped {
+    /// Texts of the families of each kind, by its address.
+    texts: HashMap<usize, Vec<Text>>,
+    labels: Vec<GroupLabels>,
 }
 
 /// Returns the format for an `Accept` header; OpenMetrics is not offered.
@@ -43,45 +82,10 @@ pub(crate) fn negotiate(accept: &str) -> Negotiated {
     Negotiated::from_accept(&clauses.collect::<Vec<_>>().join(","))
 }
 
-/// Renders the page of `groups` at `now_ns`; `own` holds the gateway's own metrics.
-pub(crate) fn render(
-    groups: Vec<Arc<Group>>,
-    now_ns: i64,
-    own: &Registry,
-    style: Negotiated,
-    room: usize,
-) -> Vec<u8> {
-    let mut text = Vec::new();
-    own.encode_text(&mut text);
-    let own = String::from_utf8(text).unwrap_or_default();
-    let seen: Vec<Seen> = groups
-        .into_iter()
-        .map(|group| {
-            let state = group.state();
-            (group, state)
-        })
-        .collect();
-    let page = Page::new(&own, &seen, now_ns, style.escaping);
-    let mut out = Vec::with_capacity(room);
-    if style.format == Format::Protobuf {
-        let contents = own_contents(&own);
-        for entry in &page.families {
-            page.put_message(&mut out, entry, contents.get(entry.name));
-        }
-    } else {
-        for entry in &page.families {
-            page.put_text(&mut out, entry);
-        }
-    }
-    out
-}
-
 /// Lists the families of a registry with their types.
 #[must_use]
 pub fn own_families(own: &Registry) -> Vec<(String, MetricType)> {
-    let mut text = Vec::new();
-    own.encode_text(&mut text);
-    let text = String::from_utf8(text).unwrap_or_default();
+    let text = own_text(own);
     let typed = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -98,75 +102,176 @@ pub fn own_families(own: &Registry) -> Vec<(String, MetricType)> {
     all
 }
 
-impl<'a> Page<'a> {
-    fn new(own: &'a str, groups: &'a [Seen], now_ns: i64, escaping: Escaping) -> Self {
+fn own_text(own: &Registry) -> String {
+    let mut text = Vec::new();
+    own.encode_text(&mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+impl Page {
+    /// Begins a page of `groups` at `now_ns`; `own` holds the gateway's own metrics.
+    pub(crate) fn new(
+        groups: Vec<Arc<Group>>,
+        now_ns: i64,
+        own: &Registry,
+        escaping: Escaping,
+    ) -> Self {
+        let groups = groups.into_iter().map(|group| {
+            let state = group.state();
+            (group, state)
+        });
         let mut page = Self {
-            families: Vec::new(),
-            groups,
+            entries: Vec::new(),
+            own: own_text(own),
+            groups: groups.collect(),
             now_ns,
             escaping,
+            escaped: None,
+            place: Place::default(),
         };
-        let mut places: HashMap<&str, usize> = HashMap::new();
-        for block in blocks(own) {
-            let name = block.split(' ').nth(2).unwrap_or_default();
-            places.insert(name, page.families.len());
-            page.families.push(Entry {
-                name,
-                own: Some(block),
-                pushed: Vec::new(),
-            });
+        if escaping != Escaping::Underscores {
+            page.escaped = Some(Escaped::new(&page.groups, escaping));
         }
-        for gauge in &GROUP_GAUGES {
-            page.families.push(Entry {
-                name: gauge.name,
-                own: None,
-                pushed: Vec::new(),
-            });
-        }
-        for (group, state) in groups {
-            for stored in &state.families {
-                let name = &*stored.content.shape.name;
-                let at = *places.entry(name).or_insert_with(|| {
-                    page.families.push(Entry {
-                        name,
-                        own: None,
-                        pushed: Vec::new(),
-                    });
-                    page.families.len() - 1
-                });
-                page.families[at].add(group, stored);
-            }
-        }
-        page.families.sort_unstable_by_key(|entry| entry.name);
+        page.list();
         page
     }
 
+    /// Lists what each family consists of.
+    fn list(&mut self) {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+        for block in blocks(&self.own) {
+            let text = &self.own[block.clone()];
+            let name: Arc<str> = text.split(' ').nth(2).unwrap_or_default().into();
+            places.insert(Arc::clone(&name), entries.len());
+            let typed = format!("# TYPE {name} ");
+            let word = text.lines().find_map(|line| line.strip_prefix(&typed));
+            let word = word.and_then(MetricType::from_name).map(type_word);
+            entries.push(Entry {
+                own: Some(block),
+                word,
+                ..Entry::new(name)
+            });
+        }
+        let gauges = GROUP_GAUGES.iter();
+        entries.extend(gauges.map(|gauge| Entry::new(gauge.name.into())));
+        // Where the families of a kind go, and nowhere if their type is another one there.
+        let mut known: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
+        for (group, (_, state)) in (0..).zip(&self.groups) {
+            let kind = &state.contents.kind;
+            let into = known.entry(Arc::as_ptr(kind).addr()).or_insert_with(|| {
+                let each = kind.families().iter().map(|shape| {
+                    let at = *places.entry(Arc::clone(&shape.name)).or_insert_with(|| {
+                        entries.push(Entry::new(Arc::clone(&shape.name)));
+                        entries.len() - 1
+                    });
+                    let word = type_word(shape.metric_type);
+                    (*entries[at].word.get_or_insert(word) == word).then_some(at)
+                });
+                each.collect()
+            });
+            for (family, at) in (0..).zip(into) {
+                match at {
+                    Some(at) => entries[*at].pushed.push(Pushed { group, family }),
+                    None => metrics::HIDDEN.inc(),
+                }
+            }
+        }
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        self.entries = entries;
+    }
+
+    /// Returns a group and its family.
+    fn pushed(&self, pushed: Pushed) -> (&Group, View<'_>) {
+        let (group, state) = &self.groups[pushed.group as usize];
+        (group, state.contents.family(pushed.family as usize))
+    }
+
+    /// Returns the lines of a group's family, and the group's labels for them.
+    fn text(&self, pushed: Pushed) -> (&Text, &GroupLabels) {
+        let (group, state) = &self.groups[pushed.group as usize];
+        let (kind, family) = (&state.contents.kind, pushed.family as usize);
+        let escaped = self.escaped.as_ref();
+        let escaped = escaped.and_then(|escaped| {
+            let texts = escaped.texts.get(&Arc::as_ptr(kind).addr())?;
+            Some((&texts[family], &escaped.labels[pushed.group as usize]))
+        });
+        escaped.unwrap_or_else(|| (kind.text(family), &group.labels))
+    }
+
     /// Returns the groups that have a gauge, with its value.
-    fn gauged(&self, gauge: &'static GroupGauge) -> impl Iterator<Item = (&'a Group, f64)> {
-        let now_ns = self.now_ns;
-        let value = move |state: &State| (gauge.value)(state, now_ns);
+    fn gauged(&self, gauge: &'static GroupGauge) -> impl Iterator<Item = (&Group, f64)> {
+        let value = |state: &State| (gauge.value)(state, self.now_ns);
         let groups = self.groups.iter();
         groups.filter_map(move |(group, state)| Some((&**group, value(state)?)))
     }
 
-    fn put_text(&self, out: &mut Vec<u8>, entry: &Entry<'_>) {
-        if let Some(gauge) = gauges::find(entry.name) {
+    /// Writes on in the text format until `out` is full; returns whether there is more.
+    pub(crate) fn write(&mut self, out: &mut impl Out) -> bool {
+        let mut place = std::mem::take(&mut self.place);
+        while let Some(entry) = self.entries.get(place.entry) {
+            if !place.has_head {
+                out.append(|out| self.put_head(out, entry));
+                place.has_head = true;
+            }
+            while place.pushed < entry.pushed.len() && !out.is_full() {
+                self.put_lines(out, entry, &mut place);
+            }
+            if out.is_full() {
+                break;
+            }
+            place = Place {
+                entry: place.entry + 1,
+                repeats: place.repeats,
+                ..Place::default()
+            };
+        }
+        self.place = place;
+        self.place.entry < self.entries.len()
+    }
+
+    /// Begins again.
+    pub(crate) fn restart(&mut self) {
+        self.place = Place::default();
+    }
+
+    /// Writes everything before pushed lines.
+    fn put_head(&self, out: &mut Vec<u8>, entry: &Entry) {
+        if let Some(gauge) = gauges::find(&entry.name) {
             return self.put_gauge(out, gauge);
         }
-        match (entry.own, entry.pushed.first()) {
-            (Some(block), _) => out.extend_from_slice(block.as_bytes()),
-            (None, Some((_, first))) => {
-                family::write_head(out, &first.content.shape, self.escaping);
+        match (&entry.own, entry.pushed.first()) {
+            (Some(block), _) => out.extend_from_slice(&self.own.as_bytes()[block.clone()]),
+            (None, Some(first)) => {
+                family::write_head(out, self.pushed(*first).1.shape, self.escaping);
             }
             (None, None) => {}
         }
-        for (group, stored) in &entry.pushed {
-            if self.escaping == Escaping::Underscores {
-                out.extend_from_slice(stored.content.lines());
-            } else {
-                let lines = stored.content.lines_as(&group.grouping, self.escaping);
-                out.extend_from_slice(&lines);
+    }
+
+    /// Writes some of the lines of a group's family.
+    fn put_lines(&self, out: &mut impl Out, entry: &Entry, place: &mut Place) {
+        let pushed = entry.pushed[place.pushed];
+        let (_, family) = self.pushed(pushed);
+        let (text, labels) = self.text(pushed);
+        let labels = text.labels_of(labels);
+        let end = (place.step + STEPS).min(text.len());
+        let steps = place.step..end;
+        let mut repeats = place.repeats.of(text, steps.clone());
+        for (piece, gap) in text.steps(steps) {
+            repeats.piece(out, piece);
+            match gap {
+                Gap::Labels(run) => repeats.labels(out, labels[run as usize]),
+                number => {
+                    out.append(|out| write_sample(out, family, number));
+                    repeats.line_ended();
+                }
             }
+        }
+        place.step = end;
+        if end == text.len() {
+            place.step = 0;
+            place.pushed += 1;
         }
     }
 
@@ -179,224 +284,55 @@ impl<'a> Page<'a> {
             }
             out.extend_from_slice(name.as_bytes());
             if self.escaping == Escaping::Underscores {
-                out.extend_from_slice(&group.labels);
+                out.extend_from_slice(&group.gauge_labels);
             } else {
-                write_labels(out, &LabelSet::empty(), &group.grouping, self.escaping);
+                write_group_labels(out, &group.grouping, self.escaping);
             }
             out.push(b' ');
             write_number(out, value);
             out.push(b'\n');
         }
     }
+}
 
-    fn put_message(&self, out: &mut Vec<u8>, entry: &Entry<'_>, own: Option<&Content>) {
-        let mut family = Message::default();
-        family.text(1, &self.escaping.name(entry.name));
-        if let Some(gauge) = gauges::find(entry.name) {
-            family.text(2, gauge.help);
-            family.integer(3, 1);
-            let mut is_empty = true;
-            for (group, value) in self.gauged(gauge) {
-                is_empty = false;
-                let mut metric = labels_message(&LabelSet::empty(), &group.grouping, self.escaping);
-                metric.message(2, &value_message(value));
-                family.message(4, &metric);
-            }
-            if !is_empty {
-                family.delimited(out);
-            }
-            return;
+impl Entry {
+    fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            own: None,
+            word: None,
+            pushed: Vec::new(),
         }
-        let first = entry.pushed.first().map(|(_, first)| &*first.content);
-        let Some(shape) = own.or(first).map(|content| &content.shape) else {
-            return;
-        };
-        family.text(2, &shape.help);
-        family.integer(3, type_number(shape.metric_type));
-        if let Some(own) = own {
-            for (metric, range) in own.shape.metrics() {
-                let mut message = Message::default();
-                for label in &metric.labels {
-                    put_label(&mut message, label.name(), label.value());
-                }
-                put_metric(&mut message, own, range);
-                family.message(4, &message);
-            }
-        }
-        for (group, stored) in &entry.pushed {
-            let content = &stored.content;
-            for (metric, range) in content.shape.metrics() {
-                let mut message = labels_message(&metric.labels, &group.grouping, self.escaping);
-                put_metric(&mut message, content, range);
-                family.message(4, &message);
-            }
-        }
-        family.delimited(out);
     }
 }
 
-/// Splits the registry's page into families, each of which begins with a HELP line.
-fn blocks(own: &str) -> impl Iterator<Item = &str> {
+impl Escaped {
+    fn new(groups: &[Seen], escaping: Escaping) -> Self {
+        let mut texts: HashMap<usize, Vec<Text>> = HashMap::new();
+        for (_, state) in groups {
+            let kind: &Arc<Kind> = &state.contents.kind;
+            texts.entry(Arc::as_ptr(kind).addr()).or_insert_with(|| {
+                let shapes = kind.families().iter();
+                shapes
+                    .map(|shape| Text::new(shape, kind.names(), escaping))
+                    .collect()
+            });
+        }
+        let labels = groups.iter();
+        let labels = labels.map(|(group, _)| GroupLabels::new(&group.grouping, escaping));
+        Self {
+            texts,
+            labels: labels.collect(),
+        }
+    }
+}
+
+/// Returns where the families of the registry's page are, each of which begins with a HELP line.
+fn blocks(own: &str) -> Vec<Range<usize>> {
     let starts = own.match_indices("# HELP ").map(|(at, _)| at);
     let mut starts: Vec<usize> = starts
         .filter(|at| *at == 0 || own[..*at].ends_with('\n'))
         .collect();
     starts.push(own.len());
-    (1..starts.len()).map(move |at| &own[starts[at - 1]..starts[at]])
-}
-
-impl<'a> Entry<'a> {
-    fn add(&mut self, group: &'a Group, stored: &'a Stored) {
-        let word = type_word(stored.content.shape.metric_type);
-        let fits = match (self.own, self.pushed.first()) {
-            (Some(block), _) => block.contains(&format!("# TYPE {} {word}\n", self.name)),
-            (None, Some((_, first))) => type_word(first.content.shape.metric_type) == word,
-            (None, None) => true,
-        };
-        if fits {
-            self.pushed.push((group, stored));
-        } else {
-            metrics::HIDDEN.inc();
-        }
-    }
-}
-
-/// Parses the gateway's own page as if it had been pushed to a group without labels.
-fn own_contents(own: &str) -> HashMap<String, Content> {
-    let nobody = Grouping::new(Vec::new());
-    let allowed = Allowed {
-        utf8_names: true,
-        timestamps: true,
-    };
-    let decoded = decode::decode(&mut None, Format::Text, own.as_bytes(), &nobody, allowed);
-    let families = decoded.unwrap_or_default().into_iter().map(|family| {
-        let name = family.shape.name.to_string();
-        (name, Content::new(family.shape, family.numbers, &nobody))
-    });
-    families.collect()
-}
-
-fn labels_message(local: &LabelSet, grouping: &Grouping, escaping: Escaping) -> Message {
-    let mut message = Message::default();
-    each_label(local, grouping, |name, value| {
-        put_label(&mut message, &escaping.name(name), value);
-    });
-    message
-}
-
-fn put_label(message: &mut Message, name: &str, value: &str) {
-    let mut pair = Message::default();
-    pair.text(1, name);
-    pair.text(2, value);
-    message.message(1, &pair);
-}
-
-fn value_message(value: f64) -> Message {
-    let mut message = Message::default();
-    message.double(1, value);
-    message
-}
-
-/// Adds the value of a metric to its message.
-fn put_metric(message: &mut Message, content: &Content, range: std::ops::Range<usize>) {
-    let shape: &Shape = &content.shape;
-    let is_summary = shape.metric_type == MetricType::Summary;
-    let numbers = &content.numbers;
-    // A message has one time; where parts of a text have different ones, the last counts.
-    if let Some(time_ms) = range
-        .clone()
-        .filter_map(|at| numbers.time_ms(at))
-        .next_back()
-    {
-        message.integer(6, time_ms.cast_unsigned());
-    }
-    let parts = shape.parts[range.clone()].iter().zip(range);
-    let mut inner = Message::default();
-    for (part, at) in parts {
-        let value = numbers.cells[at];
-        match part {
-            Part::Value => {
-                let field = match type_word(shape.metric_type) {
-                    "gauge" => 2,
-                    "counter" => 3,
-                    _ => 5,
-                };
-                return message.message(field, &value_message(value));
-            }
-            Part::Count => inner.integer(1, value as u64),
-            Part::Sum => inner.double(2, value),
-            Part::Point(bound) => {
-                let mut point = Message::default();
-                if is_summary {
-                    point.double(1, *bound);
-                    point.double(2, value);
-                } else {
-                    point.integer(1, value as u64);
-                    point.double(2, *bound);
-                }
-                inner.message(3, &point);
-            }
-            Part::Native => {
-                if let Some(native) = numbers.native(at) {
-                    put_native(&mut inner, native, numbers.cells.len() == 1);
-                }
-            }
-        }
-    }
-    message.message(if is_summary { 4 } else { 7 }, &inner);
-}
-
-/// Adds the fields of a native histogram; count and sum only if there are no classic ones.
-fn put_native(message: &mut Message, native: &Histogram, is_alone: bool) {
-    if !native.integer_counts {
-        message.double(4, native.count);
-        message.double(8, native.zero_count);
-    } else {
-        if is_alone {
-            message.integer(1, native.count as u64);
-        }
-        message.integer(7, native.zero_count as u64);
-    }
-    if is_alone {
-        message.double(2, native.sum);
-    }
-    message.signed(5, i64::from(native.histogram_schema));
-    message.double(6, native.zero_threshold);
-    let sides = [
-        (9, &native.negative_spans, &native.negative_buckets),
-        (12, &native.positive_spans, &native.positive_buckets),
-    ];
-    for (field, spans, buckets) in sides {
-        for Span { offset, length } in spans {
-            let mut span = Message::default();
-            span.signed(1, i64::from(*offset));
-            span.integer(2, u64::from(*length));
-            message.message(field, &span);
-        }
-        let mut before = 0;
-        for count in buckets {
-            if native.integer_counts {
-                let count = *count as i64;
-                message.signed(field + 1, count - before);
-                before = count;
-            } else {
-                message.double(field + 2, *count);
-            }
-        }
-    }
-    // An empty span distinguishes a native histogram without observations from a classic one.
-    if native.positive_spans.is_empty() && native.negative_spans.is_empty() {
-        message.message(12, &Message::default());
-    }
-}
-
-fn type_number(metric_type: MetricType) -> u64 {
-    match type_word(metric_type) {
-        "counter" => 0,
-        "gauge" => 1,
-        "summary" => 2,
-        "histogram" if metric_type == MetricType::GaugeHistogram => 5,
-        "histogram" => 4,
-        _ => 3,
-    }
+    starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
 }

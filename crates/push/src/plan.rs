@@ -4,7 +4,7 @@
 //! the body.
 
 use crate::{
-    family::{Incoming, Metric, NO_TIME, Numbers, Part, Shape, native_cell},
+    family::{Metric, NO_TIME, Numbers, Part, Shape, native_cell},
     gauges,
 };
 use narthex_expfmt::Format;
@@ -18,43 +18,30 @@ const NO_COLUMN: u32 = u32::MAX;
 /// Suffix of the series of OpenMetrics that tells when another one began.
 const CREATED: &str = "_created";
 
-/// One family of bodies like the last one, with the columns of its cells.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    shape: Arc<Shape>,
-    columns: Vec<u32>,
-}
-
-impl Plan {
-    /// Returns the family with the numbers of a frame.
-    pub(crate) fn fill(&self, frame: &Frame) -> Incoming {
-        let values = frame.values();
-        let mut numbers = Numbers {
-            cells: Vec::with_capacity(self.columns.len()),
-            ..Numbers::default()
-        };
-        for column in &self.columns {
-            let value = values.get(*column as usize).copied().unwrap_or_default();
-            numbers.cells.push(match Cell::decode(value) {
-                Cell::Histogram(at) => {
-                    let native = Arc::clone(&frame.histograms()[at as usize]);
-                    numbers.natives.push(native);
-                    native_cell(numbers.natives.len() - 1)
-                }
-                _ => value,
-            });
-        }
-        let times_ms = frame.times_ms();
-        if !times_ms.is_empty() {
-            let time_of = |column: &u32| times_ms.get(*column as usize).copied();
-            let each = self.columns.iter().map(time_of);
-            numbers.times_ms = each.map(|time_ms| time_ms.unwrap_or(NO_TIME)).collect();
-        }
-        Incoming {
-            shape: Arc::clone(&self.shape),
-            numbers,
+/// Returns the numbers of a frame, given the column of each cell.
+pub(crate) fn numbers(columns: &[u32], frame: &Frame) -> Numbers {
+    let values = frame.values();
+    let value_of = |column: &u32| values.get(*column as usize).copied().unwrap_or_default();
+    let mut numbers = Numbers {
+        cells: columns.iter().map(value_of).collect(),
+        ..Numbers::default()
+    };
+    if !frame.histograms().is_empty() {
+        for cell in &mut numbers.cells {
+            if let Cell::Histogram(at) = Cell::decode(*cell) {
+                let native = Arc::clone(&frame.histograms()[at as usize]);
+                numbers.natives.push(native);
+                *cell = native_cell(numbers.natives.len() - 1);
+            }
         }
     }
+    let times_ms = frame.times_ms();
+    if !times_ms.is_empty() {
+        let time_of = |column: &u32| times_ms.get(*column as usize).copied();
+        let each = columns.iter().map(time_of);
+        numbers.times_ms = each.map(|time_ms| time_ms.unwrap_or(NO_TIME)).collect();
+    }
+    numbers
 }
 
 /// A family under construction.
@@ -67,8 +54,8 @@ struct Builder {
     last: (LabelHash, usize),
 }
 
-/// Groups the columns of a body into families, ordered by name.
-pub(crate) fn plans(format: Format, frame: &Frame) -> Vec<Plan> {
+/// Groups the columns of a body into families, ordered by name; also returns the column of each of their cells.
+pub(crate) fn plans(format: Format, frame: &Frame) -> (Vec<Arc<Shape>>, Vec<u32>) {
     let schema = frame.schema();
     let declared: Declared<'_> = schema
         .families()
@@ -102,7 +89,13 @@ pub(crate) fn plans(format: Format, frame: &Frame) -> Vec<Plan> {
         builders[at].add(id, &column.set, frame);
     }
     builders.sort_by(|a, b| a.shape.name.cmp(&b.shape.name));
-    builders.into_iter().map(Builder::finish).collect()
+    let mut columns = Vec::new();
+    let shapes = builders
+        .into_iter()
+        .map(|builder| builder.finish(&mut columns));
+    let shapes = shapes.collect();
+    columns.shrink_to_fit();
+    (shapes, columns)
 }
 
 /// Type and help of families by name.
@@ -226,8 +219,7 @@ impl Builder {
     }
 
     /// Orders the parts of every metric for output, and adds the mandatory ones.
-    fn finish(mut self) -> Plan {
-        let mut columns = Vec::new();
+    fn finish(mut self, columns: &mut Vec<u32>) -> Arc<Shape> {
         let is_summary = self.shape.metric_type == MetricType::Summary;
         for (metric, mut parts) in self.shape.metrics.iter_mut().zip(self.parts) {
             if parts.first().is_some_and(|(part, _)| *part != Part::Value) {
@@ -235,15 +227,11 @@ impl Builder {
             }
             self.shape.parts.extend(parts.iter().map(|(part, _)| *part));
             columns.extend(parts.iter().map(|(_, column)| *column));
-            metric.parts_end = columns.len();
+            metric.parts_end = self.shape.parts.len();
         }
         self.shape.parts.shrink_to_fit();
         self.shape.metrics.shrink_to_fit();
-        columns.shrink_to_fit();
-        Plan {
-            shape: Arc::new(self.shape),
-            columns,
-        }
+        Arc::new(self.shape)
     }
 }
 

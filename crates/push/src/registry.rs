@@ -3,23 +3,43 @@
 //! **Invariant:** a change costs what it changes, not what is stored. A rejected change has no effect.
 
 use crate::{decode::collected, family::Shape};
-use narthex_model::{LabelSet, METRIC_NAME, MetricType, sync::Whole as _};
+use hashbrown::HashTable;
+use narthex_model::{LabelHash, LabelSet, METRIC_NAME, MetricType, sync::Whole as _};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
 };
 
-/// Shards of the map of series, so that pushes to many groups do not wait for each other.
+/// Shards of the table of series, so that no push waits until a large one has grown.
 const SHARDS: usize = 16;
 
 /// Unique number of a group in this process.
 pub(crate) type GroupId = u64;
 
 /// The names and series of all groups.
+///
+/// One lock for all of it: colliding names may differ, and most pushes change nothing here.
 #[derive(Debug)]
-pub(crate) struct Registry {
-    families: Mutex<HashMap<Arc<str>, Held>>,
-    series: [Mutex<HashMap<u128, GroupId>>; SHARDS],
+pub(crate) struct Registry(Mutex<Known>);
+
+#[derive(Debug)]
+struct Known {
+    families: HashMap<Arc<str>, Held>,
+    series: [HashTable<Series>; SHARDS],
+}
+
+/// A series and its group. Halves of a hash take less room than the whole, which is aligned to 16 bytes.
+#[derive(Debug)]
+struct Series {
+    low: u64,
+    high: u64,
+    group: GroupId,
+}
+
+impl Series {
+    fn is(&self, identity: u128) -> bool {
+        u128::from(self.high) << 64 | u128::from(self.low) == identity
+    }
 }
 
 /// A family's type, and the number of groups that have it.
@@ -36,6 +56,13 @@ pub(crate) struct Change<'a> {
     pub(crate) added: Vec<&'a Shape>,
 }
 
+impl Change<'_> {
+    /// Reports whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+}
+
 impl Registry {
     /// Returns a registry that knows the types of the gateway's own families.
     pub(crate) fn new(own: impl IntoIterator<Item = (String, MetricType)>) -> Self {
@@ -49,10 +76,10 @@ impl Registry {
                 },
             )
         });
-        Self {
-            families: Mutex::new(held.collect()),
-            series: std::array::from_fn(|_| Mutex::default()),
-        }
+        Self(Mutex::new(Known {
+            families: held.collect(),
+            series: std::array::from_fn(|_| HashTable::new()),
+        }))
     }
 
     /// Applies a group's change.
@@ -65,29 +92,29 @@ impl Registry {
         common: &LabelSet,
         change: &Change<'_>,
     ) -> Result<(), String> {
-        // One lock for all names, since colliding names may differ and would be in different shards.
-        let mut families = self.families.lock().whole();
+        let known = &mut *self.0.lock().whole();
         for shape in &change.removed {
-            release(&mut families, shape);
+            release(&mut known.families, shape);
         }
         let mut outcome = Ok(());
         let mut taken = 0;
         for shape in &change.added {
-            outcome = hold(&mut families, shape, common);
+            outcome = hold(&mut known.families, shape, common);
             if outcome.is_err() {
                 break;
             }
             taken += 1;
         }
         if outcome.is_ok() {
-            outcome = self.exchange(group, common, change);
+            outcome = known.exchange(group, common, change);
         }
         if outcome.is_err() {
             for shape in &change.added[..taken] {
-                release(&mut families, shape);
+                release(&mut known.families, shape);
             }
             for shape in &change.removed {
-                let held = families.entry(Arc::clone(&shape.name)).or_insert(Held {
+                let entry = known.families.entry(Arc::clone(&shape.name));
+                let held = entry.or_insert(Held {
                     metric_type: shape.metric_type,
                     groups: 0,
                 });
@@ -96,56 +123,64 @@ impl Registry {
         }
         outcome
     }
+}
 
+impl Known {
     /// Replaces a group's series.
     fn exchange(
-        &self,
+        &mut self,
         group: GroupId,
         common: &LabelSet,
         change: &Change<'_>,
     ) -> Result<(), String> {
-        let identities = |shapes: &[&Shape]| -> Vec<u128> {
-            let each = shapes.iter().flat_map(|shape| {
-                let common = common.hash();
-                shape
-                    .metrics
-                    .iter()
-                    .map(move |metric| shape.identity(metric, common))
-            });
-            each.collect()
-        };
-        let (removed, added) = (identities(&change.removed), identities(&change.added));
-        self.forget(group, &removed);
-        for (at, identity) in added.iter().enumerate() {
-            let mut shard = self.shard(*identity).lock().whole();
-            if shard.insert(*identity, group).is_some_and(|other| {
-                shard.insert(*identity, other);
-                true
-            }) {
-                drop(shard);
-                self.forget(group, &added[..at]);
-                for identity in removed {
-                    self.shard(identity).lock().whole().insert(identity, group);
-                }
-                return Err(twice(&change.added, at, common));
+        let hash = common.hash();
+        for identity in identities(&change.removed, hash) {
+            self.remove(group, identity);
+        }
+        for (at, identity) in identities(&change.added, hash).enumerate() {
+            if self.insert(group, identity) {
+                continue;
             }
+            for identity in identities(&change.added, hash).take(at) {
+                self.remove(group, identity);
+            }
+            for identity in identities(&change.removed, hash) {
+                self.insert(group, identity);
+            }
+            return Err(twice(&change.added, at, common));
         }
         Ok(())
     }
 
-    fn forget(&self, group: GroupId, identities: &[u128]) {
-        for identity in identities {
-            let mut shard = self.shard(*identity).lock().whole();
-            if shard.get(identity) == Some(&group) {
-                shard.remove(identity);
-            }
-        }
+    /// Adds a series of a group; returns whether no group had it.
+    fn insert(&mut self, group: GroupId, identity: u128) -> bool {
+        let (low, high) = (identity as u64, (identity >> 64) as u64);
+        let shard = &mut self.series[high as usize % SHARDS];
+        let entry = shard.entry(low, |known| known.is(identity), |known| known.low);
+        let is_new = matches!(entry, hashbrown::hash_table::Entry::Vacant(_));
+        entry.or_insert(Series { low, high, group });
+        is_new
     }
 
-    fn shard(&self, identity: u128) -> &Mutex<HashMap<u128, GroupId>> {
-        // The shard uses the upper half of the hash, the maps the rest.
-        &self.series[(identity >> 64) as usize % SHARDS]
+    /// Removes a series if it is this group's.
+    fn remove(&mut self, group: GroupId, identity: u128) {
+        let shard = &mut self.series[(identity >> 64) as usize % SHARDS];
+        let is = |known: &Series| known.is(identity) && known.group == group;
+        if let Ok(entry) = shard.find_entry(identity as u64, is) {
+            entry.remove();
+        }
     }
+}
+
+/// Returns what identifies the series of these families among all groups', given the hash of the group's labels.
+fn identities<'a>(shapes: &'a [&Shape], common: LabelHash) -> impl Iterator<Item = u128> + 'a {
+    shapes.iter().flat_map(move |shape| {
+        let all = LabelHash::of_label(METRIC_NAME, &shape.name) + common;
+        shape
+            .metrics
+            .iter()
+            .map(move |metric| (all + metric.labels.hash()).bits())
+    })
 }
 
 fn release(families: &mut HashMap<Arc<str>, Held>, shape: &Shape) {

@@ -1,15 +1,16 @@
 //! Contents of a group, as scrapes and lists see them.
 
-use crate::family::Content;
+use crate::kind::Contents;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Names of the last pushes that were added to a group, oldest first.
 pub(crate) type PushIds = VecDeque<String>;
 
-/// Copies of a line's text that are kept for a series.
-const LINE_FACTOR: usize = 4;
-/// Bytes kept for a series beside its text, about.
-const SERIES_BYTES: usize = 400;
+/// Copies of a line's text that are kept for a kind.
+const TEXT_FACTOR: usize = 4;
+/// Bytes kept for a series of a kind beside its text, and for a series of a group, about.
+const SHARED_BYTES: usize = 200;
+const SERIES_BYTES: usize = 200;
 
 /// Names that a group remembers.
 const IDS: usize = 1000;
@@ -36,8 +37,9 @@ pub(crate) struct Settings {
 pub(crate) struct State {
     /// Whether anything was ever pushed, successfully or not.
     pub(crate) exists: bool,
-    /// Ordered by name.
-    pub(crate) families: Vec<Stored>,
+    pub(crate) contents: Contents,
+    /// When each family was pushed, unless it was with the last stored push.
+    pub(crate) families_ns: Vec<i64>,
     /// Times of the last stored and the last refused push, in nanoseconds since the Unix epoch; 0 for never.
     pub(crate) pushed_ns: i64,
     pub(crate) failed_ns: i64,
@@ -46,34 +48,25 @@ pub(crate) struct State {
     pub(crate) body_bytes: usize,
 }
 
-/// A family and the time of its push.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) content: Arc<Content>,
-    pub(crate) pushed_ns: i64,
-}
-
 impl State {
-    /// Returns the index of a family, or where to insert it.
-    pub(crate) fn find(&self, name: &str) -> Result<usize, usize> {
-        let families = &self.families;
-        families.binary_search_by(|stored| (*stored.content.shape.name).cmp(name))
+    /// Returns when a family was pushed, in nanoseconds since the Unix epoch.
+    pub(crate) fn family_ns(&self, at: usize) -> i64 {
+        self.families_ns.get(at).copied().unwrap_or(self.pushed_ns)
     }
 
     /// Returns the number of series.
     pub(crate) fn series(&self) -> usize {
-        self.families
-            .iter()
-            .map(|stored| stored.content.numbers.cells.len())
-            .sum()
+        self.contents.kind.len()
     }
 
-    /// Returns about how many bytes are kept for the contents: rendered lines, the memory of bodies, which is a multiple
-    /// of them, and what a sink keeps of each series.
+    /// Returns about how many bytes are kept for the contents: numbers, what the registry and a sink keep of each
+    /// series, and the memory of bodies and text, which the groups of a kind share.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let lines = self.families.iter();
-        let lines: usize = lines.map(|stored| stored.content.lines().len()).sum();
-        (LINE_FACTOR * lines + SERIES_BYTES * self.series()) as u64
+        let kind = &self.contents.kind;
+        let shared = TEXT_FACTOR * kind.text_bytes() + SHARED_BYTES * kind.len();
+        // Decoders and shelves hold the kind too: half of its holders are groups, at the least.
+        let groups = (Arc::strong_count(kind) / 2).max(1);
+        (shared / groups + SERIES_BYTES * kind.len()) as u64
     }
 
     /// Returns whether the last push was stored.

@@ -6,18 +6,19 @@
 use crate::{
     aggregate::{self, GaugeMode},
     asked::Asked,
-    decode::{self, Allowed},
+    decode::{self, Allowed, Memory, Target},
     error::PushError,
-    family::{Content, Shape},
+    family::{Family, Shape},
     forward::Forward,
     gob,
-    group::{Group, Pushing, Update},
+    group::{Group, Pushing},
     grouping::Grouping,
     journal::{Journal, damaged_path},
+    kind::{Contents, Kind, each_pair},
     metrics,
     record::{self, Groups, Restored},
     registry::{Change, Registry},
-    state::{self, PushIds, Settings, State, Stored},
+    state::{self, PushIds, Settings, State},
 };
 use narthex_expfmt::Format;
 use narthex_model::{
@@ -68,6 +69,7 @@ pub struct Store {
     shards: [RwLock<HashMap<Grouping, Arc<Group>>>; SHARDS],
     hasher: RandomState,
     registry: Registry,
+    memory: Memory,
     journal: Option<Journal>,
     next_id: AtomicU64,
     /// Number of groups that can expire.
@@ -98,6 +100,7 @@ impl Store {
             shards: std::array::from_fn(|_| RwLock::default()),
             hasher: RandomState::new(),
             registry: Registry::new(config.own.iter().cloned()),
+            memory: Memory::default(),
             journal: None,
             next_id: AtomicU64::new(1),
             mortal: AtomicUsize::new(0),
@@ -165,19 +168,20 @@ impl Store {
 
     fn restore(&self, grouping: Grouping, restored: Restored) {
         let group = self.group(&grouping);
-        let mut families: Vec<Stored> = Vec::with_capacity(restored.families.len());
-        for (_, (numbers, shape, pushed_ns)) in restored.families {
-            let content = Content::new(shape, numbers, &grouping);
-            let content = Arc::new(content);
-            families.push(Stored { content, pushed_ns });
+        let mut families_ns = Vec::with_capacity(restored.families.len());
+        let families = restored.families.into_values();
+        let families = families.map(|(numbers, shape, pushed_ns)| {
+            families_ns.push(pushed_ns);
+            Family { shape, numbers }
+        });
+        let families = families.collect();
+        let contents = self.memory.kinds.contents(&grouping, families);
+        if families_ns.iter().all(|ns| *ns == restored.pushed_ns) {
+            families_ns = Vec::new();
         }
         if !self.config.is_unchecked {
-            let added = families
-                .iter()
-                .map(|stored| &*stored.content.shape)
-                .collect();
-            let removed = Vec::new();
-            let change = Change { removed, added };
+            let nothing = Kind::default();
+            let change = changed(&nothing, &contents.kind);
             if let Err(error) = self.registry.apply(group.id, &group.common, &change) {
                 tracing::warn!(group = ?grouping, error, "A restored group is inconsistent and was dropped.");
                 self.remove(&group, &mut group.pushing.lock().whole());
@@ -186,7 +190,8 @@ impl Store {
         }
         let state = State {
             exists: true,
-            families,
+            contents,
+            families_ns,
             pushed_ns: restored.pushed_ns,
             failed_ns: restored.failed_ns,
             settings: restored.settings,
@@ -231,7 +236,7 @@ impl Store {
                 Ok(pushing) => pushing,
                 Err(poisoned) => {
                     let mut pushing = Err(poisoned).whole();
-                    pushing.forget();
+                    pushing.shelves.clear();
                     group.pushing.clear_poison();
                     pushing
                 }
@@ -267,27 +272,24 @@ impl Store {
             utf8_names: self.config.utf8_names,
             timestamps: kept.unwrap_or(self.config.keep_timestamps) && aggregate.is_none(),
         };
-        let memory = pushing.memory(push.format, push.body);
-        let mut incoming =
-            decode::decode(memory, push.format, push.body, &group.grouping, allowed)?;
+        let target = Target {
+            grouping: &group.grouping,
+            common: &group.common,
+        };
+        let (memory, body) = (&self.memory, (push.format, push.body));
+        let mut incoming = decode::decode(memory, &mut pushing.shelves, body, target, allowed)?;
         let state = group.state();
         if let Some(mode) = aggregate {
-            incoming = aggregate::add(&state, incoming, &group.common, mode)?;
+            let sums = aggregate::add(&state.contents, &incoming, &group.common, mode)?;
+            incoming = memory.kinds.contents(&group.grouping, sums);
         }
         let replace = push.replace && aggregate.is_none();
-        let updates: Vec<Update> = incoming
-            .into_iter()
-            .map(|incoming| Update::new(incoming, &state, &group.grouping))
-            .collect();
-        let before = Change {
-            removed: leaving(&state, &updates, replace),
-            added: coming(&updates),
-        };
-        let is_change = !(before.removed.is_empty() && before.added.is_empty());
-        let next = self.after(group, &state, &updates, replace, push);
+        let next = self.after(group, &state, &incoming, replace, push);
+        let change = changed(&state.contents.kind, &next.contents.kind);
+        let is_checked = !change.is_empty() && !self.config.is_unchecked;
         self.lease(pushing, &next)?;
-        if is_change && !self.config.is_unchecked {
-            let applied = self.registry.apply(group.id, &group.common, &before);
+        if is_checked {
+            let applied = self.registry.apply(group.id, &group.common, &change);
             if let Err(detail) = applied {
                 self.give_back(pushing, &state);
                 return Err(PushError::Inconsistent { detail });
@@ -299,7 +301,7 @@ impl Store {
                 next.pushed_ns,
                 replace,
                 (next.settings, id),
-                &updates,
+                (&state.contents, &incoming),
             )
         };
         // The sink comes first: a push that is refused and sent again must not be in the sums of the journal.
@@ -307,10 +309,10 @@ impl Store {
         let kept = forwarded.and_then(|()| self.append(pushing, !state.exists, record));
         if let Err(error) = kept {
             self.give_back(pushing, &state);
-            if is_change && !self.config.is_unchecked {
+            if is_checked {
                 let back = Change {
-                    removed: before.added,
-                    added: before.removed,
+                    removed: change.added,
+                    added: change.removed,
                 };
                 // Cannot fail: these families were consistent before.
                 let _ = self.registry.apply(group.id, &group.common, &back);
@@ -329,14 +331,28 @@ impl Store {
         &self,
         group: &Group,
         state: &State,
-        updates: &[Update],
+        incoming: &Contents,
         replace: bool,
         push: Push<'_>,
     ) -> State {
         let pushed_ns = (self.now_ns)();
+        let (before, kind) = (&state.contents, &incoming.kind);
+        let (mut contents, mut families_ns) = (incoming.clone(), Vec::new());
+        if !replace && !Arc::ptr_eq(&before.kind, kind) {
+            contents = self.memory.kinds.merged(&group.grouping, before, incoming);
+        }
+        if contents.kind.families().len() > kind.families().len() {
+            each_pair(&before.kind, kind, |before, after| {
+                families_ns.push(match (before, after) {
+                    (Some(at), None) => state.family_ns(at),
+                    _ => pushed_ns,
+                });
+            });
+        }
         State {
             exists: true,
-            families: merged(state, updates, replace, pushed_ns),
+            contents,
+            families_ns,
             pushed_ns,
             failed_ns: state.failed_ns,
             settings: self.settings(group, push.asked),
@@ -527,11 +543,8 @@ impl Store {
         }
         self.append(&mut pushing, false, || record::deletion(&group.grouping))?;
         if !self.config.is_unchecked {
-            let removed = state.families.iter().map(|stored| &*stored.content.shape);
-            let change = Change {
-                removed: removed.collect(),
-                added: Vec::new(),
-            };
+            let nothing = Kind::default();
+            let change = changed(&state.contents.kind, &nothing);
             // Cannot fail: a removal contradicts nothing.
             let _ = self.registry.apply(group.id, &group.common, &change);
         }
@@ -620,62 +633,22 @@ impl Store {
     }
 }
 
-/// Returns the shapes that a push removes.
-fn leaving<'a>(state: &'a State, updates: &[Update], replace: bool) -> Vec<&'a Shape> {
-    let mut updates = updates.iter().peekable();
-    let mut leaving = Vec::new();
-    for stored in &state.families {
-        let shape = &*stored.content.shape;
-        let name = |update: &Update| Arc::clone(&update.content().shape.name);
-        while updates
-            .next_if(|update| *name(update) < *shape.name)
-            .is_some()
-        {}
-        match updates.peek() {
-            Some(update) if *name(update) == *shape.name => {
-                if matches!(update, Update::Whole(_)) {
-                    leaving.push(shape);
-                }
-            }
-            _ if replace => leaving.push(shape),
-            _ => {}
+/// Returns the families that one kind has and the other does not.
+fn changed<'a>(before: &'a Kind, after: &'a Kind) -> Change<'a> {
+    let mut change = Change::default();
+    if std::ptr::eq(before, after) {
+        return change;
+    }
+    each_pair(before, after, |old, new| {
+        let old = old.map(|at| &before.families()[at]);
+        let new = new.map(|at| &after.families()[at]);
+        let is_same = |(one, other): (&Arc<Shape>, &Arc<Shape>)| Arc::ptr_eq(one, other);
+        if !old.zip(new).is_some_and(is_same) {
+            change.removed.extend(old.map(|shape| &**shape));
+            change.added.extend(new.map(|shape| &**shape));
         }
-    }
-    leaving
-}
-
-/// Returns the shapes that a push adds.
-fn coming(updates: &[Update]) -> Vec<&Shape> {
-    let whole = updates.iter().filter_map(|update| match update {
-        Update::Whole(content) => Some(&*content.shape),
-        _ => None,
     });
-    whole.collect()
-}
-
-/// Returns a group's families after a push.
-fn merged(state: &State, updates: &[Update], replace: bool, pushed_ns: i64) -> Vec<Stored> {
-    let mut families: Vec<Stored> = updates
-        .iter()
-        .map(|update| Stored {
-            content: Arc::clone(update.content()),
-            pushed_ns,
-        })
-        .collect();
-    if !replace {
-        let came = |name: &str| {
-            updates
-                .binary_search_by(|update| (*update.content().shape.name).cmp(name))
-                .is_ok()
-        };
-        let kept = state
-            .families
-            .iter()
-            .filter(|stored| !came(&stored.content.shape.name));
-        families.extend(kept.cloned());
-        families.sort_by(|a, b| a.content.shape.name.cmp(&b.content.shape.name));
-    }
-    families
+    change
 }
 
 impl std::fmt::Debug for Store {

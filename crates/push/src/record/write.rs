@@ -2,12 +2,13 @@
 
 use super::{DELETION, FAILURE, NUMBERS, PUSH, SAME, STATE, TYPES, WHOLE};
 use crate::{
-    family::{Numbers, Part, Shape},
-    group::Update,
+    family::{Numbers, Part, Shape, View},
     grouping::Grouping,
-    state::{PushIds, Settings, State, Stored},
+    kind::{Contents, each_pair},
+    state::{PushIds, Settings, State},
 };
 use narthex_model::{Histogram, MetricType, histogram::ResetHint};
+use std::sync::Arc;
 
 /// Encodes a push.
 pub(crate) fn push(
@@ -15,36 +16,36 @@ pub(crate) fn push(
     pushed_ns: i64,
     replace: bool,
     (settings, id): (Settings, Option<&str>),
-    updates: &[Update],
+    (before, pushed): (&Contents, &Contents),
 ) -> Vec<u8> {
-    let cells: usize = updates
-        .iter()
-        .map(|update| update.content().numbers.cells.len())
-        .sum();
-    let mut out = Vec::with_capacity(64 + updates.len() * 40 + cells * 8);
+    let families = pushed.kind.families().len();
+    let mut out = Vec::with_capacity(64 + families * 40 + pushed.kind.len() * 8);
     out.push(PUSH);
     put_grouping(&mut out, grouping);
     out.extend_from_slice(&pushed_ns.to_le_bytes());
     out.push(u8::from(replace));
     put_settings(&mut out, settings);
     put_ids(&mut out, id.into_iter());
-    put(&mut out, updates.len() as u64);
-    for update in updates {
-        let content = update.content();
-        put_text(&mut out, &content.shape.name);
-        match update {
-            Update::Same(_) => out.push(SAME),
-            Update::Numbers(_) => {
+    put(&mut out, families as u64);
+    each_pair(&before.kind, &pushed.kind, |old, new| {
+        let Some(family) = new.map(|at| pushed.family(at)) else {
+            return;
+        };
+        put_text(&mut out, &family.shape.name);
+        let old = old.map(|at| before.family(at));
+        match old.filter(|old| Arc::ptr_eq(old.shape, family.shape)) {
+            Some(old) if old.has_numbers_of(family) => out.push(SAME),
+            Some(_) => {
                 out.push(NUMBERS);
-                put_numbers(&mut out, &content.numbers);
+                put_numbers(&mut out, family);
             }
-            Update::Whole(_) => {
+            None => {
                 out.push(WHOLE);
-                put_shape(&mut out, &content.shape);
-                put_numbers(&mut out, &content.numbers);
+                put_shape(&mut out, family.shape);
+                put_numbers(&mut out, family);
             }
         }
-    }
+    });
     out
 }
 
@@ -56,12 +57,12 @@ pub(crate) fn state(grouping: &Grouping, state: &State, ids: &PushIds) -> Vec<u8
     out.extend_from_slice(&state.failed_ns.to_le_bytes());
     put_settings(&mut out, state.settings);
     put_ids(&mut out, ids.iter().map(String::as_str));
-    put(&mut out, state.families.len() as u64);
-    for Stored { content, pushed_ns } in &state.families {
-        put_text(&mut out, &content.shape.name);
-        out.extend_from_slice(&pushed_ns.to_le_bytes());
-        put_shape(&mut out, &content.shape);
-        put_numbers(&mut out, &content.numbers);
+    put(&mut out, state.contents.kind.families().len() as u64);
+    for (at, family) in state.contents.families().enumerate() {
+        put_text(&mut out, &family.shape.name);
+        out.extend_from_slice(&state.family_ns(at).to_le_bytes());
+        put_shape(&mut out, family.shape);
+        put_numbers(&mut out, family);
     }
     out
 }
@@ -148,11 +149,18 @@ fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
     }
 }
 
-fn put_numbers(out: &mut Vec<u8>, numbers: &Numbers) {
-    put(out, numbers.cells.len() as u64);
-    for value in &numbers.cells {
-        put_double(out, *value);
+fn put_numbers(out: &mut Vec<u8>, family: View<'_>) {
+    if !family.numbers.is_plain() {
+        let numbers = family.own_numbers();
+        return put_all_numbers(out, &numbers);
     }
+    put_doubles(out, family.cells());
+    // Neither times nor native histograms.
+    out.extend_from_slice(&[0, 0]);
+}
+
+fn put_all_numbers(out: &mut Vec<u8>, numbers: &Numbers) {
+    put_doubles(out, &numbers.cells);
     put(out, numbers.times_ms.len() as u64);
     for time_ms in &numbers.times_ms {
         out.extend_from_slice(&time_ms.to_le_bytes());
@@ -160,6 +168,13 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &Numbers) {
     put(out, numbers.natives.len() as u64);
     for native in &numbers.natives {
         put_native(out, native);
+    }
+}
+
+fn put_doubles(out: &mut Vec<u8>, values: &[f64]) {
+    put(out, values.len() as u64);
+    for value in values {
+        put_double(out, *value);
     }
 }
 
@@ -192,10 +207,7 @@ fn put_native(out: &mut Vec<u8>, native: &Histogram) {
         &native.negative_buckets,
         &native.custom_values,
     ] {
-        put(out, values.len() as u64);
-        for value in values {
-            put_double(out, *value);
-        }
+        put_doubles(out, values);
     }
 }
 

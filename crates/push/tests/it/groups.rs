@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, config};
 use narthex_push::{GatewayConfig, StoreConfig};
-use narthex_testkit::{TempDir, rng::SplitMix64, scaled};
+use narthex_testkit::{TempDir, http, rng::SplitMix64, scaled};
 use std::{collections::BTreeMap, fmt::Write as _, thread, time::Duration};
 
 /// Families of a group, with the values of their series.
@@ -224,4 +224,67 @@ fn a_refused_push_leaves_everything_as_it_was() {
     // Families of a refused push are not registered: another group may use them with another type.
     rig.put("/metrics/job/d", "# TYPE fresh counter\nfresh 1\n");
     rig.put("/metrics/job/c", "# TYPE m gauge\nmm 1\n");
+}
+
+/// A page of several pieces is the same in every encoding, and is what was pushed.
+#[test]
+fn a_long_page_is_sent_in_pieces() {
+    let rig = Rig::in_memory(config());
+    let mut expected = BTreeMap::new();
+    for group in 0..30 {
+        let mut body = String::from("# TYPE a counter\n# TYPE h histogram\n");
+        for at in 0..100 {
+            let value = group * 7919 + at * 104_729;
+            body.push_str(&format!("a{{b=\"{at}\",z=\"1\"}} {value}\n"));
+            let labels = format!("b=\"{at}\",g=\"{group}\",instance=\"\",job=\"j\"");
+            expected.insert(format!("a{{{labels},z=\"1\"}}"), f64::from(value));
+        }
+        body.push_str(&format!(
+            "h_bucket{{le=\"+Inf\"}} {group}\nh_count {group}\nh_sum 0.5\n"
+        ));
+        for (suffix, bound) in [("_bucket", ",le=\"+Inf\""), ("_count", ""), ("_sum", "")] {
+            let series = format!("h{suffix}{{g=\"{group}\",instance=\"\",job=\"j\"{bound}}}");
+            expected.insert(
+                series,
+                if suffix == "_sum" {
+                    0.5
+                } else {
+                    f64::from(group)
+                },
+            );
+        }
+        rig.put(&format!("/metrics/job/j/g/{group}"), &body);
+    }
+    let url = format!("{}/metrics", rig.url);
+    let mut texts = Vec::new();
+    for (encoding, accept) in [
+        ("identity", ""),
+        ("gzip", ""),
+        ("zstd", ""),
+        ("gzip", "text/plain;escaping=values"),
+    ] {
+        let headers = [("Accept-Encoding", encoding), ("Accept", accept)];
+        let answer = http::request("GET", &url, &headers, b"").unwrap();
+        assert_eq!(answer.status, 200);
+        let encoded = narthex_net::Encoding::parse(encoding.as_bytes()).unwrap();
+        assert_eq!(
+            answer.header("Content-Encoding").is_some(),
+            encoding != "identity",
+            "{encoding}"
+        );
+        let mut text = Vec::new();
+        narthex_net::decompress(encoded, &answer.body, 1 << 24, &mut text).unwrap();
+        texts.push(String::from_utf8(text).unwrap());
+    }
+    assert!(texts[0].len() > 128 << 10, "{}", texts[0].len());
+    assert!(texts.iter().all(|text| *text == texts[0]));
+    let lines = texts[0]
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.starts_with("push_"));
+    let pairs = lines.map(|line| line.rsplit_once(' ').unwrap());
+    let found: BTreeMap<String, f64> = pairs
+        .map(|(series, value)| (series.to_owned(), value.parse().unwrap()))
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(texts[0].matches("# TYPE a counter\n").count(), 1);
 }

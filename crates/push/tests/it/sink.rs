@@ -193,7 +193,7 @@ fn groups_are_stored_again_until_they_end() {
 fn what_cannot_be_stored_is_refused() {
     let rig = Rig::new(StoreConfig {
         // Enough for three series.
-        memory: Some(Budget::new("groups", 1800)),
+        memory: Some(Budget::new("groups", 1000)),
         ..StoreConfig::default()
     });
     rig.push("a", true, "m 1\nn 2\n").unwrap();
