@@ -53,6 +53,7 @@ impl Core {
             buf: &mut self.buf,
             round: self.round,
             refresh: self.refresh,
+            udp_sockets: [None; 2],
         };
         self.error = self.collector.collect(&mut ctx, &mut self.sink).err();
         if self.error.is_some() {
@@ -173,11 +174,6 @@ impl BackgroundHandle {
 
     pub(crate) fn task(&self) -> &Arc<Task<Background>> {
         &self.task
-    }
-
-    /// Reports whether it ever had values to serve.
-    pub(crate) fn has_answered(&self) -> bool {
-        self.good_since.is_some() || self.is_empty
     }
 
     /// Copies the values of the last complete run. While a run is in progress, the last good ones are served, with

@@ -110,10 +110,10 @@ pub struct HostConfig {
     /// Age at which slowly changing facts (udev properties, clock sources, mount options, the host's name) are read
     /// again, in milliseconds. Devices, mounts and CPUs that are added or removed are always seen at once.
     pub refresh_ms: i64,
-    /// How long a collection waits for collectors whose devices may hang and that have not answered yet.
+    /// How long the round before the first scrape waits for collectors whose devices may hang.
     pub first_wait_ms: u32,
     /// How long a collection waits for collectors whose devices may hang. A collector that misses it is served from its
-    /// last good round and not waited for again until it has ended.
+    /// last good round, and not waited for again until it was quicker than this.
     pub wait_ms: u32,
     /// How long a collector whose devices may hang may run before it counts as failed. It runs on, and its last good
     /// round is still served.
@@ -395,7 +395,7 @@ pub struct FilesystemConfig {
     /// (`--collector.filesystem.stat-workers`, 4; at least 1).
     pub stat_workers: usize,
     /// How long one collection waits for file systems that answered in time before. A mount that misses it is served
-    /// from its last good answer and not waited for again until it has answered.
+    /// from its last good answer, and not waited for again until it was quicker than this.
     pub wait_ms: u32,
 }
 

@@ -20,6 +20,7 @@ pub(crate) struct ReadBuf {
 const START_BYTES: usize = 64 << 10;
 /// More than six numbers of 64 bits.
 const NUMBERS_BYTES: usize = 128;
+const HALF_PAGE: usize = 2 << 10;
 /// Far above what the kernel prints on the largest machines; keeps a hostile fixture from exhausting memory.
 const LIMIT_BYTES: usize = 16 << 20;
 
@@ -49,6 +50,9 @@ pub(crate) enum End {
     /// A few numbers below `sys`: as `Short`, but little is asked for at a time, because for these files the kernel
     /// allocates and clears as much as it is asked for.
     Numbers,
+    /// As `Below` with half a page, but only the file's first bytes are wanted, so that the kernel need not print the
+    /// rest: as many are asked for at a time.
+    Prefix(usize),
     /// Lines may be longer than a page: only an empty read ends the file.
     Empty,
 }
@@ -223,6 +227,7 @@ fn read_from(
         }
         let room = match end {
             End::Numbers => NUMBERS_BYTES.min(bytes.len() - len),
+            End::Prefix(wanted) => wanted.min(bytes.len() - len),
             _ => bytes.len() - len,
         };
         let read = match pread(fd, &mut bytes[len..len + room], len as u64) {
@@ -235,6 +240,7 @@ fn read_from(
         let ended = match end {
             End::Short | End::Numbers => read < room,
             End::Below(limit) => read < limit.min(room),
+            End::Prefix(_) => read < HALF_PAGE.min(room),
             End::Empty => false,
         };
         if read == 0 || ended || enough(&bytes[..len]) {

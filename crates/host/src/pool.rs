@@ -28,8 +28,10 @@ pub(crate) struct Task<J> {
 struct State {
     /// When the current run was queued.
     asked: Option<Instant>,
-    /// Whether that run missed a deadline, so that nobody waits for it any more.
+    /// Whether nobody waits for that run any more, or ever did.
     late: bool,
+    /// Whether the run before took too long to be waited for, so that nobody waits for this one.
+    is_slow: bool,
 }
 
 impl<J> Task<J> {
@@ -92,7 +94,12 @@ pub(crate) struct Pool<J> {
     name: &'static str,
 }
 
+/// Which runs are so long that the next one of the same task is not waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlowFrom(pub(crate) Duration);
+
 struct Shared<J> {
+    slow_from: Duration,
     queue: Mutex<Queue<J>>,
     work: Condvar,
     done: Condvar,
@@ -153,8 +160,9 @@ impl<J> Queue<J> {
 impl<J: Job> Pool<J> {
     /// Returns a pool whose threads are named `name`, with at most `workers` (at least 1) busy at once, not counting
     /// hanging ones.
-    pub(crate) fn new(name: &'static str, workers: usize) -> Self {
+    pub(crate) fn new(name: &'static str, workers: usize, SlowFrom(slow_from): SlowFrom) -> Self {
         let shared = Shared {
+            slow_from,
             queue: Mutex::new(Queue::new()),
             work: Condvar::new(),
             done: Condvar::new(),
@@ -166,7 +174,7 @@ impl<J: Job> Pool<J> {
         }
     }
 
-    /// Queues those of `tasks` that have no run in progress.
+    /// Queues those of `tasks` that have no run in progress. The slow ones are late at once, and run last.
     ///
     /// # Errors
     ///
@@ -177,14 +185,23 @@ impl<J: Job> Pool<J> {
     ) -> Result<(), HostError> {
         let now = Instant::now();
         let mut queue = lock(&self.shared.queue);
+        let mut slow = Vec::new();
         for task in tasks {
             let mut state = lock(&task.state);
-            if state.asked.is_none() {
-                state.asked = Some(now);
-                queue.tasks.push_back(task.clone());
+            if state.asked.is_some() {
+                continue;
+            }
+            state.asked = Some(now);
+            state.late = state.is_slow;
+            if state.late {
+                queue.late += 1;
+                slow.push(task.clone());
+            } else {
                 queue.pending += 1;
+                queue.tasks.push_back(task.clone());
             }
         }
+        queue.tasks.extend(slow);
         if queue.tasks.is_empty() {
             return Ok(());
         }
@@ -196,8 +213,8 @@ impl<J: Job> Pool<J> {
         self.help(queue)
     }
 
-    /// Waits until `tasks` have ended or `patience` runs out; a task that misses that is not waited for again before it
-    /// has ended. Tasks blocked behind others get a thread of their own.
+    /// Waits until `tasks` have ended or `patience` runs out; a task that misses that is not waited for again before a
+    /// run of it was quick. Tasks blocked behind others get a thread of their own.
     ///
     /// # Errors
     ///
@@ -278,9 +295,15 @@ impl<J: Job> Shared<J> {
                 continue;
             };
             drop(queue);
+            let started = Instant::now();
             task.job.run();
             queue = lock(&self.queue);
-            let state = std::mem::take(&mut *lock(&task.state));
+            let is_slow = started.elapsed() >= self.slow_from;
+            let ended = State {
+                is_slow,
+                ..State::default()
+            };
+            let state = std::mem::replace(&mut *lock(&task.state), ended);
             let count = if state.late {
                 &mut queue.late
             } else {

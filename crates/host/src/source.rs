@@ -15,7 +15,7 @@ use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::open_file::ReadBuf;
 use crate::own_labels::OWN_LABELS;
-use crate::pool::{Pool, Until};
+use crate::pool::{Pool, SlowFrom, Until};
 use crate::sink::{Desc, Sink, Slot};
 use crate::statfs::{KernelStatfs, Statfs};
 
@@ -116,11 +116,12 @@ impl HostSource {
                 });
             }
         }
+        let wait = milliseconds(config.wait_ms);
         Ok(Self {
             collectors,
             in_background,
             // One thread runs them all; if it hangs, another is started.
-            pool: Pool::new("host-devices", 1),
+            pool: Pool::new("host-devices", 1, SlowFrom(wait)),
             sink: Sink::new(config.common),
             buf: ReadBuf::new(),
             build_info: None,
@@ -131,7 +132,7 @@ impl HostSource {
             refresh_ms: config.refresh_ms,
             refreshed_ms: None,
             first_wait: milliseconds(config.first_wait_ms.max(config.wait_ms)),
-            wait: milliseconds(config.wait_ms),
+            wait,
             limits: Limits {
                 deadline: milliseconds(config.deadline_ms),
                 max_age: milliseconds(config.max_age_ms),
@@ -143,14 +144,23 @@ impl HostSource {
     ///
     /// Never fails as a whole: a collector that fails omits its series, reports `node_scrape_collector_success` 0 and
     /// returns the cause from [`error`](Self::error). File systems and devices that don't answer cost at most the
-    /// configured waits, once; they are served from their last good round, with its age, until they answer.
+    /// configured wait, once; they are served from their last good round, with its age, until they answer quickly.
     pub fn collect(&mut self, now_ms: i64) -> &Frame {
         self.collect_only(now_ms, CollectorSet::all())
+    }
+
+    /// As [`collect`](Self::collect), before the first scrape: waits longer for what may hang.
+    pub fn warm_up(&mut self, now_ms: i64) -> &Frame {
+        self.collect_within(now_ms, CollectorSet::all(), self.first_wait)
     }
 
     /// As [`collect`](Self::collect), with only those of the collectors that are in `only`. Series of the others are
     /// absent from this frame.
     pub fn collect_only(&mut self, now_ms: i64, only: CollectorSet) -> &Frame {
+        self.collect_within(now_ms, only, self.wait)
+    }
+
+    fn collect_within(&mut self, now_ms: i64, only: CollectorSet, wait: Duration) -> &Frame {
         self.round += 1;
         if self.refresh_due(now_ms) {
             self.collectors.iter_mut().for_each(|r| r.refresh = true);
@@ -160,12 +170,13 @@ impl HostSource {
         self.sink.begin();
         // Each collector's end is the next one's start: one clock read instead of two.
         let mut clock = Instant::now();
-        let until = clock + self.patience(only);
+        let until = clock + wait;
         let pool_error = self.ask_background(only).err();
         let mut ctx = Ctx {
             buf: &mut self.buf,
             round: self.round,
             refresh: false,
+            udp_sockets: [None; 2],
         };
         let wanted = |running: &&mut Running| only.contains(running.own.kind);
         let measure = self.measure;
@@ -254,17 +265,6 @@ impl HostSource {
         let beside = self.in_background.iter().map(|r| (r.own.kind, &r.error));
         here.chain(beside)
             .filter_map(|(kind, error)| Some((kind, error.as_ref()?)))
-    }
-
-    /// Returns how long this round waits for the collectors on the pool's thread: long only if one of them has nothing
-    /// to serve yet.
-    fn patience(&self, only: CollectorSet) -> Duration {
-        let wanted = |running: &&InBackground| only.contains(running.own.kind);
-        let mut wanted = self.in_background.iter().filter(wanted);
-        match wanted.all(|running| running.handle.has_answered()) {
-            true => self.wait,
-            false => self.first_wait,
-        }
     }
 
     /// Starts the collectors on the pool's thread.

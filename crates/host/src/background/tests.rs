@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 use crate::kind::CollectorKind;
-use crate::pool::{Pool, Until};
+use crate::pool::{Pool, SlowFrom, Until};
 
 /// A collector that waits for its next values, and for permission to end.
 struct Told {
@@ -63,7 +63,7 @@ impl Rig {
         Self {
             orders,
             handle: BackgroundHandle::new(Box::new(collector)),
-            pool: Pool::new("background", 1),
+            pool: Pool::new("background", 1, SlowFrom(LONG)),
             out: Sink::new(LabelSet::empty()),
             round: 0,
         }

@@ -22,7 +22,7 @@ use crate::local::OwnMounts;
 use crate::mountinfo::{self, MountLine};
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::ordered_cache::OrderedCache;
-use crate::pool::{Pool, Task, Until};
+use crate::pool::{Pool, SlowFrom, Task, Until};
 use crate::scan::label_text;
 use crate::sink::{MetricType, Sink, Slot};
 use crate::statfs::{Answer, FsStat, Mount, Statfs};
@@ -81,6 +81,7 @@ enum Cause {
 impl Filesystem {
     pub(crate) fn new(config: &HostConfig, statfs: Box<dyn Statfs>) -> Result<Self, HostError> {
         let flags = &config.filesystem;
+        let wait = Duration::from_millis(u64::from(flags.wait_ms));
         Ok(Self {
             file: OpenFile::new(config.procfs.join("1/mountinfo")),
             own_file: config.procfs.join("self/mountinfo"),
@@ -91,8 +92,8 @@ impl Filesystem {
             fs_types: flags.fs_types.compile(&config::FS_TYPES)?,
             targets: OrderedCache::new(),
             statfs: statfs.into(),
-            pool: Pool::new("host-statfs", flags.stat_workers),
-            wait: Duration::from_millis(u64::from(flags.wait_ms)),
+            pool: Pool::new("host-statfs", flags.stat_workers, SlowFrom(wait)),
+            wait,
             mount_timeout: Duration::from_millis(u64::from(flags.mount_timeout_ms)),
             read: false,
         })

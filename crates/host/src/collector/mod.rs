@@ -105,6 +105,8 @@ pub(crate) struct Ctx<'a> {
     pub(crate) round: u64,
     /// Whether slowly changing facts are due to be read again.
     pub(crate) refresh: bool,
+    /// UDP sockets of IPv4 and IPv6, once they are counted in this round.
+    pub(crate) udp_sockets: [Option<f64>; 2],
 }
 
 pub(crate) trait Collector: Send {

@@ -205,6 +205,7 @@ impl Netclass {
             buf: &mut *ctx.buf,
             round: ctx.round,
             refresh: ctx.refresh || *names != found,
+            udp_sockets: [None; 2],
         };
         *names = found;
         let files = files.get_or_insert_with(SysfsFiles::new);

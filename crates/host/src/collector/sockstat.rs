@@ -57,6 +57,11 @@ impl Collector for Sockstat {
                 continue;
             };
             let parsed = parse(text, |protocol, field, value| {
+                match (protocol, field) {
+                    (b"UDP", b"inuse") => ctx.udp_sockets[0] = Some(value),
+                    (b"UDP6", b"inuse") => ctx.udp_sockets[1] = Some(value),
+                    _ => {}
+                }
                 let is_this = |known: &[u8]| {
                     known
                         .strip_prefix(protocol)

@@ -31,6 +31,7 @@ impl<C: Collector> Rounds<C> {
             buf: &mut self.buf,
             round: self.round,
             refresh: self.round == 1,
+            udp_sockets: [None; 2],
         };
         let collected = self.collector.collect(&mut ctx, &mut self.sink);
         let frame = self.sink.finish(0);

@@ -60,7 +60,7 @@ impl Renderer {
 
     /// Collects once, so that no scrape is the one that waits for a device that does not answer.
     pub(super) fn warm_up(&mut self) {
-        self.source.collect((self.now_ms)());
+        self.source.warm_up((self.now_ms)());
     }
 
     pub(super) fn collectors(&self) -> CollectorSet {

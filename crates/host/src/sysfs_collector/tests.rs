@@ -41,6 +41,7 @@ impl Rig {
             buf,
             round: 1,
             refresh,
+            udp_sockets: [None; 2],
         };
         let ran = files.run(&mut ctx, out, |plan| {
             *described += 1;

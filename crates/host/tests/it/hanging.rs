@@ -86,3 +86,31 @@ fn a_hanging_fuse_file_system_does_not_delay_a_scrape() {
         Some(())
     });
 }
+
+/// The first scrape of a server, or one after a panic, waited ten times as long as the others.
+#[test]
+fn the_first_scrape_is_not_delayed_either_and_marks_what_hangs() {
+    isolated(|| {
+        let tree = Tree::new("host-fuse-first");
+        let files = tree.dir.join("files");
+        std::fs::create_dir_all(&files).expect("writable");
+        let at = files.display().to_string();
+        let unserved = mount_unserved(&at)?;
+        let mut host = HostSource::new(HostConfig {
+            textfile_directories: vec![at],
+            first_wait_ms: 60_000,
+            wait_ms: 50,
+            ..tree.config(&[Loadavg, Textfile])
+        })
+        .expect("valid");
+        let start = Instant::now();
+        let round = samples(host.collect(0));
+        let took = start.elapsed();
+        assert!(took < PROMPT, "it took {took:?}");
+        assert_eq!(round["node_load1"], 0.01);
+        let success = r#"node_scrape_collector_success{collector="textfile"}"#;
+        assert_eq!(round[success], 0.0);
+        drop(unserved);
+        Some(())
+    });
+}
