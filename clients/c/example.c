@@ -5,7 +5,9 @@
  * With "vector" instead of a number it writes the series of clients/vectors/segment.txt, and waits for the end of its
  * input.
  */
+#ifndef _GNU_SOURCE /* which g++ defines */
 #define _GNU_SOURCE
+#endif
 #include "narthex_segment.h"
 
 #include <sys/wait.h>
@@ -36,31 +38,50 @@ static int work(const char *dir, int worker)
     return 0;
 }
 
+/* Adds a series with two labels, whose values are escaped. */
+static struct nx_series labelled(const struct nx_metric *requests, const char *code, const char *path)
+{
+    char labels[128] = "";
+    nx_label(labels, sizeof labels, "code", code);
+    nx_label(labels, sizeof labels, "path", path);
+    return nx_series(requests, labels);
+}
+
 static int vector(const char *dir)
 {
+    static const struct {
+        const char *code, *path;
+        double value;
+    } counts[] = {
+        {"200", "/a\"\\\n", 2.5},
+        {"größe", "日本/🦀", 1},
+        {"", "\\n", 3},
+        {"\t", "a,b}={\"c\\\"=1", 4},
+    };
+    static const double sizes[] = {0.5, 0.75, 9, -1};
     struct nx_segment segment;
     struct nx_metric requests, size, sum, each;
-    struct nx_series series[4];
+    struct nx_series of_b, open, free_slots;
     if (nx_open(&segment, dir, "vector", "0", 1 << 16, 1 << 20)) {
         perror("nx_open");
         return 1;
     }
-    requests = nx_counter(&segment, "requests_total", "Requests.");
-    series[0] = nx_series(&requests, "code=\"200\",path=\"/a\\\"\\\\\\n\"");
-    nx_add(&series[0], 2.5);
-    nx_add(&series[0], -1);
+    requests = nx_counter(&segment, "requests_total", "Requests: \"quoted\", \\ and\ngröße.");
+    for (size_t at = 0; at < sizeof counts / sizeof *counts; at++) {
+        struct nx_series one = labelled(&requests, counts[at].code, counts[at].path);
+        nx_add(&one, counts[at].value);
+        nx_add(&one, -1); /* is ignored */
+    }
     size = nx_histogram(&segment, "size", "Sizes.", bounds, 2);
-    series[1] = nx_series(&size, "kind=\"b\"");
-    nx_observe(&series[1], 0.5);
-    nx_observe(&series[1], 0.75);
-    nx_observe(&series[1], 9);
-    nx_observe(&series[1], -1);
+    of_b = nx_series(&size, "kind=\"b\"");
+    for (size_t at = 0; at < sizeof sizes / sizeof *sizes; at++)
+        nx_observe(&of_b, sizes[at]);
     sum = nx_gauge(&segment, "open", "Open.", NX_SUM);
-    series[2] = nx_series(&sum, "");
-    nx_set(&series[2], -3);
+    open = nx_series(&sum, "");
+    nx_set(&open, -3);
     each = nx_gauge(&segment, "free", "Free.", NX_EACH);
-    series[3] = nx_series(&each, "");
-    nx_set(&series[3], 7);
+    free_slots = nx_series(&each, "");
+    nx_set(&free_slots, 7);
     puts("ready");
     fflush(stdout);
     while (getchar() != EOF)

@@ -1,11 +1,12 @@
 /* Metrics of a process in shared memory, where a Narthex server reads them.
  *
- * One header, C99 and POSIX, for Linux with 64 bits, gcc or clang; define _GNU_SOURCE or _DEFAULT_SOURCE before the first
- * include. The bytes are described in docs/format/segment.md. example.c shows a pool of forked workers.
+ * One header, C99 or C++11 and POSIX, for Linux with 64 bits, gcc or clang; define _GNU_SOURCE or _DEFAULT_SOURCE before
+ * the first include. The bytes are described in docs/format/segment.md. example.c shows a pool of forked workers.
  *
  * A process opens its segment after it was forked, and updates it from one thread: an update is a load and a store. A
- * metric or a series that there is no room for is refused and counted, and updates of it do nothing, so callers need
- * not check. Values must not be updated after nx_close.
+ * metric or a series that there is no room for, or that no reader would take, is refused and counted (nx_refused), and
+ * updates of it do nothing, so callers need not check; all are refused in a segment that could not be opened. Values must
+ * not be updated after nx_close.
  */
 #ifndef NARTHEX_SEGMENT_H
 #define NARTHEX_SEGMENT_H
@@ -33,9 +34,10 @@ struct nx_area {
 
 struct nx_segment {
     int fd;
-    char *map;
+    char *map; /* NULL if it could not be opened; refused counts then */
     size_t len;
     struct nx_area cells, records;
+    uint64_t refused;
 };
 
 struct nx_metric {
@@ -43,7 +45,8 @@ struct nx_metric {
     uint32_t place;
     uint64_t *off; /* the switch; NULL if the metric was refused */
     const double *bounds;
-    size_t bound_count;
+    size_t bound_count, cells; /* cells of each series */
+    const char *own;           /* the label that its type needs, or "" */
 };
 
 /* The cells of a series, and its metric; cells is NULL if it was refused. */
@@ -54,7 +57,7 @@ struct nx_series {
 
 static inline uint32_t nx_crc(uint32_t sum, const void *bytes, size_t len)
 {
-    const unsigned char *at = bytes;
+    const unsigned char *at = (const unsigned char *)bytes;
     while (len--) {
         sum ^= *at++;
         for (int bit = 0; bit < 8; bit++)
@@ -167,6 +170,7 @@ static inline void nx_write_header(struct nx_segment *segment, const char *app, 
 static inline int nx_fill(struct nx_segment *segment, const char *app, const char *worker, uint64_t id)
 {
     int error;
+    void *map;
     if (flock(segment->fd, LOCK_EX | LOCK_NB) || ftruncate(segment->fd, (off_t)segment->len))
         return -1;
     error = posix_fallocate(segment->fd, 0, NX_HEADER);
@@ -178,15 +182,16 @@ static inline int nx_fill(struct nx_segment *segment, const char *app, const cha
         errno = ENOSPC;
         return -1;
     }
-    segment->map = mmap(NULL, segment->len, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
-    if (segment->map == MAP_FAILED)
+    map = mmap(NULL, segment->len, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (map == MAP_FAILED)
         return -1;
+    segment->map = (char *)map;
     nx_write_header(segment, app, worker, id);
     return 0;
 }
 
-/* Creates the segment of this process in a directory that exists; returns 0, or -1 with errno.
- * Room for cells (numbers) and bytes of labels is taken when it is used. */
+/* Creates the segment of this process, and its directory; returns 0, or -1 with errno, after which the program may go on
+ * as if there were one. Room for cells (numbers) and bytes of labels is taken when it is used. */
 static inline int nx_open(struct nx_segment *segment, const char *dir, const char *app, const char *worker,
                           size_t cells, size_t label_bytes)
 {
@@ -196,12 +201,13 @@ static inline int nx_open(struct nx_segment *segment, const char *dir, const cha
     ssize_t got = random < 0 ? -1 : read(random, &id, sizeof id);
     if (random >= 0)
         close(random);
+    memset(segment, 0, sizeof *segment);
+    segment->fd = -1;
     if (got != sizeof id || !app[0] || !nx_is_name(app) || !nx_is_name(worker) || cells > 1u << 23 ||
         label_bytes > 1u << 28) {
         errno = EINVAL;
         return -1;
     }
-    memset(segment, 0, sizeof *segment);
     segment->cells.offset = NX_HEADER;
     segment->cells.reserved = (8 * cells + NX_STEP - 1) / NX_STEP * NX_STEP;
     segment->records.offset = NX_HEADER + segment->cells.reserved;
@@ -213,13 +219,19 @@ static inline int nx_open(struct nx_segment *segment, const char *dir, const cha
         return -1;
     }
     snprintf(temporary, sizeof temporary, "%s.new", path);
+    /* With its group's, so that a server of that group can remove segments. */
+    if (!mkdir(dir, 0770) && chmod(dir, 02770))
+        return -1;
     segment->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     if (segment->fd < 0)
         return -1;
     if (nx_fill(segment, app, worker, id) || rename(temporary, path)) {
         int error = errno;
         unlink(temporary);
+        if (segment->map)
+            munmap(segment->map, segment->len);
         close(segment->fd);
+        segment->map = NULL;
         errno = error;
         return -1;
     }
@@ -229,9 +241,25 @@ static inline int nx_open(struct nx_segment *segment, const char *dir, const cha
 /* Ends the segment; the reader keeps its counts. */
 static inline void nx_close(struct nx_segment *segment)
 {
+    if (!segment->map)
+        return;
     __atomic_store_n(nx_cell(segment, 256), 2, __ATOMIC_RELEASE);
     munmap(segment->map, segment->len);
     close(segment->fd);
+}
+
+/* Returns how many metrics and series were refused. */
+static inline uint64_t nx_refused(const struct nx_segment *segment)
+{
+    return segment->map ? *nx_cell(segment, 280) : segment->refused;
+}
+
+static inline void nx_refuse(struct nx_segment *segment)
+{
+    if (segment->map)
+        __atomic_store_n(nx_cell(segment, 280), nx_refused(segment) + 1, __ATOMIC_RELAXED);
+    else
+        segment->refused++;
 }
 
 /* Publishes a record with cells, whose first is written at cell_at; returns it, or NULL. */
@@ -239,11 +267,11 @@ static inline uint64_t *nx_push(struct nx_segment *segment, char *record, size_t
                                 size_t cells)
 {
     struct nx_area *area = &segment->cells;
-    uint64_t *first, *refused = nx_cell(segment, 280);
+    uint64_t *first;
     uint32_t sum;
-    if (!record || len > 1u << 20 || nx_grow(segment, area, 8 * cells) ||
+    if (!record || !segment->map || len > 1u << 20 || nx_grow(segment, area, 8 * cells) ||
         nx_grow(segment, &segment->records, len)) {
-        __atomic_store_n(refused, *refused + 1, __ATOMIC_RELAXED);
+        nx_refuse(segment);
         return NULL;
     }
     first = nx_cell(segment, area->offset + area->used);
@@ -259,12 +287,101 @@ static inline uint64_t *nx_push(struct nx_segment *segment, char *record, size_t
     return first;
 }
 
+/* Returns the length of the UTF-8 character at the begin of a text; 0 at its end, and if there is none. */
+static inline size_t nx_char(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    unsigned char low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
+    size_t len = at[0] < 0x80 ? 1 : at[0] < 0xc2 || at[0] > 0xf4 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    for (size_t next = 1; next < len; next++, low = 0x80, high = 0xbf)
+        if (at[next] < low || at[next] > high)
+            return 0;
+    return at[0] ? len : 0;
+}
+
+static inline int nx_is_utf8(const char *text)
+{
+    for (size_t len = nx_char(text); len; len = nx_char(text))
+        text += len;
+    return !*text;
+}
+
+/* Returns the length of the name of a metric or a label that a text begins with. */
+static inline size_t nx_name(const char *text, int is_metric)
+{
+    static const char chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789:";
+    char allowed[sizeof chars];
+    memcpy(allowed, chars, sizeof chars);
+    if (!is_metric)
+        allowed[sizeof chars - 2] = 0;
+    return *text >= '0' && *text <= '9' ? 0 : strspn(text, allowed);
+}
+
+/* Whether readers take these labels; own is the label of the metric's type, if any. */
+static inline int nx_are_labels(const char *labels, const char *own)
+{
+    const char *names[64];
+    size_t lens[64], count = 0;
+    for (const char *at = labels; *at;) {
+        size_t len = nx_name(at, 0);
+        if (!len || count == 64 || strncmp(at + len, "=\"", 2) || (len == strlen(own) && !memcmp(at, own, len)) ||
+            (len == 8 && !memcmp(at, "__name__", len)))
+            return 0;
+        for (size_t other = 0; other < count; other++)
+            if (lens[other] == len && !memcmp(names[other], at, len))
+                return 0;
+        names[count] = at;
+        lens[count++] = len;
+        for (at += len + 2; *at && *at != '"' && *at != '\n';) {
+            size_t step = *at != '\\' ? nx_char(at) : at[1] && strchr("\\\"n", at[1]) ? 2 : 0;
+            if (!step)
+                return 0;
+            at += step;
+        }
+        if (*at++ != '"' || (*at && (*at != ',' || !at[1])))
+            return 0;
+        at += *at == ',';
+    }
+    return 1;
+}
+
+/* Appends a label to those in a buffer of size bytes, which begins as an empty string, and escapes its value. Returns 0, or
+ * -1 and leaves the labels as they were if there is no room. */
+static inline int nx_label(char *labels, size_t size, const char *name, const char *value)
+{
+    size_t begin = strlen(labels), at = begin + strlen(name) + 3;
+    for (const char *next = value; *next; next++)
+        at += strchr("\\\"\n", *next) ? 2 : 1;
+    if (at + 2 > size) /* a comma, and the end */
+        return -1;
+    at = begin + (size_t)sprintf(labels + begin, "%s%s=\"", begin ? "," : "", name);
+    for (; *value; value++) {
+        if (strchr("\\\"\n", *value))
+            labels[at++] = '\\';
+        labels[at++] = *value == '\n' ? 'n' : *value;
+    }
+    labels[at++] = '"';
+    labels[at] = 0;
+    return 0;
+}
+
+static inline int nx_is_metric(const char *name, const char *help, const double *bounds, size_t count)
+{
+    for (size_t bound = 0; bound < count; bound++)
+        if (!(bounds[bound] - bounds[bound] == 0) || (bound && !(bounds[bound - 1] < bounds[bound])))
+            return 0;
+    return *name && !name[nx_name(name, 1)] && nx_is_utf8(help) && count <= 1024;
+}
+
 static inline struct nx_metric nx_metric(struct nx_segment *segment, int type, int merge, const char *name,
                                          const char *help, const double *bounds, size_t count)
 {
-    struct nx_metric metric = {segment, (uint32_t)(segment->records.used / 8), NULL, bounds, count};
+    struct nx_metric metric = {segment, (uint32_t)(segment->records.used / 8), NULL, bounds, count,
+                               type == 4 ? count + 2 : type == 3 ? 2 : 1, type == 4 ? "le" : ""};
     size_t used = 40 + 8 * count + strlen(name) + strlen(help), len = (used + 7) / 8 * 8;
-    char *record = count <= 1024 && len < 1u << 16 ? calloc(1, len) : NULL, *at = record;
+    int is_valid = len < 1u << 16 && nx_is_metric(name, help, bounds, count);
+    char *record = is_valid ? (char *)calloc(1, len) : NULL, *at = record;
     if (record) {
         record[8] = 1;
         record[9] = (char)type;
@@ -303,23 +420,21 @@ static inline struct nx_metric nx_histogram(struct nx_segment *segment, const ch
     return nx_metric(segment, 4, 0, name, help, bounds, count);
 }
 
-/* A series of a metric. Labels are as in the text format, escaped, without braces: a="x",b="y". */
+/* A series of a metric. Labels are as in the text format, escaped, without braces: a="x",b="y", as nx_label makes them. */
 static inline struct nx_series nx_series(const struct nx_metric *metric, const char *labels)
 {
     struct nx_series series = {metric, NULL};
     struct nx_segment *segment = metric->segment;
-    const char *head = segment->map + segment->records.offset + 8 * (size_t)metric->place;
     size_t used = 24 + strlen(labels), len = (used + 7) / 8 * 8;
-    char *record = metric->off ? calloc(1, len) : NULL;
-    size_t cells = 1;
+    int is_valid = metric->off && nx_are_labels(labels, metric->own);
+    char *record = is_valid ? (char *)calloc(1, len) : NULL;
     if (record) {
-        cells = head[9] == 3 ? 2 : head[9] == 4 ? metric->bound_count + 2 : 1;
         record[8] = 2;
         nx_put(record + 12, metric->place, 4);
         nx_put(record + 20, strlen(labels), 4);
         memcpy(record + 24, labels, strlen(labels));
     }
-    series.cells = nx_push(segment, record, len, 16, cells);
+    series.cells = nx_push(segment, record, len, 16, metric->cells);
     free(record);
     return series;
 }

@@ -2,8 +2,8 @@
 
 Takes the place of prometheus_client's multiprocess mode: call install() before metrics are created, in the parent of a
 pool too. A child that is forked gets a segment of its own and counts from 0. An update is one store of 8 bytes under a
-lock; nothing is removed from disk, and nothing has to be cleaned up between runs. Without a segment, or room in it, values
-stay in this process. Linux with 64 bits; the bytes are described in docs/format/segment.md.
+lock; nothing has to be cleaned up between runs. Without a segment, or room in it, values stay in this process. A metric that
+is switched off counts nothing. Linux with 64 bits; the bytes are described in docs/format/segment.md.
 """
 
 import fcntl
@@ -21,6 +21,7 @@ MERGES = {"sum": SUM, "min": LEAST, "max": GREATEST, "mostrecent": LAST, "all": 
 
 _HEADER = 4096
 _STEP = 65536
+_METRIC, _LABEL = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*"), re.compile("(?!__name__$)[a-zA-Z_][a-zA-Z0-9_]*")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
@@ -99,8 +100,7 @@ class Segment:
             "<IQQQQ8sqQQ16sIHH", head, 20, pid, _HEADER, self._cells.reserved // 8, self._records.offset,
             self._records.reserved, self._id, int(time.time() * 1000), start, namespace, boot, 0, len(app), len(worker),
         )
-        head[128 : 128 + len(app)] = app
-        head[192 : 192 + len(worker)] = worker
+        struct.pack_into("<64s64s", head, 128, app, worker)
         struct.pack_into("<I", head, 16, _crc(head[:16] + head[20:]))
         self._map[:256] = bytes(head)
         self.counts[32] = 1
@@ -115,10 +115,12 @@ class Segment:
             os.posix_fallocate(self._fd, area.offset + area.allocated, target - area.allocated)
             area.allocated = target
 
-    def _push(self, record, cell_at, cells):
+    def _push(self, record, cell_at, cells, is_valid):
         """Appends a record with cells; returns its place and the number of its first cell, counted from the file's begin."""
         record.extend(bytes(-len(record) % 8))
         try:
+            if not is_valid or len(record) > 1 << 20:
+                raise OSError("readers do not take this")
             self._grow(self._cells, 8 * cells)
             self._grow(self._records, len(record))
         except OSError:
@@ -143,17 +145,17 @@ class Segment:
         record[8:11] = bytes((1, kind, merge))
         struct.pack_into("<HHHH", record, 16, *map(len, texts), len(bounds))
         record += struct.pack(f"<{len(bounds)}d", *bounds) + b"".join(texts)
-        return self._push(record, 12, 1)
+        return self._push(record, 12, 1, _METRIC.fullmatch(name) and len(bounds) <= 1024)
 
     def series(self, metric, labels, cells):
         """Adds a series; returns its first cell. Labels are pairs of names and values."""
-        text = ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in labels)
-        text = text.encode(errors="replace")
+        text = ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in labels).encode(errors="replace")
         record = bytearray(24)
         record[8] = 2
         struct.pack_into("<I", record, 12, metric)
         struct.pack_into("<I", record, 20, len(text))
-        return self._push(record + text, 16, cells)[1]
+        is_valid = len(labels) <= 64 and all(_LABEL.fullmatch(name) for name, _ in labels)
+        return self._push(record + text, 16, cells, is_valid)[1]
 
     def leave(self):
         """Forgets a segment that a parent process writes."""
@@ -171,13 +173,13 @@ class _Process:
     def __init__(self, directory, app, worker):
         self.settings = directory, app, worker
         self.lock = threading.Lock()
-        self.values, self.half = [], {}
+        self.values = []
         self.open()
         os.register_at_fork(after_in_child=self.forked)
 
     def open(self):
         directory, app, worker = self.settings
-        self.metrics, self.series = {}, {}
+        self.metrics, self.series, self.half, self.lost = {}, {}, {}, 0
         try:
             self.segment = Segment(directory, app, worker or str(os.getpid()))
         except OSError as error:
@@ -189,9 +191,12 @@ class _Process:
         if self.segment:
             self.segment.leave()
         self.open()
-        self.half = {}
         for value in self.values:
             value.begin()
+
+    def refused(self):
+        """Returns how many metrics and series are in this process alone, since there is no segment or no room in it."""
+        return self.segment.counts[35] if self.segment else self.lost
 
     def place(self, kind, name, help_text, merge, bounds, labels, cells):
         """Returns the first cell of a series and its metric's switch."""
@@ -220,9 +225,10 @@ def value_class(process):
                 self.begin()
 
         def begin(self):
-            self._value, self._cell, self._switch = 0.0, None, None
+            self._value, self._cell, self._switch, self._exemplar = 0.0, None, None, None
             try:
                 if not process.segment:
+                    process.lost += self._kind != HISTOGRAM or self._names[1].endswith("_sum")
                     return
                 if self._kind == HISTOGRAM:
                     self._begin_histogram()
@@ -233,8 +239,7 @@ def value_class(process):
                         self._kind, name, help_text, self._merge if cells == 2 else 0, (), self._labels, cells
                     )
             except OSError:
-                # The segment counts what it had no room for.
-                pass
+                pass  # The segment counts what it had no room for.
 
         def _begin_histogram(self):
             """Waits for the last bucket: only then all bounds are known."""
@@ -252,9 +257,11 @@ def value_class(process):
                 part._cell, part._switch = first + at, switch
 
         def _store(self, value):
-            self._value = value
             segment, cell = process.segment, self._cell
-            if cell is None or segment.counts[self._switch]:
+            if cell is not None and segment.counts[self._switch]:
+                return
+            self._value = value
+            if cell is None:
                 return
             if self._kind == HISTOGRAM and not self._names[1].endswith("_sum"):
                 segment.counts[cell] = int(value)
@@ -272,13 +279,13 @@ def value_class(process):
                 self._store(float(value))
 
         def set_exemplar(self, exemplar):
-            pass
+            self._exemplar = exemplar
 
         def get(self):
             return self._value
 
         def get_exemplar(self):
-            return None
+            return self._exemplar
 
     return SegmentValue
 

@@ -109,8 +109,10 @@ func (f *file) fill(o Options, id [8]byte) error {
 	if err := allocate(fd, 0, headerBytes); err != nil {
 		return err
 	}
-	if err := errors.Join(f.grow(&f.cells, 8), f.grow(&f.records, 8)); err != nil {
-		return err
+	for _, area := range []*area{&f.cells, &f.records} {
+		if err := f.grow(area, 8); err != nil {
+			return err
+		}
 	}
 	var err error
 	f.bytes, err = syscall.Mmap(fd, 0, length, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
@@ -181,6 +183,9 @@ func (f *file) cell(at int) *atomic.Uint64 { return f.word(f.cells.offset + 8*at
 
 // refuse counts a series that is not published.
 func (f *file) refuse() { f.word(atRefused).Add(1) }
+
+// refused returns how many there are of those.
+func (f *file) refused() uint64 { return f.word(atRefused).Load() }
 
 // grow makes room for n more bytes.
 func (f *file) grow(a *area, n int) error {

@@ -21,4 +21,6 @@ func (*file) cell(int) *atomic.Uint64 { return nil }
 
 func (*file) refuse() {}
 
+func (*file) refused() uint64 { return 0 }
+
 func (*file) push([]byte, int, int) (uint32, int, error) { return 0, 0, errors.ErrUnsupported }

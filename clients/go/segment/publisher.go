@@ -16,7 +16,8 @@ import (
 	"narthex.dev/go/internal/exposed"
 )
 
-// Publisher keeps what a registry gathers in a segment. Make it with Start.
+// Publisher keeps what a registry gathers in a segment. Make it with Start. A nil one, which comes with an error, does
+// nothing.
 type Publisher struct {
 	options Options
 	mutex   sync.Mutex
@@ -83,6 +84,9 @@ func (p *Publisher) report(err error) {
 
 // Close publishes for the last time and ends the segment; the reader keeps its counts.
 func (p *Publisher) Close() error {
+	if p == nil {
+		return nil
+	}
 	p.mutex.Lock()
 	wasEnding := p.isEnding
 	p.isEnding = true
@@ -103,6 +107,9 @@ func (p *Publisher) Close() error {
 // Publish obeys the segment's switches, gathers and stores what was gathered. The error is the gatherer's: whatever
 // could be gathered is published.
 func (p *Publisher) Publish() error {
+	if p == nil {
+		return nil
+	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.file == nil {
@@ -114,6 +121,19 @@ func (p *Publisher) Publish() error {
 	p.store(gathered, notes)
 	notes.End()
 	return err
+}
+
+// Refused returns how many metrics and series the segment has no room for, or readers would not take; 0 once closed.
+func (p *Publisher) Refused() uint64 {
+	if p == nil {
+		return 0
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.file == nil {
+		return 0
+	}
+	return p.file.refused()
 }
 
 // obey tells the switches which metrics are off in the segment, if that changed.

@@ -53,6 +53,9 @@ function M.check(metric, names)
   if type(metric) ~= "string" or not find(metric, "^[a-zA-Z_:][a-zA-Z0-9_:]*$") then
     return "Metric name '" .. tostring(metric) .. "' is invalid"
   end
+  if #(names or {}) > 64 then
+    return "Metric '" .. metric .. "' has more than 64 labels"
+  end
   for _, name in ipairs(names or {}) do
     if name == "le" then
       return "Invalid label name 'le' in " .. metric

@@ -16,6 +16,9 @@ local MERGES = { sum = segment.SUM, least = segment.LEAST, greatest = segment.GR
 local NOT_INITIALIZED = "counter not initialized! Have you called Prometheus:init() from the init_worker_by_lua_block " ..
   "nginx phase?"
 
+-- How long a series that there was no room for is not tried again.
+local RETRY_SECONDS = 10
+
 local finders = {}
 
 --- Returns a function that returns the first cell of a series that was updated before with values of these types.
@@ -86,6 +89,19 @@ local function publish(self)
   return place, switch
 end
 
+--- Counts a series that there is no room for, once, and remembers that it need not be tried soon.
+local function refuse(self, rendered, err)
+  local parent = self.parent
+  if not self.refused[rendered] then
+    parent.segment:refuse()
+    parent:refuse(self, err)
+    parent.refused_count = parent.refused_count + 1
+  end
+  if parent.refused_count <= parent.max_series then
+    self.refused[rendered] = ngx.now() + RETRY_SECONDS
+  end
+end
+
 --- Finds or adds the series with these values; nil if there is no room, or the values are wrong.
 local function create(self, values)
   local parent = self.parent
@@ -109,23 +125,28 @@ local function create(self, values)
   local rendered = labels.render(self.label_names, values)
   local cell = self.series[rendered]
   if not cell then
-    local err = "too many series"
-    if parent.series_count < parent.max_series then
-      local ok
-      ok, err = self.place or publish(self), nil
-      if ok then
-        cell, err = own:series(self.place, rendered, self.slots)
-      end
-    else
-      own:refuse()
-    end
-    if not cell then
-      parent:refuse(self, err)
+    local again = self.refused[rendered]
+    if again and ngx.now() < again then
       return nil
     end
+    local place, record, err = self.place, nil, "too many series"
+    if parent.series_count < parent.max_series then
+      if not place then
+        place, err = publish(self)
+      end
+      if place then
+        cell, record = own:series(place, rendered, self.slots)
+        err = record
+      end
+    end
+    if not cell then
+      refuse(self, rendered, err)
+      return nil
+    end
+    self.refused[rendered] = nil
     parent.series_count = parent.series_count + 1
     parent.key_index.last = parent.series_count
-    self.series[rendered], self.records[rendered] = cell, err
+    self.series[rendered], self.records[rendered] = cell, record
   end
   remember(self, values, cell)
   return cell
@@ -401,6 +422,8 @@ function M.new(parent, spec)
     -- Rendered labels to the first cell and to the record of their series.
     series = {},
     records = {},
+    -- Rendered labels to when a series that there was no room for may be tried again.
+    refused = {},
     age_ms = exptime > 0 and math.ceil(exptime * 1000) or 0,
     slots = kind == segment.GAUGE and 2 or 1,
   }, { __index = METHODS[kind] })

@@ -189,7 +189,6 @@ local function push(self, record, len, cell_at, cells)
     ok, err = grow(self, record_area, len)
   end
   if not ok or len > RECORD_MAX then
-    self.marks[3] = self.marks[3] + 1
     return nil, err or "too many labels"
   end
   local first, place = cell_area.used / 8, record_area.used / 8

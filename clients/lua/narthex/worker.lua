@@ -37,6 +37,7 @@ function M.new(dict, options)
     gauge_merge = options.gauge_merge or {},
     registry = {},
     series_count = 0,
+    refused_count = 0,
     key_index = { last = 0, deleted = 0 },
     complaints = {},
     own_announcements = {},

@@ -318,6 +318,32 @@ function tests.a_series_too_many_is_refused_and_counted()
   equal(errors(p), 101)
   c:inc(1, { 5 })
   equal(samples(p, 'c{x="5"}'), 'c{x="5"} 2')
+  c:inc(1, { 150 })
+  equal(tonumber(p._worker.segment.marks[3]), 101, "each is counted once")
+  equal(errors(p), 101)
+  c:del({ 1 })
+  c:inc(1, { 150 })
+  equal(samples(p, 'c{x="150"}'), "", "it is not tried each time")
+  stub.time = stub.time + 11
+  c:inc(1, { 150 })
+  stub.time = stub.time - 11
+  equal(samples(p, 'c{x="150"}'), 'c{x="150"} 1')
+end
+
+--- A record that a reader does not take would end the segment there.
+function tests.what_readers_refuse_is_not_registered()
+  local p = worker(directory())
+  local many = {}
+  for at = 1, 65 do
+    many[at] = "l" .. at
+  end
+  equal(p:counter("many", "", many), nil)
+  equal(p:counter("größe", ""), nil)
+  equal(p:counter("c", "", { "größe" }), nil)
+  equal(errors(p), 3)
+  many[65] = nil
+  p:counter("most", "", many):inc(1, many)
+  assert(samples(p, "most{"):find('l64="l64"', 1, true))
 end
 
 function tests.a_segment_without_room_refuses_series()

@@ -37,6 +37,13 @@ pub enum SegmentError {
         /// The limit.
         limit: usize,
     },
+    /// The segments of one user take more than they may.
+    User {
+        /// The user who owns the file.
+        uid: u32,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// Two files have the same identity.
     Duplicate,
     /// Another process reads the directory.
@@ -57,6 +64,9 @@ impl fmt::Display for SegmentError {
                 )
             }
             Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
+            Self::User { uid, limit } => {
+                write!(f, "the segments of user {uid} use more than {limit} bytes")
+            }
             Self::Duplicate => f.write_str("a copy of another segment"),
             Self::InUse => f.write_str("another process reads this directory"),
         }
@@ -99,6 +109,7 @@ mod tests {
                 what: "series",
                 limit: 3,
             },
+            SegmentError::User { uid: 7, limit: 9 },
             SegmentError::Duplicate,
             SegmentError::InUse,
         ];
@@ -112,6 +123,7 @@ mod tests {
                 "record at 8: checksum",
                 "metric \"a\" differs from one of the same application",
                 "more than 3 series",
+                "the segments of user 7 use more than 9 bytes",
                 "a copy of another segment",
                 "another process reads this directory",
             ]

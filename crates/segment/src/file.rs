@@ -11,12 +11,12 @@ use crate::{
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
 /// `O_NOFOLLOW | O_NONBLOCK`: neither a link nor a pipe is a segment.
-const OPEN_FLAGS: i32 = if cfg!(any(target_arch = "aarch64", target_arch = "arm")) {
+pub(crate) const OPEN_FLAGS: i32 = if cfg!(any(target_arch = "aarch64", target_arch = "arm")) {
     0o100_000 | 0o4_000
 } else {
     0o400_000 | 0o4_000
@@ -75,24 +75,25 @@ impl SegmentFile {
     /// # Errors
     /// Fails when it cannot be read or its header is not one.
     pub(crate) fn open(path: &Path) -> Result<(Self, Option<SegmentError>), SegmentError> {
-        Self::open_within(path, u64::MAX)
+        Self::open_within(path, |_| u64::MAX)
     }
 
-    /// Opens a file as `open` does, and copies nothing but the header if it uses more than `bytes_max` bytes.
+    /// Opens a file as `open` does, and copies nothing but the header if it uses more bytes than its owner may.
     ///
     /// # Errors
     /// As `open`.
     pub(crate) fn open_within(
         path: &Path,
-        bytes_max: u64,
+        bytes_max: impl FnOnce(u32) -> u64,
     ) -> Result<(Self, Option<SegmentError>), SegmentError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).custom_flags(OPEN_FLAGS).open(path)?;
-        if !file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             let reason = "not a regular file";
             return Err(SegmentError::Header { reason });
         }
-        Self::new(file, bytes_max)
+        Self::new(file, bytes_max(metadata.uid()))
     }
 }
 

@@ -26,6 +26,7 @@ mod output;
 mod owner;
 mod pool;
 mod quantile;
+mod quota;
 mod records;
 mod retired;
 mod totals;

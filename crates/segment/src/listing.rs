@@ -1,15 +1,18 @@
 //! Segments one by one, for people: who wrote them, what is in them, and the switches of their metrics.
+//!
+//! **Invariant:** only words of switches are written, and only in the file that was read: who can write to the directory
+//! may put a link to any other file in its place meanwhile.
 
 use crate::{
     MetricKind, SegmentError,
-    file::SegmentFile,
+    file::{OPEN_FLAGS, SegmentFile},
     layout::HEADER_BYTES,
     owner::Machine,
     pool::{self, SUFFIX},
 };
 use std::{
     fs::File,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -111,9 +114,9 @@ fn listed_segment(
 /// The writers obey when they next look at their switches.
 ///
 /// # Errors
-/// Fails when the directory cannot be read, or a segment cannot be written.
+/// Fails when the directory cannot be read, or a segment cannot be written; the others are switched nevertheless.
 pub fn set_switch(dir: &Path, app: &str, metric: &str, is_on: bool) -> Result<usize, SegmentError> {
-    let mut switched = 0;
+    let (mut switched, mut failure) = (0, None);
     for path in pool::paths(dir, SUFFIX)? {
         // Who is no segment has no switches.
         let Ok((file, _)) = SegmentFile::open(&path) else {
@@ -130,12 +133,49 @@ pub fn set_switch(dir: &Path, app: &str, metric: &str, is_on: bool) -> Result<us
         for metric in found {
             let word = u64::from(!is_on).to_le_bytes();
             let at = HEADER_BYTES as u64 + 8 * u64::from(metric.switch);
-            File::options()
-                .write(true)
-                .open(&path)?
-                .write_all_at(&word, at)?;
-            switched += 1;
+            match reopen(&path, file.input()).and_then(|file| Ok(file.write_all_at(&word, at)?)) {
+                Ok(()) => switched += 1,
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
     }
-    Ok(switched)
+    failure.map_or(Ok(switched), Err)
+}
+
+/// Opens for writing what is open for reading, if it is still at its path.
+fn reopen(path: &Path, file: &File) -> Result<File, SegmentError> {
+    let mut options = File::options();
+    let opened = options.write(true).custom_flags(OPEN_FLAGS).open(path)?;
+    let (is, was) = (opened.metadata()?, file.metadata()?);
+    if (is.dev(), is.ino()) == (was.dev(), was.ino()) {
+        return Ok(opened);
+    }
+    let reason = "another file took its place";
+    Err(SegmentError::Header { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_testkit::TempDir;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn what_took_a_segments_place_is_not_written() {
+        let dir = TempDir::new("switch");
+        let path = dir.write("a.segment", "a");
+        let file = File::open(&path).unwrap();
+        assert!(reopen(&path, &file).is_ok());
+        let other = dir.write("passwd", "b");
+        fs::rename(&path, dir.join("kept")).unwrap();
+        symlink(&other, &path).unwrap();
+        assert!(matches!(reopen(&path, &file), Err(SegmentError::Io(_))));
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        assert!(matches!(
+            reopen(&path, &file),
+            Err(SegmentError::Header { .. })
+        ));
+        assert!(reopen(&path, &File::open(other).unwrap()).is_ok());
+    }
 }

@@ -7,9 +7,10 @@
 use crate::{
     SegmentError, cells,
     family::Family,
-    file::SegmentFile,
+    file::{OPEN_FLAGS, SegmentFile},
     layout::{CLOSED, Role},
     owner::Machine,
+    quota::Quota,
     retired,
     totals::Totals,
 };
@@ -19,6 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::{self, File},
     io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -33,6 +35,10 @@ static REFUSED: Gauge = Gauge::new(
     "narthex_segments_refused_series",
     "Series that live writers had no room for.",
 );
+static OVER_LIMIT: Gauge = Gauge::new(
+    "narthex_segments_users_over_limit",
+    "Users whose segments were not all read in the last round, because of the limit of one user.",
+);
 static FOLDED: Counter = Counter::new(
     "narthex_segments_retired_total",
     "Segments of ended writers whose counts were taken over.",
@@ -43,7 +49,7 @@ static FOLDED: Counter = Counter::new(
 /// # Errors
 /// Fails when a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
-    registry.register_all(&[&SEGMENTS, &PROBLEMS, &REFUSED, &FOLDED])
+    registry.register_all(&[&SEGMENTS, &PROBLEMS, &REFUSED, &OVER_LIMIT, &FOLDED])
 }
 
 /// Ending of the names of segments.
@@ -73,6 +79,8 @@ pub struct PoolOptions {
     pub read_only: bool,
     /// Most bytes in use of all segments together; 256 MiB by default. Those beyond are not read.
     pub max_bytes: u64,
+    /// Most bytes in use of the segments of one user, if there is such a limit. Those beyond are not read.
+    pub max_bytes_per_user: Option<u64>,
 }
 
 impl Default for PoolOptions {
@@ -83,6 +91,7 @@ impl Default for PoolOptions {
             by_worker: false,
             read_only: false,
             max_bytes: BYTES_MAX,
+            max_bytes_per_user: None,
         }
     }
 }
@@ -122,6 +131,8 @@ struct App {
 #[derive(Debug)]
 struct Member {
     file: SegmentFile,
+    /// Who owns the file.
+    uid: u32,
     app: Arc<str>,
     /// The metrics of its records; `None` for one that was refused.
     metrics: Vec<Option<Arc<Family>>>,
@@ -207,7 +218,9 @@ impl Pool {
     fn begin(&mut self, now_ms: i64) -> Result<(), SegmentError> {
         fs::create_dir_all(&self.options.dir)?;
         let path = self.options.dir.join("reader.lock");
-        let lock = File::options().create(true).append(true).open(path)?;
+        let mut options = File::options();
+        let options = options.create(true).append(true);
+        let lock = options.custom_flags(OPEN_FLAGS).open(path)?;
         if lock.try_lock().is_err() {
             return Err(SegmentError::InUse);
         }
@@ -264,12 +277,17 @@ impl Pool {
 
     /// Opens segments that appeared.
     fn open(&mut self, found: &BTreeSet<PathBuf>, now_ms: i64) {
+        let mut quota = Quota::new(&self.options);
+        for member in self.members.values().filter(|member| !member.is_contained) {
+            quota.take(member.uid, member.file.bytes());
+        }
         for path in found {
             if self.members.contains_key(path) {
                 continue;
             }
-            match self.member(path) {
+            match self.member(path, &quota) {
                 Ok(member) => {
+                    quota.take(member.uid, member.file.bytes());
                     let app = App {
                         live_ms: now_ms,
                         is_dirty: member.is_contained,
@@ -283,12 +301,9 @@ impl Pool {
         }
     }
 
-    fn member(&self, path: &Path) -> Result<Member, SegmentError> {
-        let read = self.members.values().filter(|member| !member.is_contained);
-        let used: u64 = read.map(|member| member.file.bytes()).sum();
-        let left = self.options.max_bytes.saturating_sub(used);
+    fn member(&self, path: &Path, quota: &Quota) -> Result<Member, SegmentError> {
         // What is wrong behind the header is told by the round that follows.
-        let (file, _) = SegmentFile::open_within(path, left)?;
+        let (file, _) = SegmentFile::open_within(path, |uid| quota.left(uid))?;
         let id = file.header.id;
         if file.header.role != Role::Writer {
             let reason = "not a writer's";
@@ -310,6 +325,7 @@ impl Pool {
             accepted: Vec::new(),
             refused: None,
             is_contained: self.contained.contains(&id),
+            uid: file.input().metadata()?.uid(),
             file,
         })
     }
@@ -318,7 +334,7 @@ impl Pool {
     fn read(&mut self) -> HashSet<PathBuf> {
         let mut dead = HashSet::new();
         let mut errors = Vec::new();
-        let mut left = self.options.max_bytes;
+        let mut quota = Quota::new(&self.options);
         for (path, member) in &mut self.members {
             if member.is_contained {
                 continue;
@@ -327,24 +343,25 @@ impl Pool {
             let mut is_dead = self
                 .machine
                 .is_dead(&file.header, &file.marks, file.input());
-            match file.read_within(left) {
+            match file.read_within(quota.left(member.uid)) {
                 // The mark is set after the last number, and copied before it.
                 Ok(()) => is_dead |= file.marks.state == CLOSED,
                 Err(error) => {
                     let waits = matches!(error, SegmentError::TooMany { .. });
-                    errors.push((path.clone(), error));
+                    errors.push((path.clone(), quota.explain(member.uid, error)));
                     if waits {
                         // It is kept until others leave it room.
                         continue;
                     }
                 }
             }
-            left = left.saturating_sub(file.bytes());
+            quota.take(member.uid, file.bytes());
             member.accept();
             if is_dead {
                 dead.insert(path.clone());
             }
         }
+        OVER_LIMIT.set(quota.exceeded() as f64);
         for (path, error) in errors {
             self.tell(&path, &error);
         }

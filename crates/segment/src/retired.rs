@@ -14,7 +14,8 @@ use crate::{
 };
 use std::{
     collections::HashMap,
-    fs,
+    fs::{self, File},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -77,7 +78,12 @@ pub(crate) fn write(
     });
     let path = path_of(dir, app);
     let new = dir.join(format!("{app}{SUFFIX}.new"));
-    fs::write(&new, bytes)?;
+    // Who can write to the directory may have put a link to any file there: what has the name is removed, not written.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    File::create_new(&new)?.write_all(&bytes)?;
     fs::rename(&new, &path)?;
     Ok(())
 }

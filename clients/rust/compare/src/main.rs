@@ -1,7 +1,8 @@
-//! Times narthex-client beside the crates `prometheus` (tikv) and `prometheus-client` in one run.
+//! Times narthex-client beside the crates `prometheus` (tikv), `prometheus-client` and `metrics` in one run.
 //!
 //! `cargo run --release` in this directory. Each library is used as its documentation shows, with handles kept where it
-//! has them.
+//! has them. The histograms of `metrics` keep each observation until upkeep puts it into buckets, which its exporter does
+//! every five seconds: here each thread does so after 65,536 operations, and it is part of their cost.
 
 #[path = "../../benches/timing/mod.rs"]
 mod timing;
@@ -14,6 +15,7 @@ use prometheus_client as client;
 
 use client::encoding::EncodeLabelSet;
 use client::metrics::family::Family;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use timing::{LATENCIES, SERIES, row};
 
 static COUNTER: ours::Counter = ours::Counter::new("counter_total", "Counter.");
@@ -45,10 +47,19 @@ struct Four {
     instance: String,
 }
 
+/// Operations of a thread between two upkeeps of `metrics`.
+const UPKEEP_EVERY: u32 = 1 << 16;
+
 fn main() {
+    let recorder = PrometheusBuilder::new()
+        .set_buckets(&ours::DEFAULT_BOUNDS)
+        .expect("there are bounds")
+        .build_recorder();
+    let exporter = recorder.handle();
+    metrics::set_global_recorder(recorder).expect("the first one");
     timing::head();
     counters();
-    histograms();
+    histograms(&exporter);
     vecs();
     timing::render_head();
     renders();
@@ -62,9 +73,11 @@ fn counters() {
     row("counter inc: prometheus-client", |_| {
         black_box(&counter).inc();
     });
+    let counter = metrics::counter!("counter_total");
+    row("counter inc: metrics", |_| black_box(&counter).increment(1));
 }
 
-fn histograms() {
+fn histograms(exporter: &PrometheusHandle) {
     let values = timing::latencies();
     let value = |i: u32| values[i as usize % LATENCIES];
     row("histogram observe: narthex-client", |i| {
@@ -79,6 +92,13 @@ fn histograms() {
     let histogram = client::metrics::histogram::Histogram::new(ours::DEFAULT_BOUNDS);
     row("histogram observe: prometheus-client", |i| {
         black_box(&histogram).observe(value(i))
+    });
+    let histogram = metrics::histogram!("histogram");
+    row("histogram observe: metrics, upkeep included", |i| {
+        black_box(&histogram).record(value(i));
+        if i % UPKEEP_EVERY == 0 {
+            exporter.run_upkeep();
+        }
     });
 }
 
@@ -100,6 +120,14 @@ fn vecs() {
         let [method, code, path] = black_box(&LABELS).map(str::to_owned);
         family.get_or_create(&Three { method, code, path }).inc();
     });
+    row("look-up of 3 labels, inc: metrics", |_| {
+        let [method, code, path] = black_box(&LABELS).map(str::to_owned);
+        metrics::counter!("vec_total", "method" => method, "code" => code, "path" => path)
+            .increment(1);
+    });
+    row("look-up of 3 constant labels, inc: metrics", |_| {
+        metrics::counter!("vec_total", "method" => "GET", "code" => "200", "path" => "/api/v1/query_range").increment(1);
+    });
 }
 
 fn renders() {
@@ -115,6 +143,9 @@ fn renders() {
     let family = Family::<Four, client::metrics::counter::Counter>::default();
     let mut client_registry = client::registry::Registry::default();
     client_registry.register("requests", "Requests", family.clone());
+    // A recorder of its own, so that its page has these series alone.
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let exporter = recorder.handle();
     for i in 0..SERIES {
         let instance = timing::instance(i);
         let labels = ["GET", "200", "/api/v1/query_range", &instance];
@@ -129,6 +160,17 @@ fn renders() {
             instance,
         };
         family.get_or_create(&labels).inc_by(n);
+        let Four {
+            method,
+            code,
+            handler,
+            instance,
+        } = labels;
+        metrics::with_local_recorder(&recorder, || {
+            metrics::counter!("requests_total", "method" => method, "code" => code, "handler" => handler,
+                "instance" => instance)
+            .increment(n);
+        });
     }
     timing::render("render 100,000 counters: narthex-client", |out| {
         registry.encode_text(out)
@@ -144,5 +186,8 @@ fn renders() {
         client::encoding::text::encode(&mut text, &client_registry)
             .expect("a string takes everything");
         *out = text.into_bytes();
+    });
+    timing::render("render 100,000 counters: metrics", |out| {
+        *out = exporter.render().into_bytes();
     });
 }

@@ -52,6 +52,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use writer::{Shape, Writer};
 
+/// Maximum number of labels that readers take.
+const LABELS_MAX: usize = 64;
+
 /// How the gauges of several workers become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -72,7 +75,7 @@ pub enum GaugeMerge {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SegmentOptions {
-    /// Directory of the segments, on a memory file system; created if it does not exist.
+    /// Directory of the segments, on a memory file system; created with mode 2770 if it does not exist.
     pub dir: PathBuf,
     /// Name of the application: letters, digits, `_`, `-` and `.`.
     pub app: String,
@@ -173,6 +176,12 @@ impl Publisher {
         Ok(())
     }
 
+    /// Returns how many metrics and series the segment has no room for.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.writer.refused()
+    }
+
     /// Publishes from a thread, until what is returned is dropped.
     ///
     /// # Errors
@@ -246,7 +255,7 @@ impl RawVisitor for Round<'_> {
         let labels = labels.strip_prefix(b"{").unwrap_or(labels);
         let labels = labels.strip_suffix(b"}").unwrap_or(labels);
         if !metric.series.contains_key(labels) {
-            let place = metric.place;
+            let place = metric.place.filter(|_| spec.labels.len() <= LABELS_MAX);
             let first = place.and_then(|place| writer.series(place, labels, cells(spec)));
             if first.is_none() {
                 writer.refuse();

@@ -6,11 +6,11 @@
 
 use super::map::{self, Map};
 use super::{GaugeMerge, SegmentOptions};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,6 +27,9 @@ const CLOSED: u64 = 2;
 const STEP_BYTES: usize = 1 << 16;
 /// Maximum length of a record.
 const LENGTH_MAX: usize = 1 << 20;
+/// The type of summaries, and the maximum number of their quantiles that readers take.
+const SUMMARY: u8 = 5;
+const QUANTILES_MAX: usize = 64;
 
 /// Type of a metric, with what belongs to it.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +106,7 @@ impl Writer {
             let text = "an application needs a name";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        fs::create_dir_all(&options.dir)?;
+        make_dir(&options.dir)?;
         let id = RandomState::new().hash_one(process::id());
         let name = format!("{}-{}-{id:016x}.segment", options.app, process::id());
         let (path, new) = (options.dir.join(&name), options.dir.join(name + ".new"));
@@ -180,14 +183,17 @@ impl Writer {
         Ok(out)
     }
 
-    /// Adds a metric; `None` if there is no room for it.
+    /// Adds a metric; `None` if there is no room for it, or readers would not take it.
     pub(super) fn metric(&mut self, name: &str, help: &str, shape: Shape<'_>) -> Option<Metric> {
         let (kind, numbers): (u8, &[f64]) = match shape {
             Shape::Counter => (1, &[]),
             Shape::Gauge(_) => (3, &[]),
             Shape::Histogram(bounds) => (4, bounds),
-            Shape::Summary { quantiles, .. } => (5, quantiles),
+            Shape::Summary { quantiles, .. } => (SUMMARY, quantiles),
         };
+        if kind == SUMMARY && numbers.len() > QUANTILES_MAX {
+            return None;
+        }
         // A help text that is too long is cut, at a character's end.
         let help = &help[..help.floor_char_boundary(1 << 12)];
         let mut record = vec![0; 40];
@@ -238,6 +244,11 @@ impl Writer {
     pub(super) fn refuse(&self) {
         let refused = self.map.cell(REFUSED);
         refused.store(refused.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Returns how many series were refused.
+    pub(super) fn refused(&self) -> u64 {
+        self.map.cell(REFUSED).load(Relaxed)
     }
 
     /// Reports whether a metric is switched on.
@@ -291,6 +302,15 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.map.cell(STATE).store(CLOSED, Release);
     }
+}
+
+/// Creates a directory with mode 2770, so that a server of its group can remove segments, unless it exists.
+fn make_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(dir)?;
+    fs::set_permissions(dir, Permissions::from_mode(0o2770))
 }
 
 /// Returns when this process started, in clock ticks since boot.

@@ -175,6 +175,31 @@ fn a_segment_grows_while_it_is_read_and_refuses_what_is_too_much() {
     assert!(round(&mut pool, 2).contains(&first));
 }
 
+/// A record that a reader does not take would end the segment there.
+#[test]
+fn what_readers_refuse_is_not_written() {
+    let names: [&'static str; 65] = std::array::from_fn(|at| &*format!("l{at}").leak());
+    let names = Box::leak(Box::new(names));
+    let labelled: &'static CounterVec<65> =
+        Box::leak(Box::new(CounterVec::new("a_total", "A.", names)));
+    let quantiles: Vec<f64> = (0..65).map(|at| f64::from(at) / 100.0).collect();
+    let fine: &'static Summary =
+        Box::leak(Box::new(Summary::new("b_seconds", "B.", quantiles.leak())));
+    static LAST: CounterVec<1> = CounterVec::new("c_total", "C.", &["x"]);
+    let registry = Registry::new();
+    registry.register_all(&[labelled, fine, &LAST]).unwrap();
+    labelled.with(&["x"; 65]).inc();
+    fine.observe(1.0);
+    LAST.with(&["1"]).inc();
+    let dir = TempDir::new("published");
+    let mut publisher = publisher(&dir, "0");
+    publisher.publish(&registry).unwrap();
+    let mut pool = pool(dir.path());
+    assert_eq!(round(&mut pool, 1), ["c_total{app=\"shop\",x=\"1\"} 1"]);
+    assert_eq!(pool.problems(), []);
+    assert_eq!(publisher.refused(), 2);
+}
+
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

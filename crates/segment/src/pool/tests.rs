@@ -633,3 +633,60 @@ fn segments_beyond_the_directorys_bytes_wait_for_room() {
         [""; 0].map(PathBuf::from)
     );
 }
+
+#[test]
+fn one_users_segments_leave_the_others_theirs() {
+    let dir = TempDir::new("segment");
+    let mut writers = ["0", "1", "2"].map(|worker| Writer::new(dir.path(), "shop", worker));
+    let labels = ["", "of=\"1\"", "of=\"2\""];
+    for (writer, labels) in writers.iter_mut().zip(labels) {
+        writer.add("a_total", Shape::WholeCounter, labels, &[1]);
+    }
+    // The first two belong to one user, of whose segments one may be read.
+    for (writer, uid) in writers.iter().zip([7, 7, 8]) {
+        std::os::unix::fs::chown(&writer.path, Some(uid), None)
+            .expect("root, who may give files away, runs this test");
+    }
+    let mut limited = Pool::new(PoolOptions {
+        max_bytes_per_user: Some(2 * HEADER_BYTES as u64),
+        ..pool(dir.path()).options
+    });
+    let first_and_last = [
+        "a_total{app=\"shop\",of=\"2\"} 1",
+        "a_total{app=\"shop\"} 1",
+    ];
+    assert_eq!(round(&mut limited, 1), first_and_last);
+    let problems: Vec<&str> = limited.problems().iter().map(|p| &*p.reason).collect();
+    let limit = "the segments of user 7 use more than 8192 bytes";
+    assert_eq!(problems, [limit]);
+    // Who leaves makes room; what was not read is not lost.
+    let [first, _second, _third] = writers;
+    drop(first);
+    round(&mut limited, 2);
+    assert_eq!(round(&mut limited, 3).len(), 3);
+    assert_eq!(limited.problems(), []);
+}
+
+/// Who may write to the directory could have had any file of the reader's user overwritten.
+#[test]
+fn links_that_wait_for_the_reader_are_not_followed() {
+    let dir = TempDir::new("segment");
+    let segments = dir.join("segments");
+    fs::create_dir(&segments).unwrap();
+    let other = dir.write("other", "untouched");
+    let mut writer = Writer::new(&segments, "shop", "0");
+    writer.add("a_total", Shape::WholeCounter, "", &[1]);
+    std::os::unix::fs::symlink(&other, segments.join("shop.retired.new")).unwrap();
+    let mut reader = pool(&segments);
+    drop(writer);
+    round(&mut reader, 1);
+    assert_eq!(reader.problems(), []);
+    assert_eq!(round(&mut reader, 2), ["a_total{app=\"shop\"} 1"]);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "untouched");
+    drop(reader);
+    let lock = segments.join("reader.lock");
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink(dir.join("created"), &lock).unwrap();
+    assert!(pool(&segments).collect(3).is_err());
+    assert!(!dir.join("created").exists());
+}
