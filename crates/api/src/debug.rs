@@ -6,10 +6,12 @@ use crate::{Api, params::Params};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use narthex_model::storage::OverBudget;
 use narthex_net::{
+    Router,
     axum::{
         body::Body,
         extract::{Request, State},
         response::Response,
+        routing::get,
     },
     respond,
 };
@@ -33,6 +35,25 @@ pub(crate) async fn profile(State(api): State<Arc<Api>>, request: Request) -> Re
         Ok(profile) => attached("profile", profile),
         Err(refusal) => refusal,
     }
+}
+
+/// Returns the routes of CPU profiles, for servers that have no API of their own; `prefix` comes before their paths.
+pub fn profile_routes(prefix: &str) -> Router {
+    let profile = |request: Request| async move {
+        let pairs = request.uri().query().unwrap_or_default().split('&');
+        let mut seconds = pairs.filter_map(|pair| pair.strip_prefix("seconds="));
+        let seconds = seconds.next().unwrap_or_default().to_owned();
+        match sampled(&seconds, |profile| packed(profile.to_pprof())).await {
+            Ok(profile) => attached("profile", profile),
+            Err(refusal) => refusal,
+        }
+    };
+    // What is a pattern in a route is a letter in a prefix.
+    let prefix = prefix.replace('{', "{{").replace('}', "}}");
+    Router::new()
+        .without_v07_checks()
+        .route(&format!("{prefix}/debug/pprof/profile"), get(profile))
+        .route(&format!("{prefix}/debug/pprof/cmdline"), get(cmdline))
 }
 
 /// Returns a profile of the memory in use for `go tool pprof`.
@@ -159,17 +180,28 @@ async fn taken<T: Send + 'static>(
     let params = Params::read(api, request)
         .await
         .map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message))?;
-    let seconds = match params.get("seconds").parse() {
+    let needed = api.lease_for_status(narthex_profile::needed_bytes());
+    let lease = needed.map_err(no_memory)?;
+    sampled(&params.get("seconds"), move |profile| {
+        let _lease = lease;
+        form(profile)
+    })
+    .await
+}
+
+/// Takes a CPU profile of this many seconds and converts it, off the serving threads.
+async fn sampled<T: Send + 'static>(
+    seconds: &str,
+    form: impl FnOnce(Profile) -> T + Send + 'static,
+) -> Result<T, Response> {
+    let seconds = match seconds.parse() {
         Ok(seconds @ 1..) => MAX_SECONDS.min(seconds),
         // As in Go, an invalid value means the default.
         _ => DEFAULT_SECONDS,
     };
-    let needed = api.lease_for_status(narthex_profile::needed_bytes());
-    let lease = needed.map_err(no_memory)?;
     let gone = Arc::new(AtomicBool::new(false));
     let guard = StopOnDrop(Arc::clone(&gone));
     let task = tokio::task::spawn_blocking(move || {
-        let _lease = lease;
         narthex_profile::cpu(Duration::from_secs(seconds), &|| {
             gone.load(Ordering::Relaxed)
         })

@@ -40,6 +40,7 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 
 pub use activity::{Activity, Origin};
 pub use config::{Api, ApiConfig, BuildInfo};
+pub use debug::profile_routes;
 pub use metrics::register_metrics;
 pub use process::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
 pub use status::early_routes;
@@ -115,11 +116,17 @@ pub fn routes(api: Arc<Api>) -> Router {
         .route("/api/v1/admin/tsdb/delete_series", admin())
         .route("/api/v1/admin/tsdb/clean_tombstones", admin())
         .route("/api/v1/admin/tsdb/snapshot", admin())
+        .route("/version", get(status::version))
         .route("/federate", get(federate::federate))
+        .merge(debug_routes())
+        .with_state(api)
+}
+
+fn debug_routes() -> Router<Arc<Api>> {
+    Router::new()
         .route("/debug/pprof/profile", get(debug::profile))
         .route("/debug/pprof/heap", get(debug::heap))
         .route("/debug/pprof/allocs", get(debug::allocs))
         .route("/debug/pprof/cmdline", get(debug::cmdline))
         .route("/debug/flamegraph", get(debug::flamegraph))
-        .with_state(api)
 }

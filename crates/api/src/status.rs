@@ -11,7 +11,7 @@ use crate::{
     process::{BlockStatus, ServerStatus, WalReplay},
     query::run,
 };
-use http::HeaderMap;
+use http::{HeaderMap, header::CONTENT_TYPE};
 use narthex_model::{
     date::rfc3339,
     storage::{Share, TimeRange},
@@ -20,7 +20,7 @@ use narthex_net::{
     Router,
     axum::{
         extract::{Request, State},
-        response::Response,
+        response::{IntoResponse, Response},
         routing::get,
     },
 };
@@ -48,6 +48,20 @@ pub(crate) async fn build_info(State(api): State<Arc<Api>>, headers: HeaderMap) 
         "compiler": build.compiler,
     });
     answer(&data, &headers)
+}
+
+/// What the page `/version` has, outside the API's envelope.
+pub(crate) async fn version(State(api): State<Arc<Api>>) -> impl IntoResponse {
+    let build = &api.config.build;
+    let data = json!({
+        "version": build.prometheus_version,
+        "revision": build.revision,
+        "branch": build.branch,
+        "buildUser": "",
+        "buildDate": build.build_date,
+        "goVersion": "",
+    });
+    ([(CONTENT_TYPE, "application/json")], data.to_string())
 }
 
 pub(crate) async fn config(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {

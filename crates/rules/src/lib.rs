@@ -20,6 +20,7 @@ mod options;
 mod read;
 mod routes;
 mod template;
+mod thresholds;
 mod unit;
 mod validate;
 

@@ -29,6 +29,8 @@ pub struct JobConfig {
     pub honor_timestamps: bool,
     /// Whether series with their own timestamps get staleness markers.
     pub track_timestamps_staleness: bool,
+    /// Whether targets may answer in zstd where they may answer in gzip.
+    pub accept_zstd: bool,
     /// Whether to request gzip.
     pub enable_compression: bool,
     /// Formats to request, best first; `None` uses Prometheus' default.
@@ -86,6 +88,7 @@ impl JobConfig {
             always_scrape_classic_histograms: false,
             convert_classic_histograms_to_nhcb: false,
             start_timestamps: false,
+            accept_zstd: false,
             extra_scrape_metrics: false,
             metric_name_validation_scheme: NameScheme::Utf8,
             metric_name_escaping_scheme: None,

@@ -579,7 +579,7 @@ impl OwnReport {
     }
 
     fn store(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
-        let BoundRound { binding, frame } = self.bind(sink)?;
+        let BoundRound { binding, frame, .. } = self.bind(sink)?;
         binding.append(frame)
     }
 
@@ -588,10 +588,7 @@ impl OwnReport {
             Some(binding) => binding,
             empty => empty.insert(sink.bind(self.frame.schema())?),
         };
-        Ok(BoundRound {
-            binding: &mut **binding,
-            frame: &self.frame,
-        })
+        Ok(BoundRound::new(&mut **binding, &self.frame))
     }
 }
 
@@ -604,7 +601,7 @@ fn end_report(frame: &mut Frame, extra: bool) {
 
 /// Appends a frame, first binding its schema if none is bound yet.
 fn append(sink: &dyn Sink, bound: &mut Bound, frame: &Frame) -> Result<Outcome, StorageError> {
-    let BoundRound { binding, frame } = bind(sink, bound, frame)?;
+    let BoundRound { binding, frame, .. } = bind(sink, bound, frame)?;
     binding.append(frame)
 }
 
@@ -618,10 +615,7 @@ fn bind<'a>(
         Some(binding) => binding,
         empty => empty.insert(sink.bind(frame.schema())?),
     };
-    Ok(BoundRound {
-        binding: &mut **binding,
-        frame,
-    })
+    Ok(BoundRound::new(&mut **binding, frame))
 }
 
 /// Appends further samples, with their own times, of series that the round's frame already has.

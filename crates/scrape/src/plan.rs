@@ -51,6 +51,7 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     accept: String,
     compression: bool,
+    zstd: bool,
     pub(crate) options: ParseOptions,
     /// Format of responses without a usable content type.
     pub(crate) fallback: Option<Format>,
@@ -118,6 +119,7 @@ impl Plan {
             timeout: target.timeout,
             accept: accept_header(protocols, job.escaping()),
             compression: job.enable_compression,
+            zstd: job.accept_zstd,
             options,
             fallback: job.fallback_scrape_protocol.map(ScrapeProtocol::format),
             honor_labels: job.honor_labels,
@@ -160,10 +162,13 @@ impl Plan {
         if let Ok(accept) = HeaderValue::from_str(&self.accept) {
             headers.insert(ACCEPT, accept);
         }
-        if !self.compression {
-            let identity = HeaderValue::from_static("identity");
-            headers.insert(http::header::ACCEPT_ENCODING, identity);
-        }
+        let encodings = match (self.compression, self.zstd) {
+            (true, true) => "zstd,gzip",
+            (true, false) => "gzip",
+            (false, _) => "identity",
+        };
+        let encodings = HeaderValue::from_static(encodings);
+        headers.insert(http::header::ACCEPT_ENCODING, encodings);
         if let Ok(seconds) = HeaderValue::from_str(&self.timeout.as_secs_f64().to_string()) {
             let name = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
             headers.insert(name, seconds);

@@ -1,17 +1,23 @@
 //! The most expensive queries since the start.
 //!
 //! **Invariant:** at most [`MOST`] texts are remembered; a new one takes the place of the one that took the least time
-//! in all.
+//! in all. Finding that one takes no look at all others: with many rules, each that is evaluated for the first time
+//! may need it.
 
 use super::{Entry, TEXT_BYTES};
 use narthex_model::storage::Lease;
 use narthex_promql::{QueryError, QueryStats};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, binary_heap::PeekMut},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Most queries that are remembered.
 const MOST: usize = 1000;
 /// Memory of one, without its text.
-const ITEM_BYTES: u64 = 256;
+const ITEM_BYTES: u64 = 320;
 
 /// What distinguishes queries: the text, and how long the range is, in seconds.
 pub(crate) type Key = (Arc<str>, i64);
@@ -19,6 +25,8 @@ pub(crate) type Key = (Arc<str>, i64);
 #[derive(Debug)]
 pub(crate) struct Top {
     items: HashMap<Key, Cost>,
+    /// All items, with what they took at some time; never more than they take.
+    cheapest: BinaryHeap<Reverse<(Duration, Key)>>,
     /// Evaluations of queries that are not remembered.
     pub(crate) forgotten: u64,
     /// No remembered query took less in all. Costs only grow, so one look at all of them spares many.
@@ -43,6 +51,7 @@ impl Top {
     pub(crate) fn new(lease: Lease) -> Self {
         Self {
             items: HashMap::new(),
+            cheapest: BinaryHeap::new(),
             forgotten: 0,
             least: Duration::ZERO,
             lease,
@@ -65,9 +74,13 @@ impl Top {
             self.forgotten += 1;
             return;
         }
-        let cost = self.items.entry(key).or_insert_with(|| Cost {
-            first_ms: now_ms,
-            ..Cost::default()
+        let cheapest = &mut self.cheapest;
+        let cost = self.items.entry(key).or_insert_with_key(|key| {
+            cheapest.push(Reverse((evaluated, key.clone())));
+            Cost {
+                first_ms: now_ms,
+                ..Cost::default()
+            }
         });
         cost.count += 1;
         cost.duration += evaluated;
@@ -91,19 +104,33 @@ impl Top {
         if evaluated < self.least {
             return false;
         }
-        let cheapest = self.items.iter().min_by_key(|(_, cost)| cost.duration);
-        let Some((cheapest, cost)) = cheapest else {
+        let Some(cheapest) = self.take_cheaper(evaluated) else {
             return false;
         };
-        self.least = cost.duration;
-        if self.least > evaluated {
-            return false;
-        }
-        let (cheapest, count) = (cheapest.clone(), cost.count);
-        self.items.remove(&cheapest);
+        let cost = self.items.remove(&cheapest).unwrap_or_default();
         self.lease.shrink(bytes_of(&cheapest));
-        self.forgotten += count;
+        self.forgotten += cost.count;
         self.lease.grow(bytes_of(key)).is_ok()
+    }
+
+    /// Takes the cheapest item out of the order if it took no longer than `evaluated`.
+    fn take_cheaper(&mut self, evaluated: Duration) -> Option<Key> {
+        while let Some(mut first) = self.cheapest.peek_mut() {
+            let Reverse((known, key)) = &mut *first;
+            let duration = self.items.get(key).map_or(*known, |cost| cost.duration);
+            if *known != duration {
+                // It moves to its place, and another one comes first.
+                *known = duration;
+                continue;
+            }
+            self.least = duration;
+            if duration > evaluated {
+                return None;
+            }
+            let Reverse((_, key)) = PeekMut::pop(first);
+            return Some(key);
+        }
+        None
     }
 
     /// Returns what an instant query took in all, if it is remembered.

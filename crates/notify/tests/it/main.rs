@@ -7,5 +7,6 @@
     reason = "a test's helpers panic like the test itself"
 )]
 
+mod discovery;
 mod notifier;
 mod oracle;

@@ -8,7 +8,7 @@ use narthex_rules::{Alert, AlertSink as _};
 use narthex_testkit::{Alertmanager, TempDir};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn alert(name: &str) -> Alert {
     Alert {
@@ -30,7 +30,7 @@ fn set(addresses: &[&Alertmanager]) -> AlertmanagerConfig {
     }
 }
 
-fn alerting(sets: impl IntoIterator<Item = AlertmanagerConfig>) -> AlertingConfig {
+pub(crate) fn alerting(sets: impl IntoIterator<Item = AlertmanagerConfig>) -> AlertingConfig {
     AlertingConfig {
         sets: sets.into_iter().collect(),
         ..AlertingConfig::default()
@@ -63,7 +63,7 @@ async fn found(notifier: &Notifier, count: usize) {
 }
 
 /// Returns the names of the alerts in each request.
-fn names(from: &Alertmanager, posts: usize) -> Vec<String> {
+pub(crate) fn names(from: &Alertmanager, posts: usize) -> Vec<String> {
     let posts = from.wait_posts(posts, LIMIT);
     let names = posts.iter().map(|post| {
         let parts = post.body.split("\"alertname\":\"").skip(1);

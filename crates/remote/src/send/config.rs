@@ -30,6 +30,8 @@ pub struct RemoteWriteConfig {
     pub frames: bool,
     /// Authentication, TLS and proxy.
     pub http: HttpClientConfig,
+    /// Whether each connection begins with another of the name's addresses. False.
+    pub round_robin_dns: bool,
     /// Signing for AWS, if it is asked for.
     pub sigv4: Option<SigV4Config>,
     /// The queue.
@@ -125,6 +127,7 @@ impl RemoteWriteConfig {
                 enable_http2: false,
                 ..HttpClientConfig::default()
             },
+            round_robin_dns: false,
             sigv4: None,
             queue: QueueConfig::default(),
             metadata: MetadataConfig::default(),

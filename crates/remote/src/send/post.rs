@@ -85,6 +85,7 @@ impl Poster {
     pub(super) fn new(config: &RemoteWriteConfig, base: &ClientConfig) -> Result<Self, NetError> {
         let mut client = base.clone();
         client.max_idle_per_host = config.queue.max_shards;
+        client.round_robin = config.round_robin_dns;
         let signer = config.sigv4.as_ref();
         let signer = signer.map(|config| SigV4::new(base, config).map(Arc::new));
         let client = Client::with_http(client, config.http.clone())?;

@@ -58,24 +58,31 @@ impl Sink for RemoteSink {
         };
         let ours = rounds.iter_mut().map(|round| {
             let binding: &mut dyn Any = round.binding;
-            Some((binding.downcast_mut::<RemoteBinding>()?, round.frame))
+            let binding = binding.downcast_mut::<RemoteBinding>()?;
+            Some((binding, round.frame, &mut round.outcome))
         });
         let Some(mut ours) = ours.collect::<Option<Vec<_>>>() else {
             return BoundRound::append_each(rounds);
         };
         // Storage takes the rounds with one write; a queue's writes are made one after the other.
         let mut stored = Vec::with_capacity(ours.len());
-        for (binding, frame) in &mut ours {
+        for (binding, frame, _) in &mut ours {
             if let Some(binding) = &mut binding.inner {
-                let binding = binding.as_mut();
-                stored.push(BoundRound { binding, frame });
+                stored.push(BoundRound::new(binding.as_mut(), frame));
             }
         }
-        let stored = inner.append_together(&mut stored);
-        for (binding, frame) in ours {
+        let total = inner.append_together(&mut stored);
+        let outcomes: Vec<Outcome> = stored.iter().map(|round| round.outcome).collect();
+        let kept = ours
+            .iter_mut()
+            .filter(|(binding, ..)| binding.inner.is_some());
+        for ((_, _, outcome), stored) in kept.zip(outcomes) {
+            **outcome = stored;
+        }
+        for (binding, frame, _) in ours {
             binding.queue(frame);
         }
-        stored
+        total
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {

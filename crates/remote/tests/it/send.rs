@@ -370,10 +370,7 @@ fn rounds_appended_together_reach_storage_at_once_and_the_queue() {
             .collect();
         let rounds = targets.iter_mut().zip(&frames);
         let mut rounds: Vec<BoundRound<'_>> = rounds
-            .map(|(target, frame)| BoundRound {
-                binding: &mut *target.binding,
-                frame,
-            })
+            .map(|(target, frame)| BoundRound::new(&mut *target.binding, frame))
             .collect();
         let outcome = sink.append_together(&mut rounds).unwrap();
         assert_eq!(outcome.accepted, if round < 3 { 6 } else { 7 });

@@ -1,25 +1,34 @@
 //! A group: rules evaluated in order, at the same times.
 //!
-//! **Invariant:** one thread at a time evaluates a group; who holds its work knows that none of its rules is running.
+//! Results are stored together once a rule needs to see what those before it made, at the latest behind the last rule:
+//! readers see all of them or none. What has waited for a second is stored before the next rule, and before one that took
+//! that long the last time.
+//!
+//! **Invariant:** one thread at a time evaluates a group; who holds its work knows that none of its rules is running, and
+//! that nothing waits to be stored.
 
 use super::{
-    batches::Batches,
+    batches::{Batches, Commits},
     metrics::{self, GroupMetrics},
     output::Output,
     permits::Permits,
     query::Tools,
     restore,
-    rule::{Failure, Health, LiveRule, Moment, RuleStatus, RuleWork, Work},
+    rule::{Failure, Health, LiveRule, Made, Moment, RuleStatus, RuleWork, Waiting, Work, refused},
     schedule::Schedule,
 };
 use crate::file::{self, Texts};
-use narthex_model::{LabelSet, storage::StopReason, sync::Whole as _};
+use narthex_model::{
+    LabelSet,
+    storage::{BoundRound, Outcome, StopReason},
+    sync::Whole as _,
+};
 use narthex_net::catch_panic;
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -30,6 +39,8 @@ const TASK: &str = "rule";
 /// Evaluations before the state from before a restart is looked up: targets may not have been scraped earlier, and
 /// recording rules not been evaluated.
 const EVALUATIONS_BEFORE_RESTORE: u8 = 2;
+/// How long results wait for each other: one slow rule must not keep those of others from being seen.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Rules that are evaluated together.
 pub(crate) struct Group {
@@ -43,6 +54,7 @@ pub(crate) struct Group {
     status: Mutex<GroupStatus>,
     work: Mutex<GroupWork>,
     batches: OnceLock<Batches>,
+    commits: OnceLock<Commits>,
     metrics: OnceLock<GroupMetrics>,
     is_stopping: AtomicBool,
 }
@@ -92,6 +104,7 @@ impl Group {
             status: Mutex::default(),
             work: Mutex::new(work),
             batches: OnceLock::new(),
+            commits: OnceLock::new(),
             metrics: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
         }
@@ -173,46 +186,90 @@ impl Group {
 
     /// Evaluates the rules; returns `false` if the group was stopped in between.
     fn evaluate(&self, work: &mut GroupWork, tools: &Tools, time_ms: i64) -> bool {
-        let offset_ms = self.offset_ms(tools);
-        let samples = AtomicUsize::new(0);
-        let evaluate = |(rule, work): Task<'_>| {
-            let is_running = !self.is_stopping();
-            if is_running {
-                let count = self.evaluate_rule(rule, work, tools, (time_ms, offset_ms));
-                samples.fetch_add(count, Ordering::Relaxed);
-            }
-            is_running
-        };
+        let at = (time_ms, self.offset_ms(tools));
         let permits = &tools.settings.permits;
-        let was_whole = if permits.exist() && self.rules.len() > 1 {
-            let mut tasks = self.rules.iter().zip(&mut work.rules).map(Some).collect();
-            let batches = self.batches.get_or_init(|| Batches::new(&self.rules));
-            let mut batches = batches.0.iter();
-            batches.all(|batch| evaluate_batch(batch, &mut tasks, permits, &evaluate))
+        let evaluated = if permits.exist() && self.rules.len() > 1 {
+            self.evaluate_at_once(&mut work.rules, tools, at)
         } else {
-            self.rules.iter().zip(&mut work.rules).all(evaluate)
+            self.evaluate_in_order(&mut work.rules, tools, at)
         };
-        if !was_whole {
+        let Some(samples) = evaluated else {
             return false;
-        }
+        };
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-        self.metrics().last_samples.set(samples.into_inner() as f64);
+        self.metrics().last_samples.set(samples as f64);
         let gone = std::mem::take(&mut work.gone);
         if !gone.is_empty() {
             let live: HashSet<LabelSet> = work.live().collect();
-            end_all(gone, tools, time_ms - offset_ms, &live);
+            end_all(gone, tools, at.0 - at.1, &live);
         }
         true
     }
 
-    /// Evaluates a rule; returns the number of samples.
+    /// Evaluates one rule after the other; returns the number of samples, `None` if the group was stopped.
+    fn evaluate_in_order(
+        &self,
+        works: &mut [RuleWork],
+        tools: &Tools,
+        at: (i64, i64),
+    ) -> Option<usize> {
+        let commits = self.commits.get_or_init(|| Commits::new(&self.rules));
+        let (mut samples, mut since) = (0, Instant::now());
+        for (place, rule) in self.rules.iter().enumerate() {
+            if self.is_stopping() {
+                self.commit(works, tools);
+                return None;
+            }
+            let is_late = since.elapsed() + rule.last_duration() > PATIENCE;
+            if is_late || commits.are_due_before(place) {
+                samples += self.commit(works, tools);
+                since = Instant::now();
+            }
+            if let Some(work) = works.get_mut(place) {
+                self.evaluate_rule(rule, work, tools, at);
+            }
+        }
+        Some(samples + self.commit(works, tools))
+    }
+
+    /// Evaluates rules that do not depend on each other at once; returns the number of samples, `None` if the group was
+    /// stopped.
+    fn evaluate_at_once(
+        &self,
+        works: &mut [RuleWork],
+        tools: &Tools,
+        at: (i64, i64),
+    ) -> Option<usize> {
+        let evaluate = |(rule, work): Task<'_>| {
+            let is_running = !self.is_stopping();
+            if is_running {
+                self.evaluate_rule(rule, work, tools, at);
+            }
+            is_running
+        };
+        let batches = self.batches.get_or_init(|| Batches::new(&self.rules));
+        let mut samples = 0;
+        for batch in &batches.0 {
+            let tasks = self.rules.iter().zip(&mut *works).enumerate();
+            let tasks = tasks.filter(|(place, _)| batch.contains(place));
+            let tasks = tasks.map(|(_, task)| task).collect();
+            let was_whole = evaluate_batch(tasks, &tools.settings.permits, &evaluate);
+            samples += self.commit(works, tools);
+            if !was_whole {
+                return None;
+            }
+        }
+        Some(samples)
+    }
+
+    /// Evaluates a rule, whose result then waits to be stored.
     fn evaluate_rule(
         &self,
         rule: &LiveRule,
         work: &mut RuleWork,
         tools: &Tools,
         (time_ms, offset_ms): (i64, i64),
-    ) -> usize {
+    ) {
         let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
         let (ctx, stop) = tools.settings.context();
         rule.set_running(Some(stop.clone()));
@@ -227,35 +284,108 @@ impl Group {
             interval_ms: self.schedule.interval_ms(),
             limit: self.limit,
         };
-        let evaluated = catch_panic(TASK, || rule.evaluate(work, &moment));
-        let evaluated = evaluated.unwrap_or_else(|panicked| {
+        let made = catch_panic(TASK, || rule.evaluate(work, &moment));
+        let made = made.unwrap_or_else(|panicked| {
             rule.renew(work);
             Err(Failure::Evaluation(panicked.to_string()))
         });
         rule.set_running(None);
-        let duration = begin.elapsed();
+        work.waiting = Some(Waiting {
+            begin_ms,
+            duration: begin.elapsed(),
+            made,
+            was_stopped: stop.check() == Err(StopReason::ShuttingDown),
+        });
+    }
+
+    /// Stores what waits, and shows how those rules did; returns the number of samples.
+    fn commit(&self, works: &mut [RuleWork], tools: &Tools) -> usize {
+        let begin = Instant::now();
+        let has_round = |work: &RuleWork| {
+            let made = work.waiting.as_ref().map(|waiting| &waiting.made);
+            matches!(
+                made,
+                Some(Ok(Made {
+                    has_round: true,
+                    ..
+                }))
+            )
+        };
+        let stored = works.iter_mut().filter(|work| has_round(work));
+        let mut rounds: Vec<BoundRound<'_>> =
+            stored.filter_map(|work| work.output.round()).collect();
+        let stored = if rounds.is_empty() {
+            Ok(Ok(Outcome::default()))
+        } else {
+            catch_panic(TASK, || tools.sink.append_together(&mut rounds))
+        };
+        let outcomes: Vec<Outcome> = rounds.iter().map(|round| round.outcome).collect();
+        let mut outcomes = outcomes.into_iter();
+        let failure = match stored {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(Failure::Storage(error.to_string())),
+            Err(panicked) => {
+                let works = works.iter_mut().filter(|work| has_round(work));
+                works.for_each(|work| work.output.forget_binding());
+                Some(Failure::Storage(panicked.to_string()))
+            }
+        };
+        let count = works.iter().filter(|work| work.waiting.is_some()).count();
+        let share = begin.elapsed() / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+        let mut samples = 0;
+        for (rule, work) in self.rules.iter().zip(works) {
+            let Some(mut waiting) = work.waiting.take() else {
+                continue;
+            };
+            waiting.duration += share;
+            if let Ok(Made {
+                has_round: true, ..
+            }) = waiting.made
+            {
+                let outcome = outcomes.next().unwrap_or_default();
+                waiting.made = match &failure {
+                    Some(failure) => Err(failure.clone()),
+                    None => {
+                        work.output.note_stored();
+                        match refused(outcome, work.output.ended()) {
+                            Some(reason) => Err(Failure::Refused(reason)),
+                            None => waiting.made,
+                        }
+                    }
+                };
+            }
+            samples += self.show(rule, waiting);
+        }
+        samples
+    }
+
+    /// Shows how a rule's evaluation went; returns the number of samples.
+    fn show(&self, rule: &LiveRule, waiting: Waiting) -> usize {
+        let duration = waiting.duration;
         metrics::RULE_DURATION.observe_duration(duration);
         metrics::RULE_DURATION_HISTOGRAM.observe_duration(duration);
         let mut status = RuleStatus {
             health: Health::Ok,
             last_error: None,
             duration,
-            last_ms: Some(begin_ms),
+            last_ms: Some(waiting.begin_ms),
             work: Work::default(),
         };
-        status.work = evaluated.unwrap_or_else(|failure| {
-            if failure.counts() {
-                self.metrics().failures.inc();
+        match waiting.made {
+            Ok(made) => status.work = made.work,
+            Err(failure) => {
+                if failure.counts() {
+                    self.metrics().failures.inc();
+                }
+                let error = failure.to_string();
+                if !waiting.was_stopped {
+                    let (file, group, name) = (&self.file, &self.name, &rule.name);
+                    tracing::warn!(file, group, name, error, "Evaluating rule failed");
+                }
+                status.health = Health::Err;
+                status.last_error = Some(error);
             }
-            let error = failure.to_string();
-            if stop.check() != Err(StopReason::ShuttingDown) {
-                let (file, group, name) = (&self.file, &self.name, &rule.name);
-                tracing::warn!(file, group, name, error, "Evaluating rule failed");
-            }
-            status.health = Health::Err;
-            status.last_error = Some(error);
-            Work::default()
-        });
+        }
         let samples = status.work.series;
         rule.set_status(status);
         samples
@@ -354,13 +484,10 @@ type Task<'a> = (&'a LiveRule, &'a mut RuleWork);
 /// Evaluates a batch of a group's rules, at once if that is worth a thread and there are permits; returns `false` if any
 /// was not evaluated.
 fn evaluate_batch<'a>(
-    batch: &[usize],
-    tasks: &mut Vec<Option<Task<'a>>>,
+    mut tasks: Vec<Task<'a>>,
     permits: &Permits,
     evaluate: &(impl Fn(Task<'a>) -> bool + Sync),
 ) -> bool {
-    let tasks = batch.iter().filter_map(|at| tasks.get_mut(*at)?.take());
-    let mut tasks: Vec<Task<'a>> = tasks.collect();
     let expected: Duration = tasks.iter().map(|(rule, _)| rule.status().duration).sum();
     let most = permits.wanted(tasks.len(), expected);
     if most == 0 {

@@ -9,7 +9,7 @@
 //! seen; later evaluations look its column up.
 //!
 //! **Invariant:** a rule sees what the rules before it in its group wrote at the same time, in whatever order those that
-//! do not see each other are evaluated.
+//! do not see each other are evaluated. Others see the results that were stored together, or none of them.
 //! **Invariant:** what is shown never waits for an evaluation.
 
 mod alerting;

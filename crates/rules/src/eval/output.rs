@@ -1,12 +1,12 @@
 //! A rule's results as an origin: a schema of the series it ever had, and a frame for each evaluation.
 //!
 //! **Invariant:** a series has one column from its first evaluation until the schema is rebuilt; `live` are the columns
-//! of the last round that was stored.
+//! of the last round that was stored. A round is begun, filled, finished, stored by the group, and noted as stored.
 
 use narthex_model::{
     ColumnId, Family, Frame, LabelSet, Schema, SchemaEdit,
     bits::BitSet,
-    storage::{Binding, Budget, Lease, Outcome, OverBudget, Sink, StorageError},
+    storage::{Binding, BoundRound, Budget, Lease, OverBudget, Sink, StorageError},
 };
 use narthex_promql::SampleValue;
 use std::{collections::HashMap, sync::Arc};
@@ -27,6 +27,8 @@ pub(crate) struct Output {
     cells: Vec<(ColumnId, SampleValue)>,
     taken: BitSet,
     live: BitSet,
+    /// What `live` becomes once the round is stored.
+    present: BitSet,
     lease: Option<Lease>,
     /// How often the schema was rebuilt: columns of another generation mean nothing.
     generation: u64,
@@ -45,6 +47,7 @@ impl Output {
             cells: Vec::new(),
             taken: BitSet::new(0),
             live: BitSet::new(0),
+            present: BitSet::new(0),
             lease: None,
             generation: 0,
         }
@@ -101,15 +104,15 @@ impl Output {
         self.cells.len()
     }
 
-    /// Stores the round, and the end of every series that it lacks.
+    /// Completes the round with the end of every series that it lacks; returns whether there is anything to store.
     ///
     /// # Errors
-    /// Fails when the sink does; the series of the round before then stay live.
-    pub(crate) fn store(&mut self, sink: &dyn Sink, time_ms: i64) -> Result<Outcome, StorageError> {
+    /// Fails when the sink does.
+    pub(crate) fn finish(&mut self, sink: &dyn Sink, time_ms: i64) -> Result<bool, StorageError> {
         self.finish_edit();
         self.frame.restart(&self.schema, time_ms);
         if self.cells.is_empty() && self.live.count() == 0 {
-            return Ok(Outcome::default());
+            return Ok(false);
         }
         for (column, value) in self.cells.drain(..) {
             match value {
@@ -120,14 +123,30 @@ impl Output {
                 }
             }
         }
-        let mut live = self.frame.present().clone();
-        for gone in self.live.iter().filter(|column| !live.contains(*column)) {
+        self.present = self.frame.present().clone();
+        let live = self.live.iter();
+        for gone in live.filter(|column| !self.present.contains(*column)) {
             self.frame.mark_stale(column_id(gone));
         }
-        let outcome = self.append(sink)?;
-        std::mem::swap(&mut self.live, &mut live);
+        self.bind(sink)?;
+        Ok(true)
+    }
+
+    /// Returns the finished round; `None` without a binding.
+    pub(crate) fn round(&mut self) -> Option<BoundRound<'_>> {
+        let binding = self.binding.as_deref_mut()?;
+        Some(BoundRound::new(binding, &self.frame))
+    }
+
+    /// Binds anew for the next round: a panic may have left the binding half-done.
+    pub(crate) fn forget_binding(&mut self) {
+        self.binding = None;
+    }
+
+    /// Goes on from the finished round, which is stored.
+    pub(crate) fn note_stored(&mut self) {
+        std::mem::swap(&mut self.live, &mut self.present);
         self.forget_unused();
-        Ok(outcome)
     }
 
     /// Ends the live series except those that `is_reported` names, which another rule goes on with.
@@ -151,10 +170,12 @@ impl Output {
             }
         }
         if any {
-            self.append(sink).map(drop)
-        } else {
-            Ok(())
+            self.bind(sink)?;
+            if let Some(BoundRound { binding, frame, .. }) = self.round() {
+                binding.append(frame)?;
+            }
         }
+        Ok(())
     }
 
     /// Returns the number of series that the last round ended.
@@ -169,12 +190,11 @@ impl Output {
             .map(|column| self.schema.labels(column_id(column)))
     }
 
-    fn append(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
-        let binding = match &mut self.binding {
-            Some(binding) => binding,
-            none => none.insert(sink.bind(&self.schema)?),
-        };
-        binding.append(&self.frame)
+    fn bind(&mut self, sink: &dyn Sink) -> Result<(), StorageError> {
+        if self.binding.is_none() {
+            self.binding = Some(sink.bind(&self.schema)?);
+        }
+        Ok(())
     }
 
     fn finish_edit(&mut self) {

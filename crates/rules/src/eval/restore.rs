@@ -24,21 +24,15 @@ use std::{collections::HashMap, sync::Arc};
 /// Fails when the stored series cannot be read.
 pub(crate) fn restore(rule: &LiveRule, tools: &Tools, now_ms: i64) -> Result<(), String> {
     let (settings, holds) = (&*tools.settings, rule.holds());
-    // A shorter wait than the grace period is not worth restoring.
-    let restores_for = holds.for_ms >= settings.grace_period_ms;
-    if !restores_for && holds.keep_firing_for_ms == 0 {
-        return Ok(());
-    }
     let stored = Stored::read(rule, tools, now_ms)?;
     if stored.active.is_empty() {
         return Ok(());
     }
     let mut alerts = Alerts::clone(&rule.alerts());
-    if restores_for {
-        for (labels, alert) in &mut alerts {
-            if let Some(before) = stored.active.get(labels) {
-                alert.active_at_ms = active_at(*before, holds.for_ms, now_ms, settings);
-            }
+    for (labels, alert) in &mut alerts {
+        let before = stored.active.get(labels);
+        if let Some(at_ms) = before.and_then(|b| active_at(*b, holds.for_ms, now_ms, settings)) {
+            alert.active_at_ms = at_ms;
         }
     }
     if holds.keep_firing_for_ms > 0 {
@@ -59,18 +53,21 @@ struct Before {
     active_at_ms: i64,
 }
 
-/// Returns since when an alert counts as active.
-fn active_at(before: Before, for_ms: i64, now_ms: i64, settings: &Settings) -> i64 {
+/// Returns since when an alert counts as active, `None` when it begins to wait again.
+fn active_at(before: Before, for_ms: i64, now_ms: i64, settings: &Settings) -> Option<i64> {
     let down_at_ms = before.last_ms.div_euclid(1000) * 1000;
     let left_ms = for_ms - (down_at_ms - before.active_at_ms);
     if left_ms <= 0 {
         // It was firing, and does so again after the next evaluation.
-        before.active_at_ms
+        Some(before.active_at_ms)
+    } else if for_ms < settings.grace_period_ms {
+        // Waiting again takes less than the grace period.
+        None
     } else if left_ms < settings.grace_period_ms {
-        now_ms + settings.grace_period_ms - for_ms
+        Some(now_ms + settings.grace_period_ms - for_ms)
     } else {
         // The outage does not count as waiting.
-        before.active_at_ms + (now_ms - down_at_ms)
+        Some(before.active_at_ms + (now_ms - down_at_ms))
     }
 }
 

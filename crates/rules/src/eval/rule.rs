@@ -85,12 +85,31 @@ pub(crate) struct LiveRule {
 /// What a rule keeps between evaluations, owned by its group.
 pub(crate) struct RuleWork {
     pub(crate) output: Output,
+    /// The evaluation whose result is to be stored.
+    pub(crate) waiting: Option<Waiting>,
     /// The expression as it is evaluated, from the first evaluation on.
     query: Option<InstantQuery>,
     inputs: Inputs,
     known: Known,
     /// Whether alerts are stored: not before their state from before a restart has been looked up.
     pub(crate) is_restored: bool,
+}
+
+/// An evaluation that has ended but for storing its result.
+pub(crate) struct Waiting {
+    pub(crate) begin_ms: i64,
+    pub(crate) duration: Duration,
+    pub(crate) made: Result<Made, Failure>,
+    /// Whether it failed because the server stops.
+    pub(crate) was_stopped: bool,
+}
+
+/// What an evaluation made.
+#[derive(Clone, Copy)]
+pub(crate) struct Made {
+    pub(crate) work: Work,
+    /// Whether the output has a round to be stored.
+    pub(crate) has_round: bool,
 }
 
 /// Circumstances of an evaluation.
@@ -107,6 +126,7 @@ pub(crate) struct Moment<'a> {
 }
 
 /// Reason that an evaluation failed.
+#[derive(Clone)]
 pub(crate) enum Failure {
     /// There is no result: nothing was stored or sent.
     Evaluation(String),
@@ -144,6 +164,7 @@ impl LiveRule {
     pub(crate) fn work(&self, is_restored: bool) -> RuleWork {
         RuleWork {
             output: self.output(),
+            waiting: None,
             query: None,
             inputs: Inputs::default(),
             known: Known::new(),
@@ -172,7 +193,7 @@ impl LiveRule {
         self.alert_texts.is_some()
     }
 
-    pub(super) fn expr(&self) -> &Expr {
+    pub(crate) fn expr(&self) -> &Expr {
         &self.expr
     }
 
@@ -217,6 +238,10 @@ impl LiveRule {
         self.status.lock().whole().clone()
     }
 
+    pub(crate) fn last_duration(&self) -> Duration {
+        self.status.lock().whole().duration
+    }
+
     pub(crate) fn set_status(&self, status: RuleStatus) {
         *self.status.lock().whole() = status;
     }
@@ -229,9 +254,9 @@ impl LiveRule {
         *self.alerts.lock().whole() = alerts;
     }
 
-    /// Evaluates the rule, sends alerts that are due, and stores the result.
+    /// Evaluates the rule, sends alerts that are due, and finishes the round of its output, which is to be stored.
     ///
-    /// Returns what it took.
+    /// Returns what it took and made.
     ///
     /// # Errors
     /// Fails with what is to be shown.
@@ -239,7 +264,7 @@ impl LiveRule {
         &self,
         work: &mut RuleWork,
         moment: &Moment<'_>,
-    ) -> Result<Work, Failure> {
+    ) -> Result<Made, Failure> {
         let Moment { tools, ctx, .. } = moment;
         let settings = &*tools.settings;
         let stored_ms = moment.time_ms - moment.offset_ms;
@@ -283,15 +308,13 @@ impl LiveRule {
         }
         .map_err(Failure::Evaluation)?;
         let series = work.output.len();
-        let outcome = work.output.store(&*tools.sink, stored_ms);
-        let outcome = outcome.map_err(|error| Failure::Storage(error.to_string()))?;
-        match refused(outcome, work.output.ended()) {
-            Some(reason) => Err(Failure::Refused(reason)),
-            None => Ok(Work {
-                samples_read,
-                series,
-            }),
-        }
+        let has_round = work.output.finish(&*tools.sink, stored_ms);
+        let has_round = has_round.map_err(|error| Failure::Storage(error.to_string()))?;
+        let work = Work {
+            samples_read,
+            series,
+        };
+        Ok(Made { work, has_round })
     }
 
     /// Applies what was found to the alerts and sends those that are due.
@@ -343,7 +366,7 @@ impl LiveRule {
 }
 
 /// Returns the reason that samples of a round were refused; `ended` series may be refused for good reasons.
-fn refused(outcome: Outcome, ended: u64) -> Option<&'static str> {
+pub(crate) fn refused(outcome: Outcome, ended: u64) -> Option<&'static str> {
     if outcome.out_of_order > ended {
         Some("out of order sample")
     } else if outcome.too_old > ended {

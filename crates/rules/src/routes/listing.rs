@@ -7,6 +7,7 @@ use super::params::{Filter, invalid};
 use crate::{
     eval::{ActiveAlert, AlertState, Alerts, Group, LiveRule},
     file::{RuleKind, Texts},
+    thresholds::{Graph, graphs},
 };
 use narthex_model::{LabelSet, date};
 use narthex_net::{Comma, Listing};
@@ -91,6 +92,9 @@ struct LastJson {
     /// Samples that it read, and series that it stored; Prometheus has neither.
     samples_read: u64,
     series: usize,
+    /// What an alerting rule compares with numbers; Prometheus does not say so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    graphs: Vec<Graph>,
 }
 
 /// An alert that is pending or firing.
@@ -480,6 +484,11 @@ fn last(rule: &LiveRule, r#type: &'static str) -> LastJson {
         r#type,
         samples_read: status.work.samples_read,
         series: status.work.series,
+        graphs: if rule.is_alerting() {
+            graphs(rule.expr())
+        } else {
+            Vec::new()
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use narthex_model::{Pattern, pattern};
 use narthex_promql::fmt::quote;
 use std::{
     fmt::Write as _,
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr},
 };
 
 /// Reports whether a part of a text matches.
@@ -137,7 +137,11 @@ pub(super) fn strip_port(text: &str) -> String {
 /// Cuts the domain off; addresses stay.
 pub(super) fn strip_domain(text: &str) -> String {
     let (host, port) = split_host_port(text).unwrap_or((text, ""));
-    if host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok() {
+    let is_address = match host.split_once('%') {
+        Some((host, zone)) => !zone.is_empty() && host.parse::<Ipv6Addr>().is_ok(),
+        None => host.parse::<IpAddr>().is_ok(),
+    };
+    if is_address {
         return text.to_owned();
     }
     let name = host.split('.').next().unwrap_or_default();

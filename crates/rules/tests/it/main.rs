@@ -15,6 +15,7 @@ mod oracle;
 mod rehearsal;
 mod state;
 mod templates;
+mod wild;
 
 use narthex_testkit::alloc::Counting;
 

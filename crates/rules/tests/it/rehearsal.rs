@@ -5,7 +5,8 @@ use narthex_model::{
     Frame, LabelSet, MatchOp, Matcher, MemStore, Schema,
     conformance::{Sampled, dump},
     storage::{
-        Binding, Budget, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange,
+        Binding, BoundRound, Budget, Outcome, SeriesSample, Sink, StorageError, Store, SyncToken,
+        TimeRange,
     },
 };
 use narthex_promql::{
@@ -18,6 +19,7 @@ use narthex_rules::{
 };
 use serde_json::{Value, json};
 use std::{
+    any::Any,
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
@@ -34,6 +36,8 @@ pub(crate) struct Rehearsal {
     engine: Option<Engine>,
     /// Columns of the widest frame that was stored.
     pub(crate) widest: Arc<AtomicUsize>,
+    /// How many frames were stored at once, for each time that any were.
+    pub(crate) stored_at_once: Arc<Mutex<Vec<usize>>>,
     now_ms: Arc<AtomicI64>,
     interval_ms: i64,
     grace_ms: i64,
@@ -46,10 +50,11 @@ pub(crate) struct Rehearsal {
     pub(crate) at_once: usize,
 }
 
-/// A sink that notes how wide frames are.
+/// A sink that notes how wide frames are, and how many it is handed at once.
 struct Watched {
     sink: Arc<dyn Sink>,
     widest: Arc<AtomicUsize>,
+    stored_at_once: Arc<Mutex<Vec<usize>>>,
 }
 
 struct WatchedBinding {
@@ -63,6 +68,25 @@ impl Sink for Watched {
             binding: self.sink.bind(schema)?,
             widest: Arc::clone(&self.widest),
         }))
+    }
+
+    fn append_together(&self, rounds: &mut [BoundRound<'_>]) -> Result<Outcome, StorageError> {
+        self.stored_at_once.lock().unwrap().push(rounds.len());
+        let own = rounds.iter_mut().map(|round| {
+            let binding: &mut dyn Any = round.binding;
+            let binding: &mut WatchedBinding = binding.downcast_mut().unwrap();
+            binding
+                .widest
+                .fetch_max(round.frame.schema().len(), Ordering::Relaxed);
+            BoundRound::new(&mut *binding.binding, round.frame)
+        });
+        let mut own: Vec<BoundRound<'_>> = own.collect();
+        let total = self.sink.append_together(&mut own)?;
+        let outcomes: Vec<Outcome> = own.iter().map(|round| round.outcome).collect();
+        for (round, outcome) in rounds.iter_mut().zip(outcomes) {
+            round.outcome = outcome;
+        }
+        Ok(total)
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
@@ -102,6 +126,7 @@ impl Rehearsal {
             store: MemStore::new(),
             engine: None,
             widest: Arc::default(),
+            stored_at_once: Arc::default(),
             now_ms: Arc::default(),
             interval_ms: step_ms,
             grace_ms,
@@ -189,6 +214,7 @@ impl Rehearsal {
         let sink = Arc::new(Watched {
             sink: self.sink(),
             widest: Arc::clone(&self.widest),
+            stored_at_once: Arc::clone(&self.stored_at_once),
         });
         let groups = OfflineGroups::new(self.options(), self.store(), sink, &rules, restores);
         groups.evaluate_at_once(self.at_once, Duration::ZERO);

@@ -34,6 +34,47 @@ fn series_end_with_their_group() {
     }
 }
 
+/// Readers of the storage engine see all that is stored at once, or none of it.
+#[test]
+fn results_are_stored_once_a_rule_needs_them_and_behind_the_last() {
+    let rules = one(
+        "{record: 'rec:a', expr: m}, {record: 'rec:b', expr: m}, {record: 'rec:c', expr: 'rec:a + 1'}, \
+         {record: 'rec:d', expr: 'm[1m]'}, {alert: A, expr: 'm == 1'}, {record: 'rec:none', expr: 'm > 1'}",
+    );
+    for at_once in [0, 2] {
+        let mut rehearsal = Rehearsal::stored("m 1x100", STEP_MS, 0);
+        rehearsal.at_once = at_once;
+        rehearsal.begin("start", &rules, 0);
+        rehearsal.evaluate(0);
+        // What has failed and what is empty has nothing to store.
+        let stored = std::mem::take(&mut *rehearsal.stored_at_once.lock().unwrap());
+        assert_eq!(stored, if at_once == 0 { [2, 2] } else { [3, 1] });
+        let c = samples(&rehearsal, "{__name__=\"rec:c\"}");
+        assert_eq!(c, ["0 4000000000000000"]);
+        let errors = rehearsal.groups.as_ref().unwrap().errors();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+    }
+}
+
+/// The outcome of a write is divided among the rules whose results it has.
+#[test]
+fn a_refused_result_is_the_error_of_its_own_rule() {
+    let rules = one("{record: 'rec:a', expr: m}, {record: 'rec:b', expr: m}");
+    let mut rehearsal = Rehearsal::new("m 1x100", STEP_MS, 0);
+    let taken = LabelSet::new([("__name__", "rec:b")]);
+    let taken = SeriesSample::float(taken, 0, 7.0);
+    rehearsal.store.append_samples(&[taken]).unwrap();
+    rehearsal.begin("start", &rules, 0);
+    rehearsal.evaluate(0);
+    assert_eq!(*rehearsal.stored_at_once.lock().unwrap(), [2]);
+    let errors = rehearsal.groups.as_ref().unwrap().errors();
+    let expected = (
+        "rec:b".to_owned(),
+        "duplicate sample for timestamp".to_owned(),
+    );
+    assert_eq!(errors, [expected]);
+}
+
 /// A marker that came late would hide what the other group wrote.
 #[test]
 fn a_rule_that_moves_to_a_running_group_keeps_its_series_alive() {

@@ -83,6 +83,11 @@ text/plain;version=1.0.0;escaping=underscores;q=0.5,*/*;q=0.4"
     );
     assert_eq!(page.header("accept-encoding").unwrap(), "identity");
     choosy.end().await;
+    let asked = page.asked();
+    let modern = Scraping::start(&page, |job| job.accept_zstd = true);
+    modern.until("it is asked", |_| page.asked() > asked).await;
+    assert_eq!(page.header("accept-encoding").unwrap(), "zstd,gzip");
+    modern.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
