@@ -4,7 +4,7 @@
 
 mod jemalloc;
 
-pub(crate) use jemalloc::{purge, return_large_at_once, return_soon, stop_sampling};
+pub(crate) use jemalloc::{purge, return_large_at_once, return_soon, stop_sampling, trim};
 
 #[cfg(feature = "heap-profiles")]
 pub(crate) use jemalloc::{dump, sample_on_request};

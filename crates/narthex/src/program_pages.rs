@@ -24,7 +24,7 @@ pub(crate) fn give_back_after_start() {
 }
 
 /// Gives back the pages of the program and its libraries; those still needed return one by one as they are touched.
-fn give_back() {
+pub(crate) fn give_back() {
     // SAFETY: the callback has the signature that the loader calls, and needs no data.
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }

@@ -4,8 +4,9 @@
 //! targets keep their connections, schemas and scrape times.
 
 use crate::{
-    config::{self, Config},
+    config::{self, Config, Features},
     host,
+    host_facts::HostFacts,
     rules::Rules,
     segments, sources,
     status::{Loaded, ProcessStatus, hostname},
@@ -93,6 +94,7 @@ pub(crate) struct Reloader {
     activity: Arc<Activity>,
     /// `None` if nothing is stored.
     storage_flags: Option<StorageFlags>,
+    features: Features,
     /// The storage, once it is open.
     storage: OnceLock<Db>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
@@ -113,6 +115,7 @@ pub(crate) struct Parts {
     pub(crate) activity: Arc<Activity>,
     /// `None` if nothing is stored.
     pub(crate) storage_flags: Option<StorageFlags>,
+    pub(crate) features: Features,
     /// The wall clock, in milliseconds since the epoch.
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
@@ -233,6 +236,7 @@ impl Reloader {
             status,
             activity,
             storage_flags,
+            features,
             now_ms,
         } = parts;
         check_role(notifier.is_none(), &config)?;
@@ -259,6 +263,7 @@ impl Reloader {
             status,
             activity,
             storage_flags,
+            features,
             storage: OnceLock::new(),
             now_ms,
             turn: Mutex::new(fingerprint),
@@ -319,8 +324,17 @@ impl Reloader {
             .map(|segments| segments.dir.clone())
     }
 
+    /// Returns where facts about this host are, if its metrics are read.
+    pub(crate) fn host_facts(&self) -> Option<HostFacts> {
+        let config = self.applied.config.lock().whole();
+        let host = config.host.as_ref()?;
+        let labels = host.target(&hostname()).labels;
+        Some(HostFacts::of(&host.settings().ok()?, labels))
+    }
+
     fn read(&self) -> Result<(Config, RuleSet), String> {
-        let config = Config::load(&self.path, &environment).map_err(|error| error.to_string())?;
+        let config = Config::load_featured(&self.path, &environment, self.features)
+            .map_err(|error| error.to_string())?;
         check_role(self.notifier.is_none(), &config)?;
         check_clients(&config)?;
         let rules = load_rules(self.rules.as_ref(), &config)?;

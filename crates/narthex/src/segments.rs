@@ -21,6 +21,7 @@ pub(crate) fn watch(manager: &Manager, segments: &Segments) -> LocalHandle {
     options.common = target.labels.clone();
     options.by_worker = !segments.merge;
     options.max_bytes = segments.max_bytes;
+    options.max_bytes_per_user = segments.max_bytes_per_user;
     let source = SegmentMetrics {
         pool: Pool::new(options.clone()),
         options,

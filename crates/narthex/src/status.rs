@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** flags and configuration are those in effect, with secrets hidden; the rest is read on request.
 
-use crate::cli::{CONCURRENT_RULES, ServerOptions};
+use crate::cli::{CONCURRENT_RULES, START_STORAGE, ServerOptions};
 use crate::{
     cgroup::Resources,
     notifications::{CONFIGURATION_UNSUCCESSFUL, Notifications},
@@ -85,7 +85,7 @@ pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
         ("tsdb", "histograms_st_encoding", false),
         ("tsdb", "isolation", true),
         ("tsdb", "native_histograms", true),
-        ("tsdb", "st_storage", false),
+        ("tsdb", "st_storage", options.has_feature(START_STORAGE)),
         ("tsdb", "use_uncached_io", false),
         ("tsdb", "xor2_encoding", false),
         ("ui", "ui_v2", false),

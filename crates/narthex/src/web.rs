@@ -14,8 +14,9 @@ mod segments;
 use crate::{health::Health, reload::Reloader, sources::OwnPage};
 use exposed::Exposed;
 use hosts::Hosts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use narthex_api::ServerStatus;
+use narthex_host::{FACTS_PARAMETER, Facts};
 use narthex_net::{
     COMPRESS_FROM_BYTES, Router, StopToken, Stopper,
     axum::{
@@ -71,6 +72,8 @@ pub(crate) struct Parts {
     pub(crate) own: Arc<OwnPage>,
     /// What `/metrics` shows beside the process' own metrics.
     pub(crate) exposed: Option<Exposed>,
+    /// What `/metrics` adds for those who ask for it.
+    pub(crate) facts: Facts,
     pub(crate) stopper: Stopper,
     pub(crate) enable_lifecycle: bool,
     /// `None` without a configuration file.
@@ -138,7 +141,7 @@ pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>, notified: 
     let routes = Router::new()
         .merge(narthex_api::early_routes(status))
         .merge(notified)
-        .merge(own_metrics("/metrics", own))
+        .merge(own_metrics("/metrics", own, None))
         .merge(pages())
         .fallback(async |request: Request| {
             let (path, headers) = (request.uri().path(), request.headers());
@@ -150,17 +153,36 @@ pub(crate) fn early(own: Arc<OwnPage>, status: Arc<dyn ServerStatus>, notified: 
     narthex_net::instrument(narthex_net::compress(routes, COMPRESS_FROM_BYTES))
 }
 
-/// Returns the route of our own metrics.
-fn own_metrics(path: &str, own: Arc<OwnPage>) -> Router {
-    let metrics = async move |headers: HeaderMap| own_page(&own, &headers);
+/// Returns the route of our own metrics, with facts of the host for those who ask for them.
+fn own_metrics(path: &str, own: Arc<OwnPage>, facts: Option<Facts>) -> Router {
+    let metrics = async move |request: Request| {
+        let facts = facts_asked_for(facts.as_ref(), request.uri()).await;
+        own_page(&own, &facts, request.headers())
+    };
     Router::new().route(path, get(metrics))
 }
 
-/// Returns our own metrics in the format that the request asks for.
-fn own_page(own: &OwnPage, headers: &HeaderMap) -> Response {
+/// Returns the facts of the host if the query asks for them, else nothing.
+async fn facts_asked_for(facts: Option<&Facts>, uri: &Uri) -> String {
+    let wanted = |pair: &str| pair.split_once('=') == Some((FACTS_PARAMETER, "true"));
+    let Some(facts) = facts.filter(|_| uri.query().unwrap_or_default().split('&').any(wanted))
+    else {
+        return String::new();
+    };
+    let facts = Arc::clone(facts);
+    // It reads a file or two of each process.
+    let read = tokio::task::spawn_blocking(move || facts());
+    read.await.unwrap_or_default()
+}
+
+/// Returns our own metrics in the format that the request asks for, followed by facts if that is text.
+fn own_page(own: &OwnPage, facts: &str, headers: &HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT);
     let accept = accept.and_then(|value| value.to_str().ok());
-    let (content_type, page) = own.render(accept.unwrap_or_default());
+    let (content_type, mut page) = own.render(accept.unwrap_or_default());
+    if content_type.is_none() {
+        page.extend_from_slice(facts.as_bytes());
+    }
     let mut response = respond(METRICS_TYPE, page.into(), headers);
     if let Some(content_type) = content_type.and_then(|text| HeaderValue::try_from(text).ok()) {
         set_type(&mut response, content_type);
@@ -187,6 +209,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         targets,
         own,
         exposed,
+        facts,
         stopper,
         enable_lifecycle,
         reloader,
@@ -207,8 +230,8 @@ pub(crate) fn inner(parts: Parts) -> Router {
         }
     };
     let metrics = match exposed {
-        Some(exposed) => exposed::routes(exposed, own),
-        None => own_metrics("/metrics", own),
+        Some(exposed) => exposed::routes(exposed, own, facts),
+        None => own_metrics("/metrics", own, Some(facts)),
     };
     let readers = origins.clone();
     let routes = Router::new()

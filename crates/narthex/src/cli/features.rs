@@ -19,16 +19,23 @@ pub(crate) enum Support {
 pub(crate) const AUTO_RELOAD: &str = "auto-reload-config";
 /// Feature that has rules of a group evaluated at once.
 pub(crate) const CONCURRENT_RULES: &str = "concurrent-rule-eval";
+/// Feature that adds series about each scrape.
+pub(crate) const EXTRA_SCRAPE_METRICS: &str = "extra-scrape-metrics";
 /// Feature that drops metric names at the end of a query.
 pub(crate) const DELAYED_NAME_REMOVAL: &str = "promql-delayed-name-removal";
 /// Feature that makes `stats=all` show each step.
 pub(crate) const PER_STEP_STATS: &str = "promql-per-step-stats";
 /// Feature that adds the calls for searching names.
 pub(crate) const SEARCH: &str = "search-api";
+/// Feature that stores when scraped counters began.
+pub(crate) const START_STORAGE: &str = "st-storage";
 /// Feature that takes letters of any script and dots in names without quotes.
 pub(crate) const UNQUOTED_UTF8_NAMES: &str = "promql-unquoted-utf8-names";
 /// Feature that has rates use start times of counters.
 pub(crate) const USE_START_TIMESTAMPS: &str = "use-start-timestamps";
+
+/// Feature that asks targets for zstd.
+pub(crate) const ZSTD_SCRAPE: &str = "zstd-scrape";
 
 const NO_OTLP: Support = Support::Missing("OTLP is not received");
 const OWN_FORMAT: Support = Support::WithoutEffect("storage has chunks of its own");
@@ -46,10 +53,7 @@ pub(crate) const FEATURES: [(&str, Support); 32] = [
         Support::WithoutEffect("blocks are written a little at a time"),
     ),
     ("exemplar-storage", Support::Always),
-    (
-        "extra-scrape-metrics",
-        Support::Missing("set extra_scrape_metrics in the configuration"),
-    ),
+    (EXTRA_SCRAPE_METRICS, Support::Honoured),
     ("fast-startup", Support::Always),
     ("histograms-st-encoding", OWN_FORMAT),
     (
@@ -78,10 +82,7 @@ pub(crate) const FEATURES: [(&str, Support); 32] = [
         Support::Missing("costs of queries are not estimated"),
     ),
     (SEARCH, Support::Honoured),
-    (
-        "st-storage",
-        Support::Missing("start times of scraped series are not stored"),
-    ),
+    (START_STORAGE, Support::Honoured),
     (
         "st-synthesis",
         Support::Missing("start times are not made up"),
@@ -96,10 +97,7 @@ pub(crate) const FEATURES: [(&str, Support); 32] = [
         Support::WithoutEffect("blocks are written once, in small files"),
     ),
     ("xor2-encoding", OWN_FORMAT),
-    (
-        "zstd-scrape",
-        Support::Missing("scrapes are compressed with gzip"),
-    ),
+    (ZSTD_SCRAPE, Support::Honoured),
 ];
 
 /// Returns what a name does; `None` if it is unknown.

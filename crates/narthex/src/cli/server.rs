@@ -3,9 +3,13 @@
 //! **Invariant:** every flag of Prometheus 3.16 is declared, in one of the three classes.
 
 use super::{
-    features::{self, AUTO_RELOAD, CONCURRENT_RULES, Support, UNQUOTED_UTF8_NAMES},
+    features::{
+        self, AUTO_RELOAD, CONCURRENT_RULES, EXTRA_SCRAPE_METRICS, START_STORAGE, Support,
+        UNQUOTED_UTF8_NAMES, ZSTD_SCRAPE,
+    },
     pushgateway::{Aggregated, Periods, prefix},
 };
+use crate::config::Features;
 use narthex_cli::{Bytes, List, UsageError, Values, flags};
 use narthex_promql::ParseOptions;
 use std::{path::PathBuf, time::Duration};
@@ -228,6 +232,15 @@ impl ServerOptions {
     /// Returns whether a feature is named.
     pub(crate) fn has_feature(&self, feature: &str) -> bool {
         self.features.0.iter().any(|name| name == feature)
+    }
+
+    /// Returns the features that change what a configuration means.
+    pub(crate) fn config_features(&self) -> Features {
+        Features {
+            extra_scrape_metrics: self.has_feature(EXTRA_SCRAPE_METRICS),
+            start_timestamps: self.has_feature(START_STORAGE),
+            zstd: self.has_feature(ZSTD_SCRAPE),
+        }
     }
 
     /// Lists the named features that have no effect, with what is known about them.

@@ -1,10 +1,11 @@
-//! Reads how remote ends in the clouds authenticate senders: `sigv4` and `azuread`.
+//! Reads how remote ends in the clouds authenticate senders: `sigv4`, `azuread` and `google_iam`.
 
 use super::{ConfigError, Environment, access::Access as _};
 use narthex_model::Pattern;
-use narthex_net::{OAuth2, Secret, SigV4Config, TokenRequest};
+use narthex_net::{GRANT_JWT_BEARER, OAuth2, Secret, SigV4Config, TokenRequest};
 use narthex_yaml::Node;
-use std::path::PathBuf;
+use serde_json::Value;
+use std::{fs, path::PathBuf};
 
 /// Clouds with the host that gives tokens and what they are for.
 const AZURE: [(&str, &str, &str); 3] = [
@@ -31,6 +32,11 @@ const AZURE_METADATA: &str = "http://169.254.169.254";
 const WORKLOAD_TOKEN: &str = "/var/run/secrets/azure/tokens/azure-identity-token";
 /// As `AZURE_METADATA` is asked.
 const METADATA_VERSION: &str = "2018-02-01";
+
+/// What tokens of Google are for, as Prometheus asks for them.
+const GOOGLE_SCOPE: &str = "https://www.googleapis.com/auth/monitoring.write";
+const GOOGLE_METADATA: &str = "169.254.169.254";
+const GOOGLE_TOKENS: &str = "https://oauth2.googleapis.com/token";
 
 /// Reads `sigv4` of a remote end.
 ///
@@ -174,6 +180,69 @@ fn managed(node: &Node, host: &str, scope: &str) -> Result<Box<OAuth2>, ConfigEr
         client_id: "managed identity".to_owned(),
         token_url: url,
         request: TokenRequest::Metadata,
+        ..OAuth2::default()
+    }))
+}
+
+/// Reads `google_iam` of a remote end: where and how tokens are asked for.
+///
+/// # Errors
+/// Fails on a file of credentials that cannot be read or is not of a service account.
+pub(super) fn google_iam(
+    node: &Node,
+    environment: Environment<'_>,
+) -> Result<Option<Box<OAuth2>>, ConfigError> {
+    let Some(node) = node.given("google_iam") else {
+        return Ok(None);
+    };
+    let named = |name: &str| environment(name).filter(|value| !value.is_empty());
+    let own = Some(node.text_of("credentials_file").to_owned()).filter(|path| !path.is_empty());
+    let file = own.or_else(|| named("GOOGLE_APPLICATION_CREDENTIALS"));
+    // Google's own tools leave a file here.
+    let left = || {
+        let home = PathBuf::from(named("HOME")?);
+        let path = home.join(".config/gcloud/application_default_credentials.json");
+        path.exists().then(|| path.display().to_string())
+    };
+    if let Some(path) = file.or_else(left) {
+        let account = service_account(&path);
+        return account.map(Some).map_err(|reason| {
+            node.error(format!("google_iam: credentials file {path}: {reason}"))
+        });
+    }
+    let host = named("GCE_METADATA_HOST").unwrap_or_else(|| GOOGLE_METADATA.to_owned());
+    Ok(Some(Box::new(OAuth2 {
+        client_id: "service account".to_owned(),
+        token_url: format!(
+            "http://{host}/computeMetadata/v1/instance/service-accounts/default/token?scopes={}",
+            narthex_net::percent::escape_form(GOOGLE_SCOPE)
+        ),
+        request: TokenRequest::GoogleMetadata,
+        ..OAuth2::default()
+    })))
+}
+
+/// Returns how the service account of a file asks for tokens.
+fn service_account(path: &str) -> Result<Box<OAuth2>, String> {
+    let text = fs::read(path).map_err(|error| error.to_string())?;
+    let fields: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let text = |name: &str| fields[name].as_str().unwrap_or_default().to_owned();
+    match text("type").as_str() {
+        "service_account" => {}
+        other => return Err(format!("credentials of type {other:?} are not supported")),
+    }
+    let (email, key) = (text("client_email"), text("private_key"));
+    if email.is_empty() || key.is_empty() {
+        return Err("it has no client_email or no private_key".to_owned());
+    }
+    let token_url = Some(text("token_uri")).filter(|url| !url.is_empty());
+    Ok(Box::new(OAuth2 {
+        iss: email,
+        grant_type: GRANT_JWT_BEARER.to_owned(),
+        client_certificate_key: Secret::new(key),
+        client_certificate_key_id: text("private_key_id"),
+        token_url: token_url.unwrap_or_else(|| GOOGLE_TOKENS.to_owned()),
+        scopes: vec![GOOGLE_SCOPE.to_owned()],
         ..OAuth2::default()
     }))
 }

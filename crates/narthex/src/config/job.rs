@@ -49,7 +49,7 @@ const TEXT_FIRST: [&str; 4] = [
     "PrometheusText0.0.4",
 ];
 
-const PROTO_FIRST: [&str; 5] = [
+pub(super) const PROTO_FIRST: [&str; 5] = [
     "PrometheusProto",
     "OpenMetricsText1.0.0",
     "OpenMetricsText0.0.1",
@@ -257,7 +257,7 @@ fn unknown_protocol(protocol: &str) -> String {
     format!("unknown scrape protocol {protocol}, supported: [{supported}]")
 }
 
-fn texts(list: &[&str]) -> Node {
+pub(super) fn texts(list: &[&str]) -> Node {
     Node::new(Value::List(
         list.iter().map(|&text| Node::text(text)).collect(),
     ))

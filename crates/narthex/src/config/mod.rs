@@ -97,6 +97,8 @@ pub(crate) struct Segments {
     pub(crate) job_name: String,
     /// Most bytes in use of all segments.
     pub(crate) max_bytes: u64,
+    /// And of those of one user.
+    pub(crate) max_bytes_per_user: Option<u64>,
 }
 
 /// Files of rules, and how their groups are evaluated.
@@ -116,13 +118,48 @@ pub(crate) struct RuleSettings {
 /// Returns the value of an environment variable.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Features that change what a configuration means.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Features {
+    /// Whether `extra_scrape_metrics` is on unless the file says otherwise.
+    pub(crate) extra_scrape_metrics: bool,
+    /// Whether start times are read, and protobuf, which has most of them, is the first format unless the file has a list.
+    pub(crate) start_timestamps: bool,
+    /// Whether targets may answer in zstd.
+    pub(crate) zstd: bool,
+}
+
+impl Features {
+    fn apply(self, global: &mut Node) {
+        let is_written = |key| global.get(key).is_some_and(|node| node.line > 0);
+        if self.extra_scrape_metrics && !is_written("extra_scrape_metrics") {
+            global.set("extra_scrape_metrics", Node::text("true"));
+        }
+        if self.start_timestamps && global.given("scrape_protocols").is_none() {
+            global.set("scrape_protocols", job::texts(&job::PROTO_FIRST));
+        }
+    }
+}
+
 impl Config {
     /// Reads a file and the files it names.
     ///
     /// # Errors
     /// Fails when a file cannot be read, is not YAML, or has an unusable setting.
     pub(crate) fn load(path: &Path, environment: Environment<'_>) -> Result<Self, ConfigError> {
-        Self::load_with(path, environment, true)
+        Self::load_featured(path, environment, Features::default())
+    }
+
+    /// Reads a file and the files it names, for a process with these features.
+    ///
+    /// # Errors
+    /// As `load`.
+    pub(crate) fn load_featured(
+        path: &Path,
+        environment: Environment<'_>,
+        features: Features,
+    ) -> Result<Self, ConfigError> {
+        Self::load_with(path, environment, features, true)
     }
 
     /// Reads a file without the files of jobs that it names.
@@ -133,17 +170,18 @@ impl Config {
         path: &Path,
         environment: Environment<'_>,
     ) -> Result<Self, ConfigError> {
-        Self::load_with(path, environment, false)
+        Self::load_with(path, environment, Features::default(), false)
     }
 
     fn load_with(
         path: &Path,
         environment: Environment<'_>,
+        features: Features,
         more_jobs: bool,
     ) -> Result<Self, ConfigError> {
         let text = read_file(path)?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        let mut config = Self::parse_with(&text, directory, environment, more_jobs)
+        let mut config = Self::parse_with(&text, directory, environment, features, more_jobs)
             .map_err(|error| error.in_file(path))?;
         config.files.insert(0, path.to_owned());
         config.files.extend(config.rules.files.iter().cloned());
@@ -159,13 +197,14 @@ impl Config {
         directory: &Path,
         environment: Environment<'_>,
     ) -> Result<Self, ConfigError> {
-        Self::parse_with(text, directory, environment, true)
+        Self::parse_with(text, directory, environment, Features::default(), true)
     }
 
     fn parse_with(
         text: &str,
         directory: &Path,
         environment: Environment<'_>,
+        features: Features,
         more_jobs: bool,
     ) -> Result<Self, ConfigError> {
         let mut root = narthex_yaml::read(text)?;
@@ -179,6 +218,7 @@ impl Config {
             .cloned()
             .unwrap_or(Node::new(Value::Null));
         let (scheme, warnings) = complete_global(&mut global, global_is_written, environment)?;
+        features.apply(&mut global);
         root.set("global", global.clone());
         other::check(&root, scheme)?;
         let alerting = alerting::read(&mut root, scheme)?;
@@ -211,6 +251,10 @@ impl Config {
             query_offset: global.period("rule_query_offset"),
             scheme,
         };
+        for job in &mut jobs.list {
+            job.scrape.start_timestamps = features.start_timestamps;
+            job.scrape.accept_zstd = features.zstd;
+        }
         config.jobs = jobs.list;
         config.read_rest(&root);
         Ok(config)
@@ -232,6 +276,9 @@ impl Config {
             merge: segments.flag("merge"),
             job_name: segments.text_of("job_name").to_owned(),
             max_bytes: u64::try_from(segments.size_of("max_bytes")).unwrap_or_default(),
+            max_bytes_per_user: segments
+                .given("max_bytes_per_user")
+                .map(|_| u64::try_from(segments.size_of("max_bytes_per_user")).unwrap_or_default()),
         });
         let storage = root.get("storage");
         let exemplars = storage.and_then(|storage| storage.given("exemplars"));

@@ -93,7 +93,10 @@ fn destination(
     let queue = queue(node)?;
     check_authentication(node, &http)?;
     let sigv4 = cloud::sigv4(node)?;
-    if let Some(tokens) = cloud::azuread(node, environment)? {
+    let azuread = cloud::azuread(node, environment)?;
+    let tokens =
+        azuread.map_or_else(|| cloud::google_iam(node, environment), |one| Ok(Some(one)))?;
+    if let Some(tokens) = tokens {
         http.oauth2 = Some(tokens);
     }
     let url = match url(node.text_of("url"), &mut http) {
@@ -110,6 +113,7 @@ fn destination(
         message,
         frames: !node.flag("disable_frames"),
         http,
+        round_robin_dns: node.flag("round_robin_dns"),
         sigv4,
         queue,
         metadata: metadata(node),

@@ -300,6 +300,53 @@ remote_write:
 }
 
 #[test]
+fn the_service_account_of_a_file_asks_for_tokens_of_google() {
+    let dir = TempDir::new("google-iam");
+    let with = |path: &Path| {
+        let path = path.display();
+        parse(&format!(
+            "remote_write:\n- {{url: 'http://h', google_iam: {{credentials_file: {path}}}}}\n"
+        ))
+    };
+    let account = r#"{"type": "service_account", "client_email": "a@b", "private_key": "KEY", "private_key_id": "1"}"#;
+    let remote = with(&dir.write("account.json", account))
+        .unwrap()
+        .remote_write;
+    let oauth2 = remote.destinations[0].http.oauth2.as_deref().unwrap();
+    let shown = [
+        &oauth2.iss,
+        &oauth2.token_url,
+        &oauth2.client_certificate_key_id,
+        &oauth2.client_id,
+    ];
+    assert_eq!(
+        shown,
+        ["a@b", "https://oauth2.googleapis.com/token", "1", ""]
+    );
+    assert_eq!(oauth2.client_certificate_key.expose(), "KEY");
+    assert_eq!(
+        oauth2.scopes,
+        ["https://www.googleapis.com/auth/monitoring.write"]
+    );
+    for (text, reason) in [
+        (
+            "{\"type\": \"authorized_user\"}",
+            "credentials of type \"authorized_user\" are not supported",
+        ),
+        (
+            "{\"type\": \"service_account\"}",
+            "it has no client_email or no private_key",
+        ),
+        ("", "EOF while parsing a value at line 1 column 0"),
+    ] {
+        let error = with(&dir.write("other.json", text))
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with(reason), "{error}");
+    }
+}
+
+#[test]
 fn unusable_remote_ends_are_named() {
     let with = |entry: &str| format!("remote_write:\n- {{{entry}}}\n");
     for (entry, error) in [
@@ -348,10 +395,6 @@ fn unusable_remote_ends_are_named() {
         (
             "azuread: {certificate: {}}",
             "remote_write.azuread.certificate",
-        ),
-        (
-            "google_iam: {}, round_robin_dns: true",
-            "remote_write.round_robin_dns",
         ),
     ] {
         let said = refused(&with(&format!("url: 'http://h', {entry}")));

@@ -1,11 +1,10 @@
-//! Advice on a host, from one page of metrics: rules that are data, each in a file of its own.
+//! Advice on a host, from its series of one moment: rules that are data, each in a file of its own.
 //!
 //! A rule's condition is a PromQL expression, so that it can be tried in a server's console, and made an alert. It is
 //! evaluated over the one page; what a counter says is an average since the host's start.
 //!
 //! **Invariant:** a page without the series of a rule says nothing about it: no finding, no error.
 
-mod facts;
 mod remote;
 mod rule;
 mod run;
@@ -15,7 +14,7 @@ use narthex_model::{Frame, MemStore, storage::Context, storage::Sink as _};
 use narthex_promql::{Engine, EngineOptions, SampleValue, Value};
 use rule::Rule;
 pub(crate) use run::{Doctor, run};
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 /// The rules' files, by name.
 const FILES: &[(&str, &str)] = &[
@@ -106,11 +105,6 @@ fn examine(frames: &[&Frame], now_ms: i64) -> Result<Vec<Finding>, String> {
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(findings)
-}
-
-/// Returns what an exporter's page does not have, for one that is asked for it.
-pub(crate) fn facts_of(procfs: PathBuf, cgroups: PathBuf) -> Facts {
-    Arc::new(move || facts::page(&procfs, &cgroups))
 }
 
 /// Returns an adviser for an exporter's landing page. A failure to examine is logged.

@@ -3,7 +3,8 @@
 //! **Invariant:** the exit code is that of the severest finding: 0 for none or a notice, 1 for a warning, 2 for a
 //! critical one; 3 if there was no page to examine.
 
-use super::{examine, facts, remote::remote, worst};
+use super::{examine, remote::remote, worst};
+use crate::host_facts::HostFacts;
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_host::{Finding, HostConfig, HostSource, Severity};
 use narthex_model::{Frame, LabelSet};
@@ -82,8 +83,8 @@ fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
 fn this_host(config: &HostConfig) -> Result<Vec<Finding>, String> {
     let now_ms = SystemClock.now_ms();
     let mut host = HostSource::new(config.clone()).map_err(|error| error.to_string())?;
-    let facts = facts::page(&config.procfs, &config.sysfs.join("fs/cgroup"));
-    examine_with(host.collect(now_ms), &facts, now_ms)
+    let facts = HostFacts::of(config, LabelSet::empty()).page();
+    examine_with(host.warm_up(now_ms), &facts, now_ms)
 }
 
 /// Examines a round of the host together with facts in the text format.

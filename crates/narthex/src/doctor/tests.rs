@@ -3,7 +3,10 @@
 use super::*;
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::LabelSet;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn examined(page: &str) -> Vec<Finding> {
     let mut parser = Parser::new(LabelSet::empty(), ParseOptions::default());

@@ -19,6 +19,21 @@ pub(crate) fn purge() {
     };
 }
 
+/// Returns unused pages to the system, those included that this thread keeps for its next allocations.
+pub(crate) fn trim() {
+    // SAFETY: `thread.tcache.flush` reads and writes no value.
+    unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"thread.tcache.flush".as_ptr(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    purge();
+}
+
 /// Sizes from which jemalloc places allocations in an arena of their own: the default of `oversize_threshold`.
 const LARGE_BYTES: usize = 8 << 20;
 
@@ -266,6 +281,38 @@ mod tests {
         return_large_at_once();
         assert_eq!(dirty_decay_ms(arena_for(LARGE_BYTES).unwrap()), 0);
         assert!(dirty_decay_ms(arena_for(1).unwrap()) > 0);
+    }
+
+    fn resident_anonymous_kb() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("RssAnon:"));
+        line.unwrap().trim_end_matches("kB").trim().parse().unwrap()
+    }
+
+    /// What many pages sent at once had taken stayed resident for ten seconds.
+    #[test]
+    fn freed_memory_is_returned_by_trimming() {
+        const PIECE: usize = 16 << 10;
+        const COUNT: usize = 4096;
+        let pieces = (0..COUNT).map(|_| {
+            // SAFETY: the size is not 0, and no flags are set.
+            let piece = unsafe { tikv_jemalloc_sys::mallocx(PIECE, 0) };
+            // SAFETY: the allocation has this size.
+            unsafe { std::ptr::write_bytes(piece.cast::<u8>(), 1, PIECE) };
+            piece
+        });
+        let pieces: Vec<_> = pieces.collect();
+        // Freed pages may be returned before trimming: other tests set shorter times for that.
+        let before = resident_anonymous_kb();
+        for piece in pieces {
+            // SAFETY: it was allocated above and is not used any more.
+            unsafe { tikv_jemalloc_sys::dallocx(piece, 0) };
+        }
+        trim();
+        let after = resident_anonymous_kb();
+        let most_of_it = (PIECE * COUNT / 2 / 1024) as u64;
+        assert!(after + most_of_it < before, "{before} kB, then {after} kB");
     }
 
     /// An agent kept what its last rounds had freed resident until the next one took it again.

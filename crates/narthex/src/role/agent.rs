@@ -94,7 +94,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
             reason: "an agent needs a configuration".to_owned(),
         });
     };
-    let config = base::load(path)?;
+    let config = base::load(path, &options)?;
     // Start order: port, queues and scraping, requests.
     let base = Base::start(&options, Some(&config), &resources).await?;
     base.status.set_retention(String::new());
@@ -116,6 +116,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         status: Arc::clone(&base.status),
         activity: Arc::clone(&base.activity),
         storage_flags: None,
+        features: options.config_features(),
         now_ms: Arc::clone(&base.now_ms),
     };
     let reloader = base::follow((path, config), parts, &options, &base)?;

@@ -10,6 +10,8 @@ use crate::{
         DELAYED_NAME_REMOVAL, PER_STEP_STATS, SEARCH, ServerOptions, Support, USE_START_TIMESTAMPS,
     },
     config::Config,
+    host,
+    host_facts::HostFacts,
     lifecycle,
     memory::{self, Memory},
     notifications, program_pages,
@@ -23,11 +25,12 @@ use crate::{
 use narthex_api::{Activity, Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_files::FilesManager;
+use narthex_host::Facts;
 use narthex_model::storage::{Sink, Store};
 use narthex_net::{Router, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions, Helpers};
 use narthex_remote::RemoteStorage;
-use narthex_scrape::{Manager, ManagerConfig, RouteLimits};
+use narthex_scrape::{Manager, ManagerConfig, RouteLimits, Target};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{path::Path, sync::Arc, time::Instant};
 use tokio::sync::Notify;
@@ -131,6 +134,7 @@ impl Base {
             targets: narthex_scrape::routes(Arc::clone(manager), listings),
             own: Arc::clone(&self.own),
             exposed,
+            facts: host_facts(reloader.clone()),
             stopper: self.stopper.clone(),
             enable_lifecycle: options.enable_lifecycle,
             reloader,
@@ -147,6 +151,22 @@ impl Base {
             "Server is ready to receive web requests.",
         );
     }
+}
+
+/// Returns the target under which this host's metrics are stored without a configuration.
+pub(super) fn own_host() -> Target {
+    Target::local("node", &status::hostname())
+}
+
+/// Returns what reads facts of this host, if its metrics are read too; without a configuration they are.
+fn host_facts(reloader: Option<Arc<Reloader>>) -> Facts {
+    Arc::new(move || {
+        let facts = match &reloader {
+            Some(reloader) => reloader.host_facts(),
+            None => Some(HostFacts::of(&host::defaults(), own_host().labels)),
+        };
+        facts.map(|facts| facts.page()).unwrap_or_default()
+    })
 }
 
 /// The listening side of the server.
@@ -216,8 +236,9 @@ fn shown_address(address: std::net::SocketAddr) -> String {
 ///
 /// # Errors
 /// Fails if it cannot be used.
-pub(super) fn load(path: &Path) -> Result<Config, ServerError> {
-    let config = Config::load(path, &reload::environment).map_err(ServerError::Config)?;
+pub(super) fn load(path: &Path, options: &ServerOptions) -> Result<Config, ServerError> {
+    let config = Config::load_featured(path, &reload::environment, options.config_features())
+        .map_err(ServerError::Config)?;
     reload::check_clients(&config).map_err(of_config_file)?;
     Ok(config)
 }

@@ -6,13 +6,23 @@
 use super::{error::ServerError, listen};
 use crate::{
     cli::NodeExporterOptions,
-    descriptors, doctor, heap, lifecycle, logging, program_pages,
+    descriptors, doctor, heap,
+    host_facts::HostFacts,
+    lifecycle, logging, program_pages,
     sources::OwnPage,
+    trimmer::Trimmer,
     web::origin::{Origins, protect},
 };
 use narthex_client::Registry;
-use narthex_host::{CollectorKind, ExporterConfig, OwnMetrics};
-use narthex_net::{Router, ServerConfig, StopToken, Stopper, axum::middleware};
+use narthex_host::{CollectorKind, ExporterConfig, Facts, OwnMetrics};
+use narthex_model::LabelSet;
+use narthex_net::{
+    Router, ServerConfig, StopToken, Stopper,
+    axum::{
+        extract::Request,
+        middleware::{self, Next},
+    },
+};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{sync::Arc, time::Duration};
 
@@ -64,9 +74,12 @@ async fn serve(options: NodeExporterOptions) -> Result<(), ServerError> {
     lifecycle::listen(stopper).map_err(ServerError::Runtime)?;
     // Debian's unit reloads with this signal, which must not end the process.
     let _ignored = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
-    let routes = routes(&options, registry)?.layer(middleware::from_fn(|request, next| {
+    let (trimmer, usual) = (Trimmer::start(), options.web.telemetry_path.clone());
+    let answered = move |request: Request, next: Next| {
+        trimmer.asked(request.uri().path() == usual);
         protect(Origins::default(), request, next)
-    }));
+    };
+    let routes = routes(&options, registry)?.layer(middleware::from_fn(answered));
     let cut = answer(&options, routes, stop).await?;
     tracing::info!("Ended cleanly.");
     if cut > 0 {
@@ -89,8 +102,8 @@ fn routes(
     let own: OwnMetrics = Arc::new(move |style, page| {
         own.append(style, page);
     });
-    let cgroups = options.host.sysfs.join("fs/cgroup");
-    let facts = doctor::facts_of(options.host.procfs.clone(), cgroups);
+    let facts = HostFacts::of(&options.host, LabelSet::empty());
+    let facts: Facts = Arc::new(move || facts.page());
     let config = ExporterConfig {
         telemetry_path: options.web.telemetry_path.clone(),
         max_requests: options.web.max_requests,

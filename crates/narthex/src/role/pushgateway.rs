@@ -47,7 +47,8 @@ async fn serve(options: PushOptions) -> Result<(), ServerError> {
     let store = open(&options, registry)?;
     let upkeep = Upkeep::start(Arc::clone(&store)).map_err(ServerError::Runtime)?;
     let config = gateway(&options, stopper);
-    let routes = narthex_push::routes(Arc::clone(&store), registry, config);
+    let routes = narthex_push::routes(Arc::clone(&store), registry, config)
+        .merge(narthex_api::profile_routes(&options.route_prefix));
     let routes = routes.layer(middleware::from_fn(|request, next| {
         protect(Origins::default(), request, next)
     }));

@@ -219,6 +219,8 @@ fn rates(
         let last = before.insert(id, (lineage, value));
         let last = last.filter(|(known, _)| *known == lineage && seconds > 0.0);
         let rate = last.map_or(0.0, |(_, last)| (value - last) / seconds);
+        // A quantile of nothing is no number: it would be the fastest.
+        let rate = if rate.is_finite() { rate } else { 0.0 };
         found.push((id, value, rate));
     }
     // Equal rates stay in the order of the schema.

@@ -19,7 +19,6 @@ use crate::{
     reload, remote,
     rules::Rules,
     sources::OwnMetrics,
-    status::hostname,
     storage::{StorageFlags, ms},
     upkeep::{self, Upkeep},
 };
@@ -131,7 +130,8 @@ async fn serve(
     descriptors: u64,
     runtimes: Runtimes,
 ) -> Result<(), ServerError> {
-    let config = options.config_file.as_deref().map(base::load);
+    let path = options.config_file.as_deref();
+    let config = path.map(|path| base::load(path, &options));
     let config = config.transpose()?;
     // Start order: port, the data directory's lock, scraping, storage, maintenance, rules, requests. Scraping starts first
     // because replaying the WAL may take seconds; meanwhile samples wait in the sink.
@@ -161,6 +161,7 @@ async fn serve(
         status: Arc::clone(status),
         activity: Arc::clone(&base.activity),
         storage_flags: Some(StorageFlags::from_options(&options)),
+        features: options.config_features(),
         now_ms: Arc::clone(now_ms),
     };
     let reloader = match options.config_file.as_deref().zip(config) {
@@ -395,7 +396,7 @@ fn watch_own(manager: &Manager, address: &str) -> Result<(), ServerError> {
     let own = Target::local("narthex", address);
     let metrics = OwnMetrics::new(registry, own.labels.clone());
     manager.start_local(own, OWN_INTERVAL, Box::new(metrics));
-    let target = Target::local("node", &hostname());
-    host::watch(manager, target, OWN_INTERVAL, host::defaults()).map_err(ServerError::Host)?;
+    host::watch(manager, base::own_host(), OWN_INTERVAL, host::defaults())
+        .map_err(ServerError::Host)?;
     Ok(())
 }

@@ -2,10 +2,11 @@
 //!
 //! **Invariant:** a scrape of this process by itself gets its own metrics alone, so that no round has the one before.
 
-use super::{METRICS_TYPE, own_metrics, own_page, set_type};
+use super::{METRICS_TYPE, facts_asked_for, own_metrics, own_page, set_type};
 use crate::sources::OwnPage;
-use http::{HeaderMap, HeaderValue, header};
-use narthex_expfmt::{Exposition, Negotiated};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use narthex_expfmt::{Exposition, Format, Negotiated};
+use narthex_host::Facts;
 use narthex_model::storage::Lease;
 use narthex_net::{
     Gate, Refusal, Router,
@@ -41,31 +42,41 @@ impl AsRef<[u8]> for Page {
 }
 
 /// Returns the routes of the page, and of the agent's own metrics at `/metrics/self`.
-pub(super) fn routes(exposed: Exposed, own: Arc<OwnPage>) -> Router {
+pub(super) fn routes(exposed: Exposed, own: Arc<OwnPage>, facts: Facts) -> Router {
     let gate = Arc::new(Gate::new("exposition", AT_ONCE));
     let (exposed, alone) = (Arc::new(exposed), Arc::clone(&own));
-    let page = move |headers: HeaderMap| async move {
+    let page = move |uri: Uri, headers: HeaderMap| async move {
         if narthex_scrape::is_own_scrape(&headers) {
-            return own_page(&own, &headers);
+            return own_page(&own, "", &headers);
         }
+        let facts = facts_asked_for(Some(&facts), &uri).await;
         let accept = headers.get(header::ACCEPT);
         let accept = accept.and_then(|value| value.to_str().ok());
         let style = Negotiated::from_accept(accept.unwrap_or_default());
-        let made = gate.prepare(WAIT, move || render(&exposed, &own, style));
+        let made = gate.prepare(WAIT, move || render(&exposed, &own, style, &facts));
         match made.await {
             Ok(page) => answer(style, page, &headers),
             Err(refusal) => refusal.respond(&headers),
         }
     };
-    let alone = own_metrics("/metrics/self", alone);
+    let alone = own_metrics("/metrics/self", alone, None);
     Router::new().route("/metrics", get(page)).merge(alone)
 }
 
-fn render(exposed: &Exposed, own: &OwnPage, style: Negotiated) -> Result<Page, Refusal> {
+/// Renders the page, followed by facts of the host if it is text.
+fn render(
+    exposed: &Exposed,
+    own: &OwnPage,
+    style: Negotiated,
+    facts: &str,
+) -> Result<Page, Refusal> {
     let now_ms = (exposed.now_ms)();
     let own = exposed.with_own.then(|| own.frame(now_ms)).flatten();
     let rendered = exposed.exposition.render(style, own, now_ms);
-    let (text, lease) = rendered.map_err(Refusal::over_budget)?;
+    let (mut text, lease) = rendered.map_err(Refusal::over_budget)?;
+    if style.format == Format::Text {
+        text.extend_from_slice(facts.as_bytes());
+    }
     Ok(Page {
         text,
         _lease: lease,

@@ -2,15 +2,13 @@
 //!
 //! **Invariant:** the document has exactly the calls that are served, which tests compare.
 
+use crate::packed;
 use http::{HeaderMap, HeaderValue, header};
 use narthex_net::{
     Router,
     axum::{extract::RawQuery, response::Response, routing::get},
     respond,
 };
-
-/// The document, without its version.
-const DOCUMENT: &str = include_str!("openapi.yaml");
 
 /// Returns the route of the description.
 pub(super) fn routes() -> Router {
@@ -33,7 +31,7 @@ fn text(query: &str) -> String {
         .split('&')
         .filter_map(|pair| pair.strip_prefix("openapi_version="))
         .any(|version| matches!(version, "3.2" | "3.2.0"));
-    let text = DOCUMENT.replacen("VERSION", env!("CARGO_PKG_VERSION"), 1);
+    let text = packed::openapi().replacen("VERSION", env!("CARGO_PKG_VERSION"), 1);
     if wants_newer {
         text.replacen("openapi: 3.1.0", "openapi: 3.2.0", 1)
     } else {

@@ -882,6 +882,11 @@ fn assert_grafana_is_content(server: &Running) {
         build["version"].as_str().unwrap().starts_with("3."),
         "{build}"
     );
+    let version = http::get(&format!("{}/version", server.url))
+        .unwrap()
+        .text();
+    let version: Value = serde_json::from_str(&version).unwrap();
+    assert_eq!(version["version"], build["version"]);
 
     let form = |path: &str, fields: &[(&str, &str)]| {
         let answer = http::post_form(&format!("{}{path}", server.url), fields).unwrap();

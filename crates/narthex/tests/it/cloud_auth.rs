@@ -276,3 +276,18 @@ fn tokens_of_azure_are_asked_for_as_each_identity_does() {
     );
     assert!(asked.line.contains(&query), "{}", asked.line);
 }
+
+/// Without a file the machine is asked; Google's service refuses those that don't name it in a header.
+#[test]
+fn tokens_of_google_are_those_of_the_machine() {
+    let (cloud, dir) = (Cloud::start(), TempDir::new("cloud-google"));
+    let nowhere = dir.join("none").display().to_string();
+    let host = cloud.url.trim_start_matches("http://");
+    let variables = [("GCE_METADATA_HOST", host), ("HOME", &nowhere)];
+    let request = sent(&cloud, &dir, "google_iam: {}", &variables);
+    assert_eq!(request.headers["authorization"], "Bearer azure-token");
+    let asked = cloud.wait("GET /computeMetadata/v1/instance/service-accounts/default/token?");
+    assert_eq!(asked.headers["metadata-flavor"], "Google");
+    let scope = "scopes=https%3A%2F%2Fwww.googleapis.com%2Fauth%2Fmonitoring.write ";
+    assert!(asked.line.contains(scope), "{}", asked.line);
+}

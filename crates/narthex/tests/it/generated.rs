@@ -228,10 +228,17 @@ fn custom(rng: &mut SplitMix64) -> Vec<Histogram> {
         .collect()
 }
 
-/// Sends the data like a sender: slices of time, series in order, some hundred series per request.
-fn send(server: &Running, all: &[Series]) {
+/// Sends the data like a sender: slices of time, series in order, some hundred series per request. One slice of three is
+/// late by up to twenty.
+fn send(server: &Running, all: &[Series], rng: &mut SplitMix64) {
     const SLICE_MS: i64 = STEP_MS * 8;
-    for slice in 0..=STEPS * STEP_MS / SLICE_MS {
+    let mut slices: Vec<i64> = (0..=STEPS * STEP_MS / SLICE_MS).collect();
+    let mut late = |slice: i64| match rng.below(3) {
+        0 => slice + rng.below(20) as i64,
+        _ => slice,
+    };
+    slices.sort_by_cached_key(|slice| late(*slice));
+    for slice in slices {
         let from_ms = START_MS + slice * SLICE_MS;
         let within = |time_ms: i64| (from_ms..from_ms + SLICE_MS).contains(&time_ms);
         let part = |series: &Series| Series {
@@ -477,7 +484,7 @@ fn generated_queries_answer_as_prometheus_does() {
         .v1(),
     );
     let mut server = start(&dir, &config);
-    send(&server, &all);
+    send(&server, &all, &mut rng);
     let mut oracle = LineServer::start(&go_program("oracle"));
     let questions = scaled(240);
     let mut wrong = Vec::new();

@@ -88,7 +88,7 @@ fn normalize(value: &mut Value, dir: &str) {
                     assert!(is_time || value.is_number(), "{name}: {value}");
                 }
             }
-            for name in ["samplesRead", "series", "wasRead"] {
+            for name in ["samplesRead", "series", "wasRead", "graphs"] {
                 object.remove(name);
             }
             object.values_mut().for_each(|value| normalize(value, dir));

@@ -62,6 +62,7 @@ mod remote_write;
 mod rules;
 mod scraping;
 mod segment_kills;
+mod segment_writers;
 mod segments;
 mod soak;
 mod sockets;

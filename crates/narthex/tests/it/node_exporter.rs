@@ -2,6 +2,7 @@
 //!
 //! The real one is Debian's, which is 1.5, or the program in `NARTHEX_NODE_EXPORTER`.
 
+mod burst;
 mod container;
 mod differential;
 mod fixtures;

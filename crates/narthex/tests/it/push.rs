@@ -359,6 +359,19 @@ fn the_go_library_pushes() {
 
 /// Our command pushes to both; both serve the same afterwards.
 #[test]
+fn a_gateway_is_profiled() {
+    let gateway = ours(&[]);
+    let get = |path: &str| http::get(&format!("{}{path}", gateway.url)).unwrap();
+    let line = get("/debug/pprof/cmdline");
+    assert!(line.text().contains("pushgateway\0"), "{}", line.text());
+    let profile = get("/debug/pprof/profile?seconds=1");
+    assert_eq!(
+        (profile.status, &profile.body[..2]),
+        (200, &[0x1f, 0x8b][..])
+    );
+}
+
+#[test]
 fn the_command_pushes() {
     let (ours, real) = (ours(&[]), real(&[]));
     let dir = TempDir::new("push");

@@ -109,6 +109,25 @@ fn rules_are_listed_as_prometheus_lists_them() {
     assert_eq!(groups[0]["file"], file.display().to_string());
     assert_eq!(groups[0]["interval"], 0.2);
     assert_eq!(groups[1]["limit"], 3);
+    rules_have_keys(&groups[0]["rules"]);
+    assert_eq!(
+        groups[1]["rules"][0]["graphs"],
+        json!([{ "expr": "rec:answer", "thresholds": [{ "op": "==", "value": 1.0 }] }])
+    );
+    costs_and_readers_are_shown(&server);
+    assert_eq!(groups[0]["rules"][0]["labels"], json!({ "a": "b" }));
+    assert_eq!(groups[0]["rules"][2]["duration"], 2.0);
+    assert_eq!(groups[1]["rules"][0]["keepFiringFor"], 60.0);
+    assert_eq!(groups[1]["rules"][0]["alerts"], json!([]));
+
+    filters_choose(&server, &file.display().to_string());
+    pages_follow(&server);
+    mistakes_are_named(&server);
+    server.stop();
+}
+
+/// A recording rule comes first, an alert third.
+fn rules_have_keys(rules: &Value) {
     let keys = |value: &Value| -> Vec<String> {
         let object = value.as_object().unwrap();
         object.keys().cloned().collect()
@@ -119,7 +138,7 @@ fn rules_are_listed_as_prometheus_lists_them() {
         keys
     };
     assert_eq!(
-        keys(&groups[0]["rules"][2]),
+        keys(&rules[2]),
         sorted(&[
             "state",
             "name",
@@ -135,10 +154,11 @@ fn rules_are_listed_as_prometheus_lists_them() {
             "type",
             "samplesRead",
             "series",
+            "graphs",
         ])
     );
     assert_eq!(
-        keys(&groups[0]["rules"][0]),
+        keys(&rules[0]),
         sorted(&[
             "name",
             "query",
@@ -152,16 +172,6 @@ fn rules_are_listed_as_prometheus_lists_them() {
             "wasRead",
         ])
     );
-    costs_and_readers_are_shown(&server);
-    assert_eq!(groups[0]["rules"][0]["labels"], json!({ "a": "b" }));
-    assert_eq!(groups[0]["rules"][2]["duration"], 2.0);
-    assert_eq!(groups[1]["rules"][0]["keepFiringFor"], 60.0);
-    assert_eq!(groups[1]["rules"][0]["alerts"], json!([]));
-
-    filters_choose(&server, &file.display().to_string());
-    pages_follow(&server);
-    mistakes_are_named(&server);
-    server.stop();
 }
 
 /// `rec:double` reads `rec:answer`; nobody reads it before the query here.

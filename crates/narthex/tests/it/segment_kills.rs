@@ -3,78 +3,21 @@
 
 use crate::{
     client,
+    segment_writers::{Library, length, libraries},
     segments::{config, total},
     support::{self, Running, until},
 };
-use narthex_testkit::{
-    TempDir, go_example,
-    process::{Server, Spawn},
-    rng::SplitMix64,
-    scaled, tool, workspace_root,
-};
+use narthex_testkit::{TempDir, process::Server, rng::SplitMix64, scaled};
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
-    process::Command,
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
 /// Workers of each library that run at once.
 const EACH: usize = 2;
-
-/// A program that counts `pool_requests_total` as an application named after its library.
-struct Library {
-    app: &'static str,
-    program: PathBuf,
-    /// Arguments before the directory of the segments and the log.
-    before: Vec<PathBuf>,
-    /// An argument between them.
-    between: Option<&'static str>,
-}
-
-impl Library {
-    fn start(&self, segments: &Path, log: &Path) -> Server {
-        let spawn = Spawn::new(&self.program).args(&self.before).arg(segments);
-        self.between
-            .iter()
-            .fold(spawn, |spawn, between| spawn.arg(between))
-            .arg(log)
-            .start()
-    }
-}
-
-fn libraries(dir: &TempDir) -> Vec<Library> {
-    let clients = workspace_root().join("clients");
-    let program = dir.join("count");
-    let mut compiler = Command::new("cc");
-    let compiler = compiler.args(["-O2", "-o"]).arg(&program);
-    let compiled = compiler.arg(clients.join("c/tests/count.c")).status();
-    assert!(compiled.expect("a C compiler is installed").success());
-    let library = |app, program, before: Vec<PathBuf>, between| Library {
-        app,
-        program,
-        before,
-        between,
-    };
-    vec![
-        library("c", program, Vec::new(), None),
-        library("go", go_example("segment"), Vec::new(), Some("count")),
-        library(
-            "lua",
-            tool("luajit", "luajit2"),
-            vec![clients.join("lua/tests/count.lua")],
-            None,
-        ),
-        library(
-            "python",
-            "/usr/bin/python3".into(),
-            vec!["-B".into(), clients.join("python/tests/count.py")],
-            None,
-        ),
-    ]
-}
 
 /// The running workers of all libraries, and the logs of those that ever ran.
 struct Pool {
@@ -104,7 +47,7 @@ impl Pool {
                 let log = self.dir.join(format!("log-{}", self.logs.len()));
                 self.running.push(Worker {
                     library: at,
-                    process: self.libraries[at].start(&self.segments(), &log),
+                    process: self.libraries[at].start(&self.segments(), &log, 0),
                     log: log.clone(),
                 });
                 self.logs.push((at, log));
@@ -137,10 +80,6 @@ impl Pool {
         }
         (least as f64, most as f64)
     }
-}
-
-fn length(log: &Path) -> u64 {
-    fs::metadata(log).map_or(0, |metadata| metadata.len())
 }
 
 /// Returns the sum of each application's counters.

@@ -297,6 +297,27 @@ fn the_api_lists_segments_and_switches_where_it_may_reload() {
     server.stop();
 }
 
+#[test]
+fn a_user_may_fill_no_more_than_a_share_of_the_directory() {
+    let data = TempDir::new("segments-data");
+    let mut workers = Workers::new();
+    let segments = workers.segments();
+    let server = Running::start(data.path(), &config(&data, &segments, ""));
+    let over = || server.metric("narthex_segments_users_over_limit");
+    workers.start();
+    server.wait_vector("pool_requests_total", |v| !v.is_empty());
+    assert_eq!(over(), Some(0.0));
+    config(&data, &segments, "  max_bytes_per_user: 1KB\n");
+    server.process.signal(SIGHUP);
+    until("the user has too much", || {
+        over().filter(|users| *users == 1.0)
+    });
+    server.wait_vector("pool_requests_total", |v| v.is_empty());
+    assert_eq!(server.metric("narthex_segments_unread"), Some(1.0));
+    let log = server.stop();
+    assert!(log.contains("use more than 1024 bytes"), "{log}");
+}
+
 /// A reload ended the host's metrics with the segments when both sections named one job.
 #[test]
 fn a_reload_of_the_segments_leaves_the_host_alone() {

@@ -3,6 +3,7 @@
 use crate::{
     client,
     support::{self, PATIENCE, Running, until},
+    target::{Reply, Target},
 };
 use narthex_testkit::{TempDir, http, process::Finished};
 use narthex_yaml::{Node, Value};
@@ -125,6 +126,41 @@ fn queries_are_logged_in_prometheus_form() {
     assert!(refused.text().contains("can't create json log file"));
     assert_eq!(ask("3"), 200);
     assert_eq!(lines("q.json").len(), 2);
+    server.stop();
+}
+
+#[test]
+fn features_of_scraping_change_what_is_stored_and_shown() {
+    let dir = TempDir::new("scrape-features");
+    let target = Target::answering(|n| Reply {
+        status: 200,
+        content_type: "application/openmetrics-text; version=1.0.0",
+        body: format!("# TYPE a counter\na_total {n}\na_created 1700000000\n# EOF\n").into_bytes(),
+    });
+    let text = format!(
+        "scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
+         static_configs: [{{targets: [{:?}]}}]}}]\n",
+        target.address
+    );
+    let config = dir.write("p.yml", &text);
+    let features = "extra-scrape-metrics,st-storage,use-start-timestamps,zstd-scrape";
+    let spawn = support::server_in(&dir.join("data"))
+        .arg(support::config_flag(&config))
+        .arg("--web.enable-lifecycle")
+        .arg(format!("--enable-feature={features}"));
+    let server = Running::of(spawn);
+    server.wait_vector("scrape_timeout_seconds", |elements| !elements.is_empty());
+    server.wait_vector("start_timestamp(a_total) == 1700000000", |elements| {
+        !elements.is_empty()
+    });
+    // Reloaded, they still hold.
+    let reload = || http::post(&format!("{}/-/reload", server.url), "text/plain", b"").unwrap();
+    for _ in 0..2 {
+        let shown = server.data("/api/v1/status/config", &[])["yaml"].to_string();
+        assert!(shown.contains("extra_scrape_metrics: true"), "{shown}");
+        assert!(shown.contains("- PrometheusProto"), "{shown}");
+        assert_eq!(reload().status, 200);
+    }
     server.stop();
 }
 

@@ -102,6 +102,7 @@ static SEGMENTS: Section = Section {
         key("merge", KeyKind::Bool, "true", "Whether to add up the workers of an application, instead of giving each its label.").always(),
         key("job_name", KeyKind::Text, "segments", "Value of the label job."),
         key("max_bytes", KeyKind::Size, "256MB", "Most bytes in use of all segments together; those beyond are not read."),
+        key("max_bytes_per_user", KeyKind::Size, "", "Most bytes in use of the segments that one user owns; those beyond are not read. No limit if absent."),
     ]],
 };
 

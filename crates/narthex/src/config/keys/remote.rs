@@ -25,7 +25,7 @@ static REMOTE_WRITE_OWN: &[Key] = &[
     key("name", KeyKind::Text, "", "Name in metrics and logs, and of the queue; the queue of a remote end without one belongs to its URL."),
     key("send_exemplars", KeyKind::Bool, "", "Whether to send exemplars."),
     key("send_native_histograms", KeyKind::Bool, "", "Whether to send native histograms in messages of version 1.0; those of 2.0 always have them."),
-    key("round_robin_dns", KeyKind::Bool, "", "Whether each request is sent to another of the name's addresses.").refused(NOT_HERE),
+    key("round_robin_dns", KeyKind::Bool, "", "Whether each connection begins with another of the name's addresses."),
     key("protobuf_message", KeyKind::Text, "prometheus.WriteRequest", "prometheus.WriteRequest for version 1.0, io.prometheus.write.v2.Request for 2.0, which falls back to 1.0."),
     key("disable_frames", KeyKind::Bool, "", "Whether a remote end that offers to take frames, as ours do, is sent messages nevertheless. Not a key of Prometheus."),
     key("failed_request_logging", KeyKind::Bool, "", "Whether failed requests are logged.").no_effect("the reason of failed requests is always logged"),
@@ -37,7 +37,7 @@ static REMOTE_WRITE_QUEUE: &[Key] = &[
     key("metadata_config", KeyKind::Section(&METADATA), THERE, "Metadata, in messages of version 1.0; those of 2.0 always have it."),
     key("sigv4", KeyKind::Section(&SIGV4), "", "Signing for AWS."),
     key("azuread", KeyKind::Section(&AZUREAD), "", "Tokens of Azure AD."),
-    key("google_iam", KeyKind::Any, "", "Tokens of Google Cloud.").refused(NOT_HERE),
+    key("google_iam", KeyKind::Section(&GOOGLE_IAM), "", "Tokens of Google Cloud."),
 ];
 
 #[rustfmt::skip]
@@ -73,7 +73,7 @@ static METADATA: Section = Section {
 #[rustfmt::skip]
 pub(super) static SIGV4: Section = Section {
     name: "sigv4",
-    about: "Signing for AWS (Signature Version 4), in `remote_write`. Keys and tokens that are not here come from the environment and files as AWS' tools read them; the roles of machines and containers are not read.",
+    about: "Signing for AWS (Signature Version 4), in `remote_write`. Keys and tokens that are not here come from the environment and files as AWS' tools read them.",
     parts: &[&[
         key("region", KeyKind::Text, "", "Region."),
         key("access_key", KeyKind::Text, "", "Access key."),
@@ -100,6 +100,15 @@ static AZUREAD: Section = Section {
         key("certificate", KeyKind::Any, "", "An application with a certificate.").refused(NOT_HERE),
         key("cloud", KeyKind::Text, "AzurePublic", "AzurePublic, AzureGovernment or AzureChina."),
         key("scope", KeyKind::Text, "", "Scope of the tokens; that of the cloud's monitoring service if absent."),
+    ]],
+};
+
+#[rustfmt::skip]
+static GOOGLE_IAM: Section = Section {
+    name: "google_iam",
+    about: "Tokens of Google Cloud, for its managed Prometheus.",
+    parts: &[&[
+        key("credentials_file", KeyKind::Path, "", "File of a service account; the application default credentials, or those of the machine, if absent."),
     ]],
 };
 

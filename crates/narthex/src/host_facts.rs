@@ -5,7 +5,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use narthex_host::HostConfig;
+use narthex_model::LabelSet;
 
 use crate::cgroup;
 
@@ -14,9 +17,67 @@ const DEPTH: usize = 4;
 /// Fewer threads are no pool that was sized by the machine.
 const MANY_THREADS: u64 = 16;
 
-/// Returns the facts in the text format.
-pub(crate) fn page(procfs: &Path, cgroups: &Path) -> String {
-    let mut page = String::new();
+/// Where a host's facts are, and what every series of that host has.
+pub(crate) struct HostFacts {
+    procfs: PathBuf,
+    cgroups: PathBuf,
+    /// The labels of the host as a target; none on the page of an exporter.
+    labels: LabelSet,
+}
+
+impl HostFacts {
+    /// Returns the facts of the host that collectors with these settings read.
+    pub(crate) fn of(host: &HostConfig, labels: LabelSet) -> Self {
+        Self {
+            procfs: host.procfs.clone(),
+            cgroups: host.sysfs.join("fs/cgroup"),
+            labels,
+        }
+    }
+
+    /// Returns the facts in the text format.
+    pub(crate) fn page(&self) -> String {
+        let Self {
+            procfs,
+            cgroups,
+            labels,
+        } = self;
+        let mut page = Page {
+            text: String::new(),
+            labels,
+        };
+        limits(procfs, &mut page);
+        groups(cgroups, cgroups, DEPTH, &mut page);
+        processes(procfs, cgroups, &mut page);
+        page.text
+    }
+}
+
+/// Series being written.
+struct Page<'a> {
+    text: String,
+    labels: &'a LabelSet,
+}
+
+impl Page<'_> {
+    fn add(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let host = self
+            .labels
+            .iter()
+            .map(|label| (label.name(), label.value()));
+        let all = labels.iter().copied().chain(host);
+        let all: Vec<String> = all
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let _ = match all.is_empty() {
+            true => writeln!(self.text, "{name} {value}"),
+            false => writeln!(self.text, "{name}{{{}}} {value}", all.join(",")),
+        };
+    }
+}
+
+/// Adds limits of the kernel.
+fn limits(procfs: &Path, page: &mut Page<'_>) {
     let number = |name: &str| {
         let text = fs::read_to_string(procfs.join(name)).ok()?;
         let numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
@@ -24,24 +85,20 @@ pub(crate) fn page(procfs: &Path, cgroups: &Path) -> String {
     };
     if let Some([first, last]) = number("sys/net/ipv4/ip_local_port_range").as_deref() {
         let ports = (last + 1).saturating_sub(*first);
-        let _ = writeln!(page, "narthex_host_local_ports {ports}");
+        page.add("narthex_host_local_ports", &[], ports);
     }
     if let Some([buckets]) = number("sys/net/ipv4/tcp_max_tw_buckets").as_deref() {
-        let _ = writeln!(page, "narthex_host_tcp_max_tw_buckets {buckets}");
+        page.add("narthex_host_tcp_max_tw_buckets", &[], buckets);
     }
-    groups(cgroups, cgroups, DEPTH, &mut page);
-    processes(procfs, cgroups, &mut page);
-    page
 }
 
 /// Adds the groups from `at` down that have a quota.
-fn groups(root: &Path, at: &Path, depth: usize, page: &mut String) {
+fn groups(root: &Path, at: &Path, depth: usize, page: &mut Page<'_>) {
     if let Some((periods, throttled)) = throttling(at) {
-        let name = at.strip_prefix(root).unwrap_or(at).display().to_string();
-        let name = escaped(&name);
+        let name = format!("/{}", at.strip_prefix(root).unwrap_or(at).display());
         for (family, value) in [("periods", periods), ("throttled_periods", throttled)] {
-            let series = format!("narthex_host_cgroup_{family}_total{{cgroup=\"/{name}\"}}");
-            let _ = writeln!(page, "{series} {value}");
+            let family = format!("narthex_host_cgroup_{family}_total");
+            page.add(&family, &[("cgroup", &name)], value);
         }
     }
     let Some(below) = depth.checked_sub(1) else {
@@ -66,7 +123,7 @@ fn throttling(group: &Path) -> Option<(u64, u64)> {
 }
 
 /// Adds the processes that have many threads and a quota.
-fn processes(procfs: &Path, cgroups: &Path, page: &mut String) {
+fn processes(procfs: &Path, cgroups: &Path, page: &mut Page<'_>) {
     let entries = fs::read_dir(procfs).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -76,9 +133,9 @@ fn processes(procfs: &Path, cgroups: &Path, page: &mut String) {
         let Some((threads, comm, cpus)) = process(&entry.path(), cgroups) else {
             continue;
         };
-        let labels = format!("comm=\"{}\",pid=\"{name}\"", escaped(&comm));
-        let _ = writeln!(page, "narthex_host_process_threads{{{labels}}} {threads}");
-        let _ = writeln!(page, "narthex_host_process_quota_cpus{{{labels}}} {cpus}");
+        let labels = [("comm", &*comm), ("pid", &*name)];
+        page.add("narthex_host_process_threads", &labels, threads);
+        page.add("narthex_host_process_quota_cpus", &labels, cpus);
     }
 }
 
@@ -125,9 +182,22 @@ mod tests {
             "cgroup/cpu.stat",
             "usage_usec 5\nnr_periods 0\nnr_throttled 0\n",
         );
-        let page = page(&dir.join("proc"), &dir.join("cgroup"));
+        let mut facts = HostFacts {
+            procfs: dir.join("proc"),
+            cgroups: dir.join("cgroup"),
+            labels: LabelSet::empty(),
+        };
+        let alone = facts.page();
+        facts.labels = LabelSet::new([("instance", "web1"), ("job", "node")]);
+        let among = facts.page();
         assert_eq!(
-            page.lines().collect::<Vec<_>>(),
+            among.lines().last(),
+            Some(
+                r#"narthex_host_process_quota_cpus{comm="ser\"ver",pid="7",instance="web1",job="node"} 2"#
+            )
+        );
+        assert_eq!(
+            alone.lines().collect::<Vec<_>>(),
             [
                 "narthex_host_local_ports 28232",
                 "narthex_host_tcp_max_tw_buckets 8192",

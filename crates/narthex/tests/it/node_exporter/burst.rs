@@ -1,0 +1,46 @@
+//! Many scrapes at once: what they took is given back soon afterwards.
+
+use super::ours;
+use crate::support::{Running, until};
+use narthex_testkit::http;
+use std::{fs, thread};
+
+fn resident_kb(one: &Running, part: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", one.process.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(part));
+    let number = line.unwrap().trim_end_matches("kB").trim();
+    number.parse().unwrap()
+}
+
+/// Ten seconds after the start the pages of the program are given back anyway: this is about those that bursts and the
+/// landing page leave later.
+#[test]
+fn memory_of_bursts_and_rare_pages_is_given_back() {
+    let ours = ours(&[]);
+    let url = format!("{}/metrics", ours.url);
+    assert_eq!(http::get(&url).unwrap().status, 200);
+    let first = resident_kb(&ours, "RssFile:");
+    until("the pages of the start are given back", || {
+        (resident_kb(&ours, "RssFile:") < first / 2).then_some(())
+    });
+    let burst = || {
+        thread::scope(|scope| {
+            for _ in 0..30 {
+                scope.spawn(|| {
+                    let gzip = [("accept-encoding", "gzip")];
+                    let answer = http::request("GET", &url, &gzip, &[]).unwrap();
+                    assert_eq!(answer.status, 200);
+                });
+            }
+        });
+    };
+    let landing = || assert_eq!(http::get(&ours.url).unwrap().status, 200);
+    for work in [&burst as &dyn Fn(), &landing] {
+        work();
+        let after = resident_kb(&ours, "RssFile:");
+        until("the memory of more work than usual is given back", || {
+            (resident_kb(&ours, "RssFile:") < after / 2).then_some(())
+        });
+    }
+    ours.stop();
+}
