@@ -118,7 +118,14 @@ async function alerts(page) {
   await page.getByLabel("Filter alerts").fill("severity=page");
   await page.getByRole("link", { name: "up == 0" }).click();
   await page.waitForSelector(".cm-editor");
-  check((await param(page, "g0.expr")) === "up == 0", "an expression leads to its graph");
+  check((await param(page, "g0.expr")) === "up" && (await param(page, "g0.threshold")) === "== 0", "an expression leads to its graph, with the threshold");
+  await page.waitForSelector(".graph .plot:not([data-points='0'])");
+  check(/thresholds == 0$/.test(await page.locator(".graph .plot").getAttribute("aria-label")), "the threshold is drawn");
+  await page.getByRole("textbox", { name: "Threshold" }).fill("< 0.5, > 2");
+  await page.getByRole("textbox", { name: "Threshold" }).press("Enter");
+  await page.waitForFunction(() => new URLSearchParams(location.search).get("g0.threshold") === "< 0.5, > 2");
+  await page.waitForFunction(() => /thresholds < 0.5, > 2$/.test(document.querySelector(".graph .plot")?.getAttribute("aria-label") ?? ""));
+  await shoot(page, "threshold");
 
   await open(page, "alerts");
   await page.getByRole("navigation", { name: "Alerts" }).getByText("Rules").click();

@@ -1,6 +1,8 @@
 // The Prometheus HTTP API as this page uses it: every type and every request.
 // Invariant: a request ends in typed data or in an ApiError that says whether the server, its start or the question is at fault.
 
+import type { Threshold } from "./lib/thresholds";
+
 export type Labels = Readonly<Record<string, string>>;
 
 /** `[unix seconds, value as text]`; the text keeps `NaN`, `+Inf` and every digit. */
@@ -338,6 +340,8 @@ export interface AlertingRule extends RuleStatus {
   /** Templates. */
   annotations?: Labels;
   alerts?: readonly Alert[] | null;
+  /** What is compared with numbers, and these; Prometheus does not say. */
+  graphs?: readonly { expr: string; thresholds: readonly Threshold[] }[];
 }
 
 export interface RecordingRule extends RuleStatus {

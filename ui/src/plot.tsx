@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useEffect, useRef } from "preact/hooks";
 import { stack, type Value } from "./lib/matrix";
-import { yRange, type PlotMode } from "./lib/scale";
+import { reaching, yRange, type PlotMode } from "./lib/scale";
 import { cssColor, scheme } from "./lib/theme";
 import { useStore } from "./lib/store";
 import { formatTimeTicks } from "./lib/time";
@@ -29,6 +29,14 @@ export interface PlotMark {
   value: number;
 }
 
+/** A value on the y axis that is drawn as a line across the plot. */
+export interface PlotLevel {
+  value: number;
+  text: string;
+  /** The side of it that is coloured. */
+  side: "above" | "below" | null;
+}
+
 export interface PlotProps {
   /** What it shows, for people who don't see it. */
   label: string;
@@ -50,6 +58,7 @@ export interface PlotProps {
   /** The line closest to the pointer changed. */
   onNear?: (name: string | null) => void;
   onZoom?: (from: number, to: number) => void;
+  levels?: readonly PlotLevel[];
   marks?: readonly PlotMark[];
   /** The mark closest to the pointer changed. */
   onMark?: (index: number | null) => void;
@@ -153,6 +162,34 @@ function axesOf(props: PlotProps): uPlot.Axis[] {
     values: (_u, ticks, _axis, _space, gap) => formatTimeTicks(ticks, gap),
   };
   return [x, y];
+}
+
+function drawLevels(u: uPlot, levels: readonly PlotLevel[]): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const ratio = uPlot.pxRatio;
+  const color = cssColor("--c-red");
+  ctx.save();
+  ctx.font = FONT.replace(/^\d+/, (px) => String(Number(px) * ratio));
+  ctx.strokeStyle = color;
+  ctx.lineWidth = ratio;
+  for (const { value, text, side } of levels) {
+    const y = Math.round(u.valToPos(value, "y", true));
+    ctx.fillStyle = alpha(color, 7);
+    if (side === "above") ctx.fillRect(left, top, width, y - top);
+    if (side === "below") ctx.fillRect(left, y, width, top + height - y);
+    ctx.setLineDash([6 * ratio, 4 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(left, y);
+    ctx.lineTo(left + width, y);
+    ctx.stroke();
+    ctx.fillStyle = color;
+    const isHigh = y - top < 16 * ratio;
+    ctx.textAlign = "left";
+    ctx.textBaseline = isHigh ? "top" : "bottom";
+    ctx.fillText(text, left + 4 * ratio, y + (isHigh ? 3 : -3) * ratio);
+  }
+  ctx.restore();
 }
 
 const MARK_PX = 4;
@@ -259,7 +296,7 @@ function bindMouse(u: uPlot, current: () => PlotProps, show: (range: TimeRange |
 
 function optionsOf(width: number, current: () => PlotProps, shown: () => TimeRange, moved: (u: uPlot) => void): uPlot.Options {
   const props = current();
-  const { lines, mode, height, sync, onZoom } = props;
+  const { lines, mode, height, sync, onZoom, levels = [] } = props;
   const options: uPlot.Options = {
     width,
     height,
@@ -269,7 +306,7 @@ function optionsOf(width: number, current: () => PlotProps, shown: () => TimeRan
     axes: axesOf(props),
     scales: {
       x: { time: true, range: () => [shown().from, shown().to] },
-      y: { range: (_u, min, max) => yRange(min, max, current().mode, current().top) },
+      y: { range: (_u, min, max) => yRange(...reaching(min, max, levels.map(({ value }) => value)), current().mode, current().top) },
     },
     focus: { alpha: 0.25 },
     cursor: {
@@ -281,7 +318,7 @@ function optionsOf(width: number, current: () => PlotProps, shown: () => TimeRan
     },
     hooks: {
       setCursor: [moved],
-      draw: [(u) => drawMarks(u, current().marks ?? [])],
+      draw: [(u) => drawLevels(u, levels), (u) => drawMarks(u, current().marks ?? [])],
       setSeries: [(_u, index) => current().onNear?.(index === null ? null : (current().lines[index - 1]?.name ?? null))],
       setSelect: [
         (u) => {
@@ -329,7 +366,7 @@ export function Plot(props: PlotProps) {
   const preview = useRef<TimeRange | null>(null);
 
   const structure = JSON.stringify([
-    colors, unit, mode, height, sync, props.onZoom !== undefined,
+    colors, unit, mode, height, sync, props.onZoom !== undefined, props.levels,
     lines.map((line) => [line.name, line.color, line.dashed, line.below, line.faint]),
   ]);
 

@@ -1,13 +1,19 @@
 // What the pages of alerts and rules have in common.
+import type { Rule } from "../api";
 import { formatCount } from "../lib/units";
-import { queryLink } from "../query/state";
+import { graphsLink, queryLink } from "../query/state";
 import { Icon } from "./controls";
 
-/** An expression that leads to its graph. */
-export function Expression({ expr }: { expr: string }) {
+/** A rule's expression; it leads to its graph, or to those of what it compares with numbers. */
+export function Expression({ rule }: { rule: Rule }) {
+  const graphs = (rule.type === "alerting" ? rule.graphs : undefined) ?? [];
+  const [href, title] =
+    graphs.length === 0
+      ? [queryLink(rule.query, { tab: "graph" }), "Show the graph of this expression"]
+      : [graphsLink(graphs), "Show what is compared, with the threshold"];
   return (
-    <a class="expression" href={queryLink(expr, { tab: "graph" })} title="Show the graph of this expression">
-      {expr}
+    <a class="expression" href={href} title={title}>
+      {rule.query}
     </a>
   );
 }

@@ -1,6 +1,6 @@
 // The visible part of the y axis.
 import { expect, test } from "vitest";
-import { yRange } from "./scale";
+import { reaching, yRange } from "./scale";
 
 test("zero is in sight when it is near, and not when it is far", () => {
   expect(yRange(1, 10, "lines")[0]).toBe(0);
@@ -19,6 +19,13 @@ test("there is always a range, and it holds the data", () => {
       }
     }
   }
+});
+
+test("what must be seen is in the range", () => {
+  expect(reaching(2, 3, [])).toEqual([2, 3]);
+  expect(reaching(2, 3, [1, 5])).toEqual([1, 5]);
+  expect(reaching(null, null, [4])).toEqual([4, 4]);
+  expect(reaching(null, null, [])).toEqual([null, null]);
 });
 
 test("a top of one's own", () => {

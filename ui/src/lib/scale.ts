@@ -2,6 +2,12 @@
 
 export type PlotMode = "lines" | "stacked" | "mirrored";
 
+/** The range of the data widened to `values` that must be seen. */
+export function reaching(min: number | null, max: number | null, values: readonly number[]): [number | null, number | null] {
+  if (values.length === 0) return [min, max];
+  return [Math.min(min ?? Infinity, ...values), Math.max(max ?? -Infinity, ...values)];
+}
+
 /** Room for the data: from zero when zero is near, never a flat line glued to an edge. */
 export function yRange(min: number | null, max: number | null, mode: PlotMode, top?: (highest: number) => number): [number, number] {
   if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max)) return [0, top?.(0) ?? 1];

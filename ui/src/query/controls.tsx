@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { serverNow } from "../api";
 import { Icon } from "../components/controls";
+import { formatThresholds, parseThresholds } from "../lib/thresholds";
 import { formatDuration, fromInputTime, nextRange, parseDuration, toInputTime } from "../lib/time";
 import { UNITS, guessUnit, type Unit } from "../lib/units";
 import { stepOf, type PanelState } from "./state";
@@ -89,6 +90,18 @@ function GraphControls({ state, change }: { state: PanelState; change: (part: Pa
           ))}
         </select>
       </label>
+      <label class="field">
+        threshold
+        <TextInput
+          class="input thresholds"
+          label="Threshold"
+          title="A line to compare with, such as > 0.9; several with a comma between them"
+          placeholder="none"
+          given={formatThresholds(state.thresholds)}
+          parse={parseThresholds}
+          onChange={(thresholds) => change({ thresholds })}
+        />
+      </label>
       <label class="check">
         <input type="checkbox" checked={state.stacked} onChange={(event) => change({ stacked: event.currentTarget.checked, heatmap: null })} />
         stacked
@@ -101,24 +114,47 @@ function GraphControls({ state, change }: { state: PanelState; change: (part: Pa
   );
 }
 
-/** A duration as text; what isn't one is marked and not taken. */
+/** A duration as text. */
 function DurationInput(props: { label: string; value: number | null; placeholder?: string; onChange: (seconds: number | null) => void }) {
-  const given = props.value === null ? "" : formatDuration(props.value);
-  const [text, setText] = useState(given);
-  useEffect(() => setText(given), [given]);
-  const wrong = text.trim() !== "" && parseDuration(text) === null;
   return (
-    <input
+    <TextInput
       class="input duration"
-      aria-label={props.label}
-      aria-invalid={wrong}
+      label={props.label}
       title="A duration such as 30s, 5m or 1h30m"
       placeholder={props.placeholder ?? ""}
+      given={props.value === null ? "" : formatDuration(props.value)}
+      parse={(text) => (text.trim() === "" ? undefined : parseDuration(text))}
+      onChange={(seconds) => props.onChange(seconds ?? null)}
+    />
+  );
+}
+
+/** Something as text; what `parse` has no value for (null) is marked and not taken. */
+function TextInput<T>(props: {
+  class: string;
+  label: string;
+  title: string;
+  placeholder: string;
+  given: string;
+  parse: (text: string) => T | null;
+  onChange: (value: T) => void;
+}) {
+  const { given, parse } = props;
+  const [text, setText] = useState(given);
+  useEffect(() => setText(given), [given]);
+  return (
+    <input
+      class={props.class}
+      aria-label={props.label}
+      aria-invalid={parse(text) === null}
+      title={props.title}
+      placeholder={props.placeholder}
       value={text}
       onInput={(event) => setText(event.currentTarget.value)}
       onChange={() => {
-        if (wrong || text === given) return;
-        props.onChange(text.trim() === "" ? null : parseDuration(text));
+        const value = parse(text);
+        if (value === null || text === given) return;
+        props.onChange(value);
         if (text.trim() === "") setText(given);
       }}
       onKeyDown={(event) => event.key === "Enter" && event.currentTarget.blur()}

@@ -7,9 +7,10 @@ import { commonLabels, without } from "../lib/labels";
 import { latest, type Frame } from "../lib/matrix";
 import { cssColor } from "../lib/theme";
 import { thin } from "../lib/thin";
+import { formatThresholds, type Threshold } from "../lib/thresholds";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
-import { GUTTER_PX, Plot, type PlotLine, type PlotMark } from "../plot";
+import { GUTTER_PX, Plot, type PlotLevel, type PlotLine, type PlotMark } from "../plot";
 import { SeriesName } from "./table";
 
 const COLORS = ["--c-blue", "--c-orange", "--c-green", "--c-purple", "--c-sky", "--c-red", "--c-yellow", "--c-grey"] as const;
@@ -38,6 +39,7 @@ export interface GraphProps {
   to: number;
   unit: Unit;
   stacked: boolean;
+  thresholds: readonly Threshold[];
   label: string;
   expr: string;
   exemplars: readonly ExemplarSeries[];
@@ -58,13 +60,18 @@ function marksOf(found: readonly ExemplarSeries[]): Exemplar[] {
   return all.filter((one) => Number.isFinite(one.value));
 }
 
+function levelOf({ op, value }: Threshold, unit: Unit): PlotLevel {
+  const side = op.startsWith(">") ? "above" : op.startsWith("<") ? "below" : null;
+  return { value, text: `${op} ${formatValue(value, unit)}`, side };
+}
+
 interface Cursor {
   index: number;
   left: number;
   width: number;
 }
 
-export function ResultGraph({ frame, from, to, unit, stacked, label, expr, exemplars, onCsv, onZoom }: GraphProps) {
+export function ResultGraph({ frame, from, to, unit, stacked, thresholds, label, expr, exemplars, onCsv, onZoom }: GraphProps) {
   const [limit, setLimit] = useState(FIRST_LINES);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [cursor, setCursor] = useState<Cursor | null>(null);
@@ -116,6 +123,7 @@ export function ResultGraph({ frame, from, to, unit, stacked, label, expr, exemp
           unit={unit}
           mode={stacked ? "stacked" : "lines"}
           height={360}
+          levels={thresholds.map((one) => levelOf(one, unit))}
           focus={focus}
           onCursor={(index, left, width) => setCursor(index === null ? null : { index, left, width })}
           onNear={setNear}
@@ -291,8 +299,9 @@ function Legend(props: {
 }
 
 /** For people who don't see the plot. */
-export function describe(frame: Frame, expr: string): string {
+export function describe(frame: Frame, expr: string, thresholds: readonly Threshold[]): string {
   const count = frame.lines.size;
-  return `${expr}: ${count} series, ${frame.times.length} points in time`;
+  const lines = thresholds.length === 0 ? "" : `, thresholds ${formatThresholds(thresholds)}`;
+  return `${expr}: ${count} series, ${frame.times.length} points in time${lines}`;
 }
 

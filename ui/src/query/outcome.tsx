@@ -93,7 +93,8 @@ export function Outcome({ result, state, change }: { result: Result; state: Pane
           to={to}
           unit={unit}
           stacked={state.stacked}
-          label={describe(frame, state.expr)}
+          thresholds={state.thresholds}
+          label={describe(frame, state.expr, state.thresholds)}
           exemplars={result.exemplars}
           expr={state.expr}
           onCsv={() => saveText(fileName(state.expr, "csv"), frameCsv(frame))}

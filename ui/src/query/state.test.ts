@@ -1,7 +1,7 @@
 // The query page's state in its address, and Prometheus' links.
 import { describe, expect, test } from "vitest";
 import { parseAddress } from "../lib/address";
-import { EMPTY_PANEL, formatUtc, parseTime, queryLink, readPanels, stepOf, writePanels, type PanelState } from "./state";
+import { EMPTY_PANEL, formatUtc, graphsLink, parseTime, queryLink, readPanels, stepOf, writePanels, type PanelState } from "./state";
 
 const read = (search: string) => readPanels(parseAddress("/query", search).params);
 const there = (panels: readonly PanelState[]) =>
@@ -18,13 +18,23 @@ test("every part of every panel comes back", () => {
   const panels: PanelState[] = [
     {
       expr: "rate(x[5m])", tab: "graph", range: 5400, end: 1795199500.5, step: 15, density: "medium", stacked: true,
-      heatmap: null, exemplars: true, unit: "bytes/s", live: true,
+      heatmap: null, exemplars: true, unit: "bytes/s", thresholds: [{ op: ">", value: 0.5 }, { op: "==", value: 0 }], live: true,
     },
     { ...EMPTY_PANEL, density: "high", tab: "explain" },
     { ...EMPTY_PANEL, expr: "h", tab: "graph", heatmap: true },
     { ...EMPTY_PANEL, expr: "up", end: 1795199500, step: 0.5 },
   ];
   expect(readPanels(there(panels))).toEqual(panels);
+});
+
+test("a link to graphs has the thresholds of each", () => {
+  const graphs = [
+    { expr: "a / b", thresholds: [{ op: ">", value: 0.9 }] },
+    { expr: "c", thresholds: [{ op: "<", value: 1 }, { op: ">", value: 5 }] },
+  ] as const;
+  const link = graphsLink(graphs);
+  expect(link).toBe("./query?g0.expr=a+%2F+b&g0.tab=graph&g0.threshold=%3E+0.9&g1.expr=c&g1.tab=graph&g1.threshold=%3C+1%2C+%3E+5");
+  expect(read(link.slice(link.indexOf("?")))).toEqual(graphs.map((graph) => ({ ...EMPTY_PANEL, ...graph, tab: "graph" })));
 });
 
 describe("links made for Prometheus", () => {
@@ -58,7 +68,7 @@ describe("links made for Prometheus", () => {
 });
 
 test("nonsense becomes a default", () => {
-  const link = "?g0.expr=&g0.tab=x&g0.range_input=-1&g0.end_input=soon&g0.res_type=custom&g0.res_step=0&g0.unit=miles&g0.res_density=x";
+  const link = "?g0.expr=&g0.tab=x&g0.range_input=-1&g0.end_input=soon&g0.res_type=custom&g0.res_step=0&g0.unit=miles&g0.threshold=5&g0.res_density=x";
   expect(read(link)).toEqual([EMPTY_PANEL]);
 });
 

@@ -2,6 +2,7 @@
 // first panel, `g1.` for the second. Links made for Prometheus work here, also those of its older pages, and links from
 // here work there. Invariant: defaults are left out, so a plain query has a short link.
 import { formatAddress } from "../lib/address";
+import { formatThresholds, parseThresholds, type Threshold } from "../lib/thresholds";
 import { formatDuration, niceStep, parseDuration } from "../lib/time";
 import { UNITS, type Unit } from "../lib/units";
 
@@ -25,6 +26,8 @@ export interface PanelState {
   exemplars: boolean;
   /** Null guesses from the expression. */
   unit: Unit | null;
+  /** Lines at values that matter; where an alert comes from, those that raise it. */
+  thresholds: readonly Threshold[];
   /** Asks again every few seconds. */
   live: boolean;
 }
@@ -39,7 +42,7 @@ const MAX_PANELS = 50;
 
 export const EMPTY_PANEL: PanelState = {
   expr: "", tab: "table", range: DEFAULT_RANGE, end: null, step: null, density: "medium", stacked: false, heatmap: null, exemplars: false,
-  unit: null, live: false,
+  unit: null, thresholds: [], live: false,
 };
 
 type Params = Readonly<Record<string, string | undefined>>;
@@ -66,6 +69,7 @@ function readPanel(get: (name: string) => string | undefined): PanelState {
     heatmap: mode === "heatmap" ? true : mode === "lines" ? false : null,
     exemplars: get("show_exemplars") === "1",
     unit: UNITS.find((one) => one === get("unit")) ?? null,
+    thresholds: parseThresholds(get("threshold") ?? "") ?? [],
     live: get("live") === "1",
   };
 }
@@ -103,6 +107,7 @@ function writePanel(panel: PanelState, prefix: string): Record<string, string | 
     display_mode: panel.stacked ? "stacked" : panel.heatmap === null ? undefined : panel.heatmap ? "heatmap" : "lines",
     show_exemplars: panel.exemplars ? "1" : undefined,
     unit: panel.unit ?? undefined,
+    threshold: formatThresholds(panel.thresholds) || undefined,
     live: panel.live ? "1" : undefined,
   };
   return Object.fromEntries(Object.entries(written).map(([name, value]) => [prefix + name, value]));
@@ -111,6 +116,11 @@ function writePanel(panel: PanelState, prefix: string): Record<string, string | 
 /** The address of the query page with one panel. */
 export function queryLink(expr: string, more: Partial<PanelState> = {}): string {
   return formatAddress("/query", writePanels([{ ...EMPTY_PANEL, ...more, expr }]));
+}
+
+/** The address of the query page with graphs, each with its thresholds. */
+export function graphsLink(graphs: readonly Pick<PanelState, "expr" | "thresholds">[]): string {
+  return formatAddress("/query", writePanels(graphs.map((graph) => ({ ...EMPTY_PANEL, ...graph, tab: "graph" }))));
 }
 
 /** Unix seconds of `2026-11-20 14:03:05` in UTC, of a time with a zone, or of a number; null for anything else. */

@@ -131,7 +131,7 @@ function RuleSection({ of: { key, rule, group, rows }, limit }: { of: RuleOfAler
         </span>
       </summary>
       <div class="rule-about">
-        <Expression expr={rule.query} />
+        <Expression rule={rule} />
         {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
         {Object.keys(shared).length > 0 && (
           <p>
@@ -308,7 +308,7 @@ function Inactive({ rules: found, limit }: { rules: readonly RuleOfAlerts[]; lim
             <tr key={key}>
               <td class="rule-name">
                 <strong>{rule.name}</strong>
-                <Expression expr={rule.query} />
+                <Expression rule={rule} />
                 {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
               </td>
               <td class="num" data-title="For">

@@ -179,7 +179,7 @@ function RuleLine({ rule, slowest }: { rule: Rule; slowest: number }) {
             </span>
           )}
         </span>
-        <Expression expr={rule.query} />
+        <Expression rule={rule} />
         {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
       </td>
       <td data-title="Health">
