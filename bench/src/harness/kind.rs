@@ -84,6 +84,11 @@ impl ServerKind {
         ]
     }
 
+    /// Whether it writes segments, which a server of ours can read.
+    pub(crate) fn has_segments(&self) -> bool {
+        self.config.contains("{segments}")
+    }
+
     /// Returns VictoriaMetrics, whose answers by default lag half a minute behind its stored data.
     pub(crate) fn victoria_metrics() -> Self {
         let arguments = "-storageDataPath={data} -httpListenAddr={listen} -loggerLevel=WARN \

@@ -68,16 +68,20 @@ impl Usage {
         self.threads += status.number("Threads:")?;
         self.write_bytes += io.number("write_bytes:")?;
         self.processes += 1;
-        for task in tasks(pid)? {
-            // A thread may have ended; its children then belong to another one, which the next reading finds.
-            let text = fs::read_to_string(task.join("children")).unwrap_or_default();
-            children.extend(
-                text.split_ascii_whitespace()
-                    .filter_map(|pid| pid.parse::<i32>().ok()),
-            );
-        }
-        Ok(())
+        add_children(pid, children)
     }
+}
+
+fn add_children(pid: i32, children: &mut Vec<i32>) -> Result<(), BenchError> {
+    for task in tasks(pid)? {
+        // A thread may have ended; its children then belong to another one, which the next reading finds.
+        let text = fs::read_to_string(task.join("children")).unwrap_or_default();
+        children.extend(
+            text.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok()),
+        );
+    }
+    Ok(())
 }
 
 fn has_ended(error: &io::Error) -> bool {
@@ -129,6 +133,18 @@ impl ThreadTime {
         }
         Ok(all)
     }
+}
+
+/// Returns the running time of all threads of a process and its descendants: in nanoseconds, where [`Usage`] counts clock
+/// ticks, but without threads and processes that have ended.
+pub(crate) fn running_time(root: i32) -> Result<Duration, BenchError> {
+    let mut total = Duration::ZERO;
+    let mut waiting = vec![root];
+    while let Some(pid) = waiting.pop() {
+        total += ThreadTime::read_all(pid)?.values().sum::<Duration>();
+        add_children(pid, &mut waiting)?;
+    }
+    Ok(total)
 }
 
 /// Returns the directories of a process' threads.

@@ -32,6 +32,17 @@ pub(crate) struct DatasetConfig {
     pub(crate) seed: u64,
     /// No sample is later than this.
     pub(crate) end_ms: i64,
+    /// `None` if no pod is ever replaced.
+    pub(crate) churn: Option<Churn>,
+}
+
+/// How pods are replaced by others of the same service.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Churn {
+    /// Share of the pods.
+    pub(crate) share: f64,
+    /// Steps between replacements.
+    pub(crate) every: u64,
 }
 
 impl DatasetConfig {
@@ -60,6 +71,16 @@ impl DatasetConfig {
         let interval = self.interval_ms();
         let offset = 1 + (pod as i64 * 7_919) % (interval - 1).max(1);
         self.start_ms() + step.cast_signed() * interval + offset
+    }
+
+    /// Reports whether a pod is replaced before its sample of `step`.
+    pub(crate) fn is_replaced(&self, pod: usize, step: u64) -> bool {
+        let Some(Churn { share, every }) = self.churn else {
+            return false;
+        };
+        let place = (pod as u64) << 32 | step;
+        let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place;
+        step > 0 && step.is_multiple_of(every) && SplitMix64::new(seed).unit_f64() < share
     }
 
     pub(crate) fn pods(&self) -> usize {
@@ -130,6 +151,11 @@ impl Pod {
         Self { rng, units }
     }
 
+    /// Begins again as another pod in the same place.
+    pub(crate) fn replace(&mut self) {
+        self.units[..MEMORY].fill(0);
+    }
+
     /// Advances by one step.
     pub(crate) fn step(&mut self) {
         let Self { rng, units } = self;
@@ -195,8 +221,13 @@ fn family(series: usize) -> (&'static str, usize, Shape) {
     unreachable!("families add up to POD_SERIES, which is the array's length")
 }
 
-/// Returns the labels of one of a pod's series, sorted by name.
-pub(crate) fn labels(pod: usize, series: usize) -> Vec<(&'static str, String)> {
+/// Returns the labels of one of a pod's series, sorted by name; `life` counts how often it was replaced.
+pub(crate) fn labels(pod: usize, life: u64, series: usize) -> Vec<(&'static str, String)> {
+    let port = 8080 + life;
+    let suffix = match life {
+        0 => String::new(),
+        _ => format!("-{life}"),
+    };
     let service = pod / SERVICE_PODS;
     let (name, place, _) = family(series);
     let mut labels = vec![
@@ -204,12 +235,15 @@ pub(crate) fn labels(pod: usize, series: usize) -> Vec<(&'static str, String)> {
         ("cluster", "prod".to_owned()),
         (
             "instance",
-            format!("10.{}.{}.{}:8080", pod >> 16, (pod >> 8) & 255, pod & 255),
+            format!("10.{}.{}.{}:{port}", pod >> 16, (pod >> 8) & 255, pod & 255),
         ),
         ("job", "app".to_owned()),
         ("namespace", format!("ns-{:02}", service % 20)),
         ("node", format!("node-{:03}", pod % 331)),
-        ("pod", format!("svc-{service:04}-{}", pod % SERVICE_PODS)),
+        (
+            "pod",
+            format!("svc-{service:04}-{}{suffix}", pod % SERVICE_PODS),
+        ),
         ("service", format!("svc-{service:04}")),
     ];
     let mut add = |name, value: String| labels.push((name, value));

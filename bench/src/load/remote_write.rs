@@ -1,7 +1,8 @@
 //! A dataset as requests of Prometheus' remote write 1.0.
 //!
 //! **Invariant:** each series' samples are in time order, and time advances for all series together, as in a sender
-//! that follows scrapes: servers reject samples far behind. Labels are encoded once for a whole run.
+//! that follows scrapes: servers reject samples far behind. Labels are encoded once for each life of a pod, which ends with a
+//! staleness marker of each series.
 
 use super::{
     client::Client,
@@ -20,50 +21,99 @@ const STEPS_A_REQUEST: u64 = 5;
 #[derive(Debug)]
 pub(crate) struct Requests {
     config: DatasetConfig,
-    pods: Vec<Pod>,
-    /// Labels of all series as fields of their messages, concatenated.
-    labels: Vec<u8>,
-    /// End of each series' labels.
-    ends: Vec<usize>,
+    pods: Vec<Sending>,
     /// The steps and the first pod of the next request.
     steps: Range<u64>,
     pod: usize,
     samples: Vec<Vec<u8>>,
 }
 
+/// A pod whose samples are sent.
+#[derive(Debug)]
+struct Sending {
+    values: Pod,
+    /// How often it was replaced.
+    life: u64,
+    /// Labels of its series as fields of their messages, concatenated.
+    labels: Vec<u8>,
+    /// End of each series' labels.
+    ends: Vec<usize>,
+}
+
+impl Sending {
+    fn new(seed: u64, pod: usize) -> Self {
+        let mut sending = Self {
+            values: Pod::new(seed, pod),
+            life: 0,
+            labels: Vec::new(),
+            ends: Vec::with_capacity(POD_SERIES),
+        };
+        sending.encode(pod);
+        sending
+    }
+
+    fn replace(&mut self, pod: usize) {
+        self.values.replace();
+        self.life += 1;
+        self.encode(pod);
+    }
+
+    /// Encodes the labels.
+    fn encode(&mut self, pod: usize) {
+        let encoded = &mut self.labels;
+        encoded.clear();
+        self.ends.clear();
+        for series in 0..POD_SERIES {
+            for (name, value) in labels(pod, self.life, series) {
+                let length = 2 + name.len() + value.len() + lengths(name) + lengths(&value);
+                encoded.push(0x0a);
+                varint(encoded, length as u64);
+                for (tag, text) in [(0x0a, name), (0x12, &value)] {
+                    encoded.push(tag);
+                    varint(encoded, text.len() as u64);
+                    encoded.extend_from_slice(text.as_bytes());
+                }
+            }
+            self.ends.push(encoded.len());
+        }
+        encoded.shrink_to_fit();
+    }
+
+    /// Appends the messages of series that have these samples, which are taken; of none, nothing.
+    fn write(&self, samples: &mut [Vec<u8>], body: &mut Vec<u8>) {
+        let mut from = 0;
+        for (samples, end) in samples.iter_mut().zip(&self.ends) {
+            let labels = &self.labels[from..*end];
+            from = *end;
+            if samples.is_empty() {
+                continue;
+            }
+            body.push(0x0a);
+            varint(body, (labels.len() + samples.len()) as u64);
+            body.extend_from_slice(labels);
+            body.append(samples);
+        }
+    }
+}
+
+/// Marks the end of a series.
+const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
+
 impl Requests {
     /// Prepares them all.
     pub(crate) fn new(config: DatasetConfig) -> Self {
-        let (mut encoded, mut ends) = (Vec::new(), Vec::new());
-        for pod in 0..config.pods() {
-            for series in 0..POD_SERIES {
-                for (name, value) in labels(pod, series) {
-                    let length = 2 + name.len() + value.len() + lengths(name) + lengths(&value);
-                    encoded.push(0x0a);
-                    varint(&mut encoded, length as u64);
-                    for (tag, text) in [(0x0a, name), (0x12, &value)] {
-                        encoded.push(tag);
-                        varint(&mut encoded, text.len() as u64);
-                        encoded.extend_from_slice(text.as_bytes());
-                    }
-                }
-                ends.push(encoded.len());
-            }
-        }
         Self {
             config,
             pods: (0..config.pods())
-                .map(|pod| Pod::new(config.seed, pod))
+                .map(|pod| Sending::new(config.seed, pod))
                 .collect(),
-            labels: encoded,
-            ends,
             steps: 0..STEPS_A_REQUEST.min(config.steps()),
             pod: 0,
             samples: vec![Vec::new(); POD_SERIES],
         }
     }
 
-    /// Replaces `body` by the next request and returns its number of samples, 0 after the last one.
+    /// Replaces `body` by the next request and returns its number of samples, staleness markers apart, 0 after the last one.
     pub(crate) fn next(&mut self, body: &mut Vec<u8>) -> u64 {
         body.clear();
         if self.steps.is_empty() || self.pods.is_empty() {
@@ -85,24 +135,22 @@ impl Requests {
     }
 
     fn write_pod(&mut self, pod: usize, body: &mut Vec<u8>) {
-        self.samples.iter_mut().for_each(Vec::clear);
+        let sending = &mut self.pods[pod];
         for step in self.steps.clone() {
             let time_ms = self.config.time_ms(pod, step);
-            let values = &mut self.pods[pod];
-            values.step();
+            if self.config.is_replaced(pod, step) {
+                self.samples
+                    .iter_mut()
+                    .for_each(|samples| write_sample(samples, time_ms, STALE));
+                sending.write(&mut self.samples, body);
+                sending.replace(pod);
+            }
+            sending.values.step();
             for (series, samples) in self.samples.iter_mut().enumerate() {
-                write_sample(samples, time_ms, values.value(series));
+                write_sample(samples, time_ms, sending.values.value(series));
             }
         }
-        for (series, samples) in self.samples.iter().enumerate() {
-            let at = pod * POD_SERIES + series;
-            let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-            let labels = &self.labels[from..self.ends[at]];
-            body.push(0x0a);
-            varint(body, (labels.len() + samples.len()) as u64);
-            body.extend_from_slice(labels);
-            body.extend_from_slice(samples);
-        }
+        sending.write(&mut self.samples, body);
     }
 }
 

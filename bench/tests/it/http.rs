@@ -133,6 +133,38 @@ fn our_lua_library_is_loaded_as_the_other_is() {
     assert_eq!(runs.len(), 3);
     // The counter's series, and the buckets, sum and count of the requests.
     assert!(figure(&runs[0], "samples of a scrape") >= 500.0);
+    assert!(figure(&runs[0], "CPU a scrape") > 0.0);
+    check(&runs[1]);
+    check(&runs[2]);
+}
+
+/// The server that reads the segments is scraped, so that scrapes cost nginx nothing.
+#[test]
+fn a_reader_is_scraped_in_place_of_nginx() {
+    let nginx = tool("nginx", "nginx").display().to_string();
+    let server = format!("--server=nginx-lua-narthex={nginx}");
+    let own = narthex_testkit::workspace_root().join("clients/lua");
+    let own = format!("--own-lua-library={}", own.display());
+    let Some(program) = narthex() else {
+        return;
+    };
+    let reader = format!("--reader={}", program.display());
+    let reason = refused(&arguments(&[&server, &own, "--reader=/nothing"]));
+    assert!(reason.contains("there is no /nothing"), "{reason}");
+    let plain = format!("--server=nginx={nginx}");
+    let reason = refused(&arguments(&[&plain, &reader]));
+    assert!(reason.contains("nginx-lua-narthex"), "{reason}");
+    let more = [&*server, &own, &reader, "--series=5000"];
+    let record = record(&arguments(&more));
+    let runs = runs(&record);
+    assert_eq!(runs.len(), 3);
+    assert!(figure(&runs[0], "samples of a scrape") >= 5000.0);
+    let [nginx, reader] =
+        ["CPU a scrape", "CPU a scrape of the reader"].map(|name| figure(&runs[0], name));
+    assert!(
+        nginx < reader / 10.0,
+        "{nginx} of nginx, {reader} of the reader"
+    );
     check(&runs[1]);
     check(&runs[2]);
 }

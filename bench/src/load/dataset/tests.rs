@@ -20,8 +20,8 @@ fn families_fill_a_pod_and_every_series_has_labels_of_its_own() {
     }
     let mut seen = HashSet::new();
     for pod in [0, 1, 19, 20, 399, 400, 9_999] {
-        for series in 0..POD_SERIES {
-            let labels = labels(pod, series);
+        for (life, series) in (0..3).flat_map(|life| (0..POD_SERIES).map(move |at| (life, at))) {
+            let labels = labels(pod, life, series);
             assert!(labels.is_sorted_by(|a, b| a.0 < b.0), "{labels:?}");
             assert!(seen.insert(labels));
         }
@@ -73,6 +73,7 @@ fn times_lie_within_the_data() {
         interval: Duration::from_secs(30),
         seed: 1,
         end_ms: 1_700_000_000_000,
+        churn: None,
     };
     assert_eq!(
         (config.steps(), config.samples(), config.pods()),

@@ -1,8 +1,9 @@
 //! Tests of `remote_write`.
 
 use super::*;
+use crate::load::dataset::Churn;
 use narthex_testkit::remote_write::{Request, Series};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 fn config(pods: usize, steps: u64) -> DatasetConfig {
     DatasetConfig {
@@ -11,6 +12,7 @@ fn config(pods: usize, steps: u64) -> DatasetConfig {
         interval: Duration::from_secs(30),
         seed: 5,
         end_ms: 1_700_000_000_000,
+        churn: None,
     }
 }
 
@@ -33,7 +35,7 @@ fn requests_are_what_another_encoder_makes_of_the_same_samples() {
             for (at, samples) in samples.into_iter().enumerate() {
                 let owned = |(name, value): (&str, String)| (name.to_owned(), value);
                 series.push(Series {
-                    labels: labels(pod, at).into_iter().map(owned).collect(),
+                    labels: labels(pod, 0, at).into_iter().map(owned).collect(),
                     samples,
                     ..Series::default()
                 });
@@ -64,4 +66,94 @@ fn every_sample_is_in_one_request() {
         }
         assert_eq!(all, config.samples(), "{pods} pods, {steps} steps");
     }
+}
+
+/// A field of a message: its tag, its number and its bytes.
+type Field<'b> = (u64, u64, &'b [u8]);
+
+type Labels = Vec<(String, String)>;
+
+/// Returns the fields of a message.
+fn fields(mut message: &[u8]) -> Vec<Field<'_>> {
+    fn number(bytes: &mut &[u8]) -> u64 {
+        let end = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+        let (own, rest) = bytes.split_at(end);
+        *bytes = rest;
+        let digits = own.iter().rev();
+        digits.fold(0, |all, byte| all << 7 | u64::from(byte & 0x7f))
+    }
+    let mut fields = Vec::new();
+    while !message.is_empty() {
+        let tag = number(&mut message);
+        match tag & 7 {
+            0 => fields.push((tag, number(&mut message), &message[..0])),
+            1 => {
+                let (bits, rest) = message.split_at(8);
+                fields.push((tag, u64::from_le_bytes(bits.try_into().unwrap()), bits));
+                message = rest;
+            }
+            _ => {
+                let length = number(&mut message) as usize;
+                fields.push((tag, 0, &message[..length]));
+                message = &message[length..];
+            }
+        }
+    }
+    fields
+}
+
+fn text(field: &Field<'_>) -> String {
+    String::from_utf8(field.2.to_vec()).unwrap()
+}
+
+#[test]
+fn a_replaced_pod_ends_and_another_begins() {
+    let config = DatasetConfig {
+        churn: Some(Churn {
+            share: 0.6,
+            every: 3,
+        }),
+        ..config(30, 20)
+    };
+    let mut lives: BTreeMap<Labels, Vec<(u64, u64)>> = BTreeMap::new();
+    let (mut requests, mut body, mut samples) = (Requests::new(config), Vec::new(), 0);
+    loop {
+        match requests.next(&mut body) {
+            0 => break,
+            more => samples += more,
+        }
+        for (_, _, series) in fields(&body) {
+            let (mut labels, mut samples) = (Vec::new(), Vec::new());
+            for (tag, _, inner) in fields(series) {
+                match (tag, &*fields(inner)) {
+                    (0x0a, [name, value]) => labels.push((text(name), text(value))),
+                    (0x12, [(9, bits, _), (16, time_ms, _)]) => samples.push((*time_ms, *bits)),
+                    // Zero is left out.
+                    (0x12, [(16, time_ms, _)]) => samples.push((*time_ms, 0)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            lives.entry(labels).or_default().extend(samples);
+        }
+    }
+    assert_eq!(samples, config.samples());
+    let stale = STALE.to_bits();
+    let ended = lives
+        .values()
+        .filter(|samples| samples.last().is_some_and(|last| last.1 == stale));
+    let (all, ended) = (lives.len(), ended.count());
+    // Six times six in ten of thirty pods.
+    assert!((85 * 50..130 * 50).contains(&ended), "{ended}");
+    assert_eq!(all - ended, config.series, "as many live as without");
+    for (labels, samples) in &lives {
+        assert!(samples.is_sorted_by(|a, b| a.0 < b.0), "{labels:?}");
+        let marks = samples.iter().filter(|(_, bits)| *bits == stale);
+        assert!(marks.count() <= 1, "{labels:?}");
+    }
+    let values: usize = lives
+        .values()
+        .flatten()
+        .filter(|one| one.1 != stale)
+        .count();
+    assert_eq!(values as u64, samples);
 }

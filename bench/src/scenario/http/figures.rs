@@ -39,8 +39,11 @@ pub(super) fn run(variant: String, plan: &Plan, measured: &Measured) -> Run {
     let others = used.others(QUIET_CORES);
     let Some(load) = load else {
         let count = measured.scrapes.len().max(1) as f64;
-        let cpu = Figure::cost("CPU a scrape", "ms", ms(used.cpu()) / count).headline();
-        let mut figures: Vec<Figure> = measured.ticks.iter().map(|_| cpu.clone()).collect();
+        let cpu = |running| Figure::cost("CPU a scrape", "ms", ms(running) / count).headline();
+        let mut figures: Vec<Figure> = measured.running.into_iter().map(cpu).collect();
+        figures.extend(measured.reader.as_ref().map(|reader| {
+            Figure::cost("CPU a scrape of the reader", "ms", ms(reader.cpu()) / count)
+        }));
         figures.extend(scrape_figures(&measured.scrapes));
         return Run {
             own_costs: (used.took > SHORTEST)
@@ -77,6 +80,9 @@ fn load_figures(plan: &Plan, load: &Load, measured: &Measured) -> Vec<Figure> {
         }
         figures.push(Figure::cost("CPU", "cores", used.cores()));
         figures.push(Figure::megabytes("RSS", used.to.rss_bytes));
+    }
+    if let Some(reader) = &measured.reader {
+        figures.push(Figure::cost("CPU of the reader", "cores", reader.cores()));
     }
     if !scrapes.is_empty() {
         figures.extend(scrape_figures(scrapes));

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     harness::{
         error::BenchError,
-        measure::{Meter, Usage, Used},
+        measure::{Meter, Usage, Used, running_time},
         progress::Progress,
         server::{RunningServer, ServerSpec},
         sync::join,
@@ -66,6 +66,10 @@ pub(super) struct Measured {
     pub(super) load: Option<Load>,
     pub(super) scrapes: Vec<Scrape>,
     pub(super) used: Used,
+    /// Running time of the server while it was only scraped; `None` under load, and for a URL.
+    pub(super) running: Option<Duration>,
+    /// What the server used that is scraped in place of the one under load.
+    pub(super) reader: Option<Used>,
     /// `None` for a URL, whose process is not ours.
     pub(super) ticks: Option<Ticks>,
     pub(super) reloads: u64,
@@ -77,6 +81,8 @@ pub(super) struct Session<'a> {
     load: Target,
     scrape: Option<Target>,
     server: Option<RunningServer>,
+    /// The server that is scraped in place of it.
+    reader: Option<RunningServer>,
     /// Minimum samples of every page.
     expected: u64,
     label: String,
@@ -110,7 +116,16 @@ impl<'a> Session<'a> {
         let target = |path: &str| {
             Target::parse(&server.url(path), false).map_err(crate::harness::cli::usage)
         };
-        let (load, scrape) = (target(&paths.load)?, target(&paths.scrape)?);
+        let (load, mut scrape) = (target(&paths.load)?, target(&paths.scrape)?);
+        let program = plan.flags.reader.as_ref();
+        let reader = program.filter(|_| spec.kind.has_segments()).map(|program| {
+            let mut reader = RunningServer::start(&presets::reader(program), &plan.base, &places)?;
+            reader.wait_ready(START_LIMIT)?;
+            let page = reader.url(presets::READER_PAGE);
+            scrape = Target::parse(&page, false).map_err(crate::harness::cli::usage)?;
+            Ok::<_, BenchError>(reader)
+        });
+        let reader = reader.transpose()?;
         let has_own_page = plan.flags.scrape_path.is_empty();
         // In a directory that fills, fewer are a finding and no error.
         let has_room = segments.is_none();
@@ -132,6 +147,7 @@ impl<'a> Session<'a> {
             load,
             scrape: Some(scrape),
             server: Some(server),
+            reader,
             expected,
             label,
             progress,
@@ -152,6 +168,7 @@ impl<'a> Session<'a> {
             load: load.clone(),
             scrape: scrape.cloned(),
             server: None,
+            reader: None,
             expected: 0,
             label: load.host.clone(),
             progress,
@@ -188,6 +205,34 @@ impl<'a> Session<'a> {
         pid.map_or_else(|| Ok(Usage::default()), Usage::read_tree)
     }
 
+    /// Begins to measure what the server under load uses, and the one that is scraped in its place.
+    fn meters(&self) -> Result<(Meter, Option<Meter>), BenchError> {
+        let reader = self
+            .reader
+            .as_ref()
+            .map(|reader| Usage::read_tree(reader.pid()));
+        let reader = reader.map(|usage| Meter::start(usage?)).transpose()?;
+        Ok((Meter::start(self.usage()?)?, reader))
+    }
+
+    fn stop(
+        &self,
+        (server, reader): (Meter, Option<Meter>),
+    ) -> Result<(Used, Option<Used>), BenchError> {
+        let used = server.stop(self.usage()?)?;
+        let of_reader = self
+            .reader
+            .as_ref()
+            .zip(reader)
+            .map(|(running, meter)| meter.stop(Usage::read_tree(running.pid())?));
+        Ok((used, of_reader.transpose()?))
+    }
+
+    fn running_time(&self) -> Result<Option<Duration>, BenchError> {
+        let server = self.server.as_ref();
+        server.map(|server| running_time(server.pid())).transpose()
+    }
+
     fn scraper(&self) -> Option<Scraper> {
         self.scrape.as_ref().map(Target::scraper)
     }
@@ -195,19 +240,25 @@ impl<'a> Session<'a> {
     fn alone(&mut self) -> Result<Measured, BenchError> {
         self.begin(Phase::Alone);
         let mut scrapes = Vec::new();
-        let meter = Meter::start(self.usage()?)?;
+        let meters = self.meters()?;
+        let began = self.running_time()?;
         if let Some(mut scraper) = self.scraper() {
             for _ in 0..self.plan.flags.idle_scrapes {
                 scrapes.push(scraper.once()?);
             }
         }
-        let used = meter.stop(self.usage()?)?;
+        let ended = self.running_time()?;
+        let (used, reader) = self.stop(meters)?;
         self.check(&scrapes)?;
         Ok(Measured {
             phase: Phase::Alone,
             load: None,
             scrapes,
             used,
+            running: ended
+                .zip(began)
+                .map(|(ended, began)| ended.saturating_sub(began)),
+            reader,
             ticks: self.server.is_some().then(Ticks::start),
             reloads: 0,
         })
@@ -227,7 +278,7 @@ impl<'a> Session<'a> {
             drain: DRAIN,
         };
         let (warmup, interval) = (self.plan.flags.warmup, self.plan.flags.scrape_interval);
-        let meter = Meter::start(self.usage()?)?;
+        let meters = self.meters()?;
         let scraper = self.scraper().filter(|_| phase == Phase::WithScrapes);
         let is_over = &AtomicBool::new(false);
         let every = Some(self.plan.flags.reload_every).filter(|every| !every.is_zero());
@@ -258,11 +309,14 @@ impl<'a> Session<'a> {
             .into_iter()
             .collect::<Result<Vec<_>, _>>()?;
         self.check(&scrapes)?;
+        let (used, reader) = self.stop(meters)?;
         Ok(Measured {
             phase,
             load: Some(load?),
             scrapes,
-            used: meter.stop(self.usage()?)?,
+            used,
+            running: None,
+            reader,
             ticks: Some(ticks?).filter(|_| self.server.is_some()),
             reloads: reloads.transpose()?.unwrap_or_default(),
         })
@@ -329,6 +383,7 @@ fn write_series(
         interval,
         seed: plan.seed,
         end_ms,
+        churn: None,
     };
     let mut client = Client::new(target.address, START_LIMIT);
     remote_write::send(&mut client, "/api/v1/write", config, label, |_| ())?;

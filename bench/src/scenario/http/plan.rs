@@ -48,6 +48,8 @@ flags! {
         own_lua_library: Option<PathBuf> = "own-lua-library", directory();
         /// Directory for the segments of nginx-lua-narthex, such as a small tmpfs that fills. Default: a new one in /dev/shm.
         segments_dir: Option<PathBuf> = "segments-dir", directory();
+        /// Program narthex, whose server reads the segments of nginx-lua-narthex and is scraped in place of nginx.
+        reader: Option<PathBuf> = "reader", value("FILE");
         /// Load this instead of starting servers.
         url: Option<String> = "url", value("URL");
         /// Scrape this with --url.
@@ -114,6 +116,7 @@ impl Plan {
             ));
         }
         plan.check_reloads(values)?;
+        plan.check_reader(values)?;
         Ok(plan)
     }
 
@@ -130,6 +133,24 @@ impl Plan {
         match &self.subjects {
             Subjects::Servers(servers) if servers.iter().all(is_nginx) => Ok(()),
             _ => Err(values.wrong("reload-every", "goes with --server=nginx and its like")),
+        }
+    }
+
+    /// Fails if there is no such program, or nothing that it could read.
+    fn check_reader(&self, values: &Values) -> Result<(), BenchError> {
+        let Some(reader) = &self.flags.reader else {
+            return Ok(());
+        };
+        if !reader.is_file() {
+            return Err(values.wrong("reader", format!("there is no {}", reader.display())));
+        }
+        match &self.subjects {
+            Subjects::Servers(servers)
+                if servers.iter().any(|server| server.kind.has_segments()) =>
+            {
+                Ok(())
+            }
+            _ => Err(values.wrong("reader", "goes with --server=nginx-lua-narthex")),
         }
     }
 

@@ -158,14 +158,26 @@ fn lacking(kind: &str, libraries: &Libraries, modules: &Path) -> Option<String> 
     })
 }
 
+/// Returns the server that reads segments and is scraped in place of the one that writes them.
+pub(super) fn reader(program: &Path) -> ServerSpec {
+    let [kind, _] = ServerKind::prometheus_alike();
+    ServerSpec {
+        label: "reader".to_owned(),
+        kind: kind.with_config("segments:\n  dir: {segments}\n  interval: 1s\n"),
+        program: program.to_owned(),
+    }
+}
+
+/// Page of all series that nginx' library counts, with its own name for them.
+pub(super) const READER_PAGE: &str = "/federate?match%5B%5D=%7Bapp%3D%22nginx%22%7D";
+
 /// Creates a directory for a kind that needs one: in `chosen`, or in memory.
 pub(super) fn memory_dir(
     kind: &ServerKind,
     chosen: Option<&Path>,
 ) -> Result<Option<WorkDir>, BenchError> {
-    let needs = kind.config.contains("{segments}");
     let base = chosen.unwrap_or(Path::new(MEMORY));
-    let dir = needs.then(|| WorkDir::new(base, &kind.name));
+    let dir = kind.has_segments().then(|| WorkDir::new(base, &kind.name));
     dir.transpose()
 }
 

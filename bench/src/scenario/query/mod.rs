@@ -12,7 +12,7 @@ use super::prelude::*;
 use crate::{
     harness::{VICTORIA_METRICS, cli::usage, yaml},
     load::{
-        dataset::{DatasetConfig, POD_SERIES},
+        dataset::{Churn, DatasetConfig, POD_SERIES},
         fleet::clock::now_ms,
     },
 };
@@ -40,6 +40,10 @@ flags! {
         duration: Duration = "duration", default("1h");
         /// Time between two samples of a series.
         interval: Duration = "interval", default("30s");
+        /// Share of the pods that are replaced by others, again and again: old series end, as many others begin.
+        churn_share: f64 = "churn-share", default("0"), within(0, 1);
+        /// Time between two replacements.
+        churn_every: Duration = "churn-every", default("90s");
         /// List of queries. Default: bench/scenarios/queries-20.yml, which is built in.
         queries: Option<PathBuf> = "queries";
         /// How often each query is asked of a warm server.
@@ -71,11 +75,15 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     let (servers, mut notes) = ServerSpec::chosen(values, kinds())?;
     let data = &plan.data;
     let mut record = values.record(format!(
-        "{} queries over {} series with {} samples, one every {:?}",
+        "{} queries over {} series with {} samples, one every {:?}{}",
         plan.questions.len(),
         data.series,
         data.samples(),
-        data.interval
+        data.interval,
+        data.churn.map_or_else(String::new, |churn| {
+            let every = data.interval * u32::try_from(churn.every).unwrap_or(u32::MAX);
+            format!("; {} of the pods replaced every {every:?}", churn.share)
+        })
     ));
     record.subjects = servers.iter().map(ServerSpec::subject).collect();
     if servers
@@ -127,7 +135,14 @@ fn plan(values: &Values) -> Result<Plan, BenchError> {
         interval: flags.interval,
         seed: values.get("seed")?,
         end_ms: now_ms().div_euclid(END_MS) * END_MS,
+        churn: (flags.churn_share > 0.0).then(|| Churn {
+            share: flags.churn_share,
+            every: (flags.churn_every.as_millis() / flags.interval.as_millis().max(1)) as u64,
+        }),
     };
+    if data.churn.is_some_and(|churn| churn.every < 2) {
+        return Err(values.wrong("churn-every", "at least two intervals"));
+    }
     if data.interval < Duration::from_secs(1) || data.duration < data.interval {
         return Err(usage(
             "--interval is at least 1s, and --duration at least one interval",

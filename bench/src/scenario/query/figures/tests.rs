@@ -15,6 +15,7 @@ fn plan() -> Plan {
             interval: Duration::from_secs(30),
             seed: 1,
             end_ms: 1_700_000_000_000,
+            churn: None,
         },
         questions: questions::read(
             Some("queries:\n- {name: a, class: x, expr: up}\n- {name: b, class: y, expr: up}\n"),

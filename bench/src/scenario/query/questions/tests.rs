@@ -9,7 +9,27 @@ fn data() -> DatasetConfig {
         interval: Duration::from_secs(30),
         seed: 1,
         end_ms: 1_700_000_400_000,
+        churn: None,
     }
+}
+
+#[test]
+fn the_list_for_replaced_pods_has_the_classes_that_are_compared() {
+    let text = include_str!("../../../../scenarios/queries-churn.yml");
+    let questions = read(Some(text), "queries-churn.yml").unwrap();
+    let of = |class| {
+        let of_class = questions.iter().filter(|question| question.class == class);
+        of_class.count()
+    };
+    assert_eq!(
+        ["instant", "range", "scan", "metadata"].map(of),
+        [3, 4, 4, 1]
+    );
+    assert!(
+        questions
+            .iter()
+            .all(|question| !question.touches.is_empty())
+    );
 }
 
 #[test]
