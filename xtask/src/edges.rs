@@ -120,6 +120,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 const TESTS_ONLY: &[(&str, &str)] = &[
     ("narthex-remote", "narthex-tsdb"),
     ("narthex-rules", "narthex-tsdb"),
+    ("narthex-segment", "narthex-expfmt"),
     ("narthex-tsdb", "narthex-promql"),
     ("narthex-bench", "narthex-model"),
 ];

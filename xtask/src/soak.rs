@@ -36,7 +36,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "segments",
-        what: "20 kills for each of SCALE of workers in C, Go, Lua, Python and Rust, their server and nginx under reloads: 10 min for 50, and 5 to build",
+        what: "20 kills for each of SCALE of workers in C, C++, Go, Lua, Python and Rust, their server and nginx under reloads: 10 min for 50, and 5 to build",
         command: "scale=$((${SCALE:-50} * 2 / 5)); NARTHEX_TEST_SCALE=$((scale < 1 ? 1 : scale)) cargo test -p narthex --locked --profile iterate --test it -- --nocapture --test-threads=1 \
             segment_kills segments::killed gateway::reloads | tee /dev/stderr | grep -q 'test result: ok. [1-9]'",
     },
