@@ -286,7 +286,8 @@ impl Server {
     /// Kills it (SIGKILL) and waits for its end.
     pub fn kill9(&mut self) {
         self.signal(SIGKILL);
-        self.wait_exit(Duration::from_secs(10));
+        // The kernel ends a thread that waits for the disk when the disk has answered.
+        self.wait_exit(Duration::from_secs(60));
     }
 
     /// Asks it to stop (SIGTERM) and waits for its end.
