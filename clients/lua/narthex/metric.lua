@@ -187,6 +187,10 @@ local function inc_counter(self, value, values)
   if self.age_slot then
     self.counts[cell + self.age_slot] = ngx.now() * 1000
   end
+  local parent = self.parent
+  if not parent.is_used then
+    parent:used()
+  end
 end
 
 local function observe(self, value, values)
@@ -220,6 +224,10 @@ local function observe(self, value, values)
   cells[cell] = cells[cell] + value
   if self.age_slot then
     self.counts[cell + self.age_slot] = ngx.now() * 1000
+  end
+  local parent = self.parent
+  if not parent.is_used then
+    parent:used()
   end
 end
 
@@ -289,6 +297,10 @@ local function change_gauge(self, use, value, values)
   local off = self.off
   if off[0] ~= 0 or off[1] ~= 0 then
     return
+  end
+  local parent = self.parent
+  if not parent.is_used then
+    parent:used()
   end
   local cells, merge = self.cells, self.merge
   if merge == segment.LAST and (use == "inc" or self.is_mixed) then

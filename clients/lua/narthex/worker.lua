@@ -10,6 +10,8 @@ local text = require("narthex.text")
 local ngx = ngx
 local get_phase = ngx.get_phase
 
+-- A worker that nobody uses looks this many times less often for what others tell, but in so many seconds.
+local REST_TIMES, REST_SECONDS = 10, 60
 -- How long what is removed is announced to the other workers, and how many removals a worker follows at once.
 local ANNOUNCED_SECONDS, ANNOUNCED_MAX = 300, 10000
 -- Longest time for which rendering keeps requests waiting, and the pause that follows.
@@ -78,10 +80,24 @@ local function take_over(self)
   end
 end
 
+--- Follows the other workers: each sync_interval while this one is used or finds news, else seldom, because waking up
+-- costs much more than looking.
 local function start_timers(self)
-  ngx.timer.every(self.sync_interval, function(premature)
+  local interval = self.sync_interval
+  self.is_used, self.is_awake = false, false
+  self.look = function(premature)
+    self.is_awake = false
     if not premature then
-      self:follow()
+      local was_used = self.is_used
+      self.is_used = false
+      if self:follow() or was_used then
+        self:wake()
+      end
+    end
+  end
+  ngx.timer.every(math.max(interval, math.min(REST_TIMES * interval, REST_SECONDS)), function(premature)
+    if not premature and not self.is_awake then
+      self.look()
     end
   end)
   if self.segment.fd and ngx.worker.id() == 0 then
@@ -90,6 +106,22 @@ local function start_timers(self)
         take_over(self)
       end
     end)
+  end
+end
+
+--- Makes this worker look for what others tell soon.
+function Worker:wake()
+  if not self.is_awake then
+    -- Where there is no timer left, the next rest ends in another attempt.
+    self.is_awake = ngx.timer.at(self.sync_interval, self.look) and true or false
+  end
+end
+
+--- Takes note of the first update since it was looked last.
+function Worker:used()
+  self.is_used = true
+  if self.look then
+    self:wake()
   end
 end
 
@@ -147,10 +179,11 @@ function Worker:announce(metric, rendered)
   end
 end
 
---- Does what other workers announced.
+--- Does what other workers announced; returns whether there was anything, of this one or of others.
 function Worker:follow()
   local dict = self.dict
   local last = dict:get(self.key .. "drops") or 0
+  local has_news = last ~= self.announced
   for number = math.max(self.announced, last - ANNOUNCED_MAX) + 1, last do
     local message = not self.own_announcements[number] and dict:get(self.key .. "drop:" .. number)
     self.own_announcements[number] = nil
@@ -167,6 +200,7 @@ function Worker:follow()
   for _, metric in pairs(self.registry) do
     metrics.look_whether_mixed(metric)
   end
+  return has_news
 end
 
 -- Exposition

@@ -15,7 +15,7 @@ function Dict:incr(key, value, init)
   return self.values[key]
 end
 
-local M = { timers = {}, logs = {}, phase = "init_worker", time = 1700000000, printed = {} }
+local M = { timers = {}, soon = {}, logs = {}, phase = "init_worker", time = 1700000000, printed = {} }
 
 function M.new_dict()
   return setmetatable({ values = {} }, Dict)
@@ -26,7 +26,14 @@ ngx = {
   shared = { metrics = M.new_dict() },
   header = {},
   worker = { id = function() return 0 end },
-  timer = { every = function(_, run) M.timers[#M.timers + 1] = run; return true end },
+  timer = {
+    every = function(delay, run) M.timers[#M.timers + 1] = { delay = delay, run = run }; return true end,
+    at = function(delay, run)
+      if M.is_full then return nil, "too many pending timers" end
+      M.soon[#M.soon + 1] = { delay = delay, run = run }
+      return true
+    end,
+  },
   get_phase = function() return M.phase end,
   now = function() return M.time end,
   sleep = function() end,

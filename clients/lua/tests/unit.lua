@@ -15,7 +15,7 @@ end
 
 --- Starts a worker of an application.
 local function worker(dir, options, dict)
-  stub.logs, stub.timers, stub.phase = {}, {}, "init_worker"
+  stub.logs, stub.timers, stub.soon, stub.phase = {}, {}, {}, "init_worker"
   ngx.shared.metrics = dict or stub.new_dict()
   options = options or {}
   options.dir = dir
@@ -257,6 +257,52 @@ function tests.removed_series_end_in_every_worker()
   a._worker:follow()
   equal(samples(a, "c{") .. samples(a, "g{"), "")
   equal(errors(a), 0)
+end
+
+--- Runs the timers that are due once; returns their delays.
+local function run_soon()
+  local due, delays = stub.soon, {}
+  stub.soon = {}
+  for _, timer in ipairs(due) do
+    delays[#delays + 1] = timer.delay
+    timer.run(false)
+  end
+  return table.concat(delays, " ")
+end
+
+--- Waking up costs a worker more than what it does then: one that nobody uses does so rarely.
+function tests.a_worker_follows_often_while_it_is_used()
+  local p = worker(directory(), { sync_interval = 2 })
+  local c = p:counter("c", "")
+  equal(stub.timers[1].delay, 20)
+  equal(run_soon(), "", "unused")
+  c:inc()
+  c:inc()
+  equal(run_soon(), "2", "one timer for all updates")
+  equal(run_soon(), "2", "and one more that finds no update")
+  equal(run_soon(), "")
+  stub.is_full = true
+  c:inc()
+  stub.is_full = false
+  c:inc()
+  equal(run_soon(), "", "there was no timer left")
+  stub.timers[1].run(false)
+  c:inc()
+  equal(run_soon(), "2", "and is one again")
+end
+
+function tests.what_others_remove_wakes_a_worker()
+  local dir, dict = directory(), stub.new_dict()
+  local a, b = worker(dir, {}, dict), worker(dir, {}, dict)
+  local rest = stub.timers[1]
+  a.c, b.c = a:counter("c", "", { "x" }), b:counter("c", "", { "x" })
+  a.c:inc(1, { 1 })
+  b.c:inc(1, { 1 })
+  while run_soon() ~= "" do end
+  a.c:del({ 1 })
+  rest.run(false)
+  equal(samples(b, "c{"), "")
+  equal(run_soon(), "1", "more may come")
 end
 
 function tests.series_that_are_not_updated_expire()
