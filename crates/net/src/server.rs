@@ -8,6 +8,7 @@ mod conn;
 mod head;
 mod pace;
 mod timed;
+mod turns;
 
 use std::future::poll_fn;
 use std::io;

@@ -33,6 +33,7 @@ use super::config::{ServeReport, ServerConfig};
 use super::head;
 use super::pace::Pace;
 use super::timed::{Clock, TimedIo, Watchdog};
+use super::turns::Turns;
 use crate::error::NetError;
 use crate::metrics;
 use crate::panics::{HTTP, catch_panic, or_500};
@@ -194,7 +195,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let mut connection = pin!(connection);
     let mut watchdog = Watchdog::new(Arc::clone(&clock));
     let mut stopped = pin!(stop.stopped());
-    let mut stopping = false;
+    let (mut stopping, mut turns) = (false, Turns::default());
     poll_fn(|context| {
         if !stopping && stopped.as_mut().poll(context).is_ready() {
             stopping = true;
@@ -205,7 +206,8 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             }
         }
         // A broken connection is the client's doing; nobody needs a report.
-        if connection.as_mut().poll(context).is_ready() {
+        let polled = turns.poll(context, |context| connection.as_mut().poll(context));
+        if polled.is_ready() {
             return Poll::Ready(());
         }
         let late = watchdog.poll_late(context);
