@@ -9,6 +9,8 @@ const EXACT: u64 = 1 << 53;
 const EXPONENT_FROM: i32 = 6;
 /// Decimal exponents below this are printed in exponent form.
 const EXPONENT_BELOW: i32 = -4;
+/// Bytes of sixteen digits, a point, an exponent and one to spare.
+const LONGEST_WHOLE: usize = 22;
 /// Maximum digits of a shortest representation.
 const MAX_DIGITS: usize = 17;
 /// Maximum length of a number and a line feed, rounded up: a sign, 17 digits, a point, an exponent of five characters.
@@ -17,49 +19,52 @@ pub(crate) const LINE_MAX: usize = 32;
 /// Appends a number.
 #[inline]
 pub fn write(out: &mut Vec<u8>, v: f64) {
-    Text::of(v).append_to(out);
+    append(out, |text| text.push_number(v));
 }
 
 /// Appends a number and a line feed.
 #[inline]
 pub(crate) fn write_line_end(out: &mut Vec<u8>, v: f64) {
-    let mut text = Text::of(v);
-    text.push(b'\n');
-    text.append_to(out);
+    append(out, |text| {
+        text.push_number(v);
+        text.push(b'\n');
+    });
 }
 
-/// A number's text, put together where its length is known not to matter.
-struct Text {
-    bytes: [u8; LINE_MAX],
+/// Appends as many bytes as a number may have, and takes back those that are not the text's: it is put together where it
+/// stays, because bytes that were written one by one cannot be copied together at once.
+#[inline]
+fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Text<'_>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; LINE_MAX]);
+    let mut end = start;
+    if let Some(bytes) = out[start..].first_chunk_mut() {
+        let mut text = Text { bytes, len: 0 };
+        write(&mut text);
+        end += text.len;
+    }
+    out.truncate(end);
+}
+
+/// A number's text, in a place that has room for any.
+struct Text<'a> {
+    bytes: &'a mut [u8; LINE_MAX],
     len: usize,
 }
 
-impl Text {
+impl Text<'_> {
     #[inline]
-    fn of(v: f64) -> Self {
-        let mut text = Self {
-            bytes: [0; LINE_MAX],
-            len: 0,
-        };
+    fn push_number(&mut self, v: f64) {
         let whole = v as i64;
         let magnitude = whole.unsigned_abs();
         if whole as f64 == v && magnitude < EXACT && (whole != 0 || v.is_sign_positive()) {
             if whole < 0 {
-                text.push(b'-');
+                self.push(b'-');
             }
-            text.push_whole(magnitude);
-        } else if !text.push_thousandths(v) {
-            text.push_fraction(v);
+            self.push_whole(magnitude);
+        } else if !self.push_thousandths(v) && !self.push_plain(v) {
+            self.push_fraction(v);
         }
-        text
-    }
-
-    /// Appends all bytes at once, then takes back those that are not the text's: cheaper than a copy of any length.
-    #[inline]
-    fn append_to(&self, out: &mut Vec<u8>) {
-        let end = out.len() + self.len;
-        out.extend_from_slice(&self.bytes);
-        out.truncate(end);
     }
 
     #[inline]
@@ -88,19 +93,25 @@ impl Text {
             self.push_digits(n);
             return;
         }
-        // The digits with room before them, where the first one moves to make place for the point.
+        // 1233 / 4096 is nearly the decimal logarithm of 2, so this is the exponent or one too much.
+        let most = ((u64::BITS - n.leading_zeros()) as usize * 1233) >> 12;
+        let exponent = most - usize::from(n < POWERS[most]);
+        let digits = sixteen_digits(n * POWERS[15 - exponent]);
+        // The first digit is in the lowest byte, and zeros behind the last one are in the highest.
+        let last = 15 - digits.leading_zeros() as usize / 8;
+        let digits = (digits | ZEROS).to_le_bytes();
+        let [tens, ones] = PAIRS[exponent];
         let start = self.len;
-        self.len += 1;
-        let count = self.push_digits(n);
-        self.bytes[start] = self.bytes[start + 1];
-        self.bytes[start + 1] = b'.';
-        while self.bytes[self.len - 1] == b'0' {
-            self.len -= 1;
-        }
-        if self.bytes[self.len - 1] == b'.' {
-            self.len -= 1;
-        }
-        self.push_exponent(count as i32 - 1);
+        let room = &mut self.bytes[start..start + LONGEST_WHOLE];
+        room[1..17].copy_from_slice(&digits);
+        room[0] = digits[0];
+        room[1] = b'.';
+        let len = match last {
+            0 => 1,
+            more => 2 + more,
+        };
+        room[len..len + 4].copy_from_slice(&[b'e', b'+', tens, ones]);
+        self.len = start + len + 4;
     }
 
     /// Appends a number with at most three decimals, the form of most gauges, if `v` is one in the plain range.
@@ -130,6 +141,21 @@ impl Text {
         self.push(b'.');
         self.push_all(&digits[..len]);
         true
+    }
+
+    /// Appends a fraction in the plain range, where the digits are laid out as they come.
+    #[cfg(feature = "fast-digits")]
+    fn push_plain(&mut self, v: f64) -> bool {
+        let is_plain = (1e-4..1e6).contains(&v.abs());
+        if is_plain {
+            self.push_all(zmij::Buffer::new().format_finite(v).as_bytes());
+        }
+        is_plain
+    }
+
+    #[cfg(not(feature = "fast-digits"))]
+    fn push_plain(&mut self, _: f64) -> bool {
+        false
     }
 
     fn push_fraction(&mut self, v: f64) {
@@ -182,6 +208,35 @@ impl Text {
         }
         self.push_digits(magnitude);
     }
+}
+
+/// Powers of ten.
+const POWERS: [u64; 17] = {
+    let mut powers = [1; 17];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = 10 * powers[at - 1];
+        at += 1;
+    }
+    powers
+};
+
+/// `0` in each byte.
+const ZEROS: u128 = 0x3030_3030_3030_3030_3030_3030_3030_3030;
+
+/// Returns the decimal digits of a number below 10^16, each in a byte, the first of them in the lowest one.
+///
+/// Eight digits at a time are split into halves, which does not wait for one division after the other.
+#[inline]
+fn sixteen_digits(n: u64) -> u128 {
+    let [high, low] = [n / 100_000_000, n % 100_000_000].map(|n| {
+        let fours = (n / 10_000) | ((n % 10_000) << 32);
+        let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+        let twos = hundreds | ((fours - 100 * hundreds) << 16);
+        let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+        tens | ((twos - 10 * tens) << 8)
+    });
+    u128::from(high) | (u128::from(low) << 64)
 }
 
 /// `00` to `99`.

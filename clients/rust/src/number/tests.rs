@@ -12,6 +12,10 @@ fn prints_like_go() {
         (1.0, "1"),
         (-1.0, "-1"),
         (100_000.0, "100000"),
+        (9_999_999.0, "9.999999e+06"),
+        (10_000_000.0, "1e+07"),
+        (1_000_000_000_000_001.0, "1.000000000000001e+15"),
+        (0.000_099, "9.9e-05"),
         (999_999.0, "999999"),
         (1e6, "1e+06"),
         (1_000_001.0, "1.000001e+06"),
@@ -60,7 +64,8 @@ proptest! {
     #[test]
     fn reads_back_and_is_laid_out_like_the_model(bits: u64, small in -2_000_000_000_i64..2_000_000_000, scale in 0..9) {
         let decimal = small as f64 / 10_f64.powi(scale);
-        for v in [f64::from_bits(bits), small as f64, decimal, decimal.sqrt()] {
+        let whole = (bits >> (11 + 4 * scale)) as f64;
+        for v in [f64::from_bits(bits), small as f64, whole, -whole, decimal, decimal.sqrt()] {
             let text = to_string(v);
             if v.is_finite() {
                 prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), v.to_bits());
