@@ -36,6 +36,10 @@ fn main() {
     for groups in [1, 10, 100, 1000] {
         report(groups);
     }
+    println!("25 connections, 1,000 groups, 200 pushes a second, CPU of all that serves:");
+    for threads in [1, 2] {
+        report_paced(threads);
+    }
     println!("the store alone, 1,000 groups:");
     let [one, two] = [1, 2].map(pushed_by);
     for (threads, (a_second, cpu_us)) in [("1 thread ", one), ("2 threads", two)] {
@@ -48,18 +52,45 @@ fn main() {
     );
 }
 
+/// Pushes on a schedule, as a fleet does: between two pushes everything rests, and the next one comes on another connection.
+fn report_paced(threads: usize) {
+    let address = start(threads);
+    let mut clients: Vec<Client> = (0..25).map(|_| Client::connect(address)).collect();
+    let mut body = Vec::new();
+    let mut push = |number: usize| {
+        let (group, round) = (number % 1000, number / 1000);
+        write_body(&mut body, group, round);
+        clients[number % 25].send("PUT", &path(group), &body);
+    };
+    (0..10_000).for_each(&mut push);
+    let pushes = 2000;
+    let (cpu, switches) = usage_of(|| {
+        let start = Instant::now();
+        for number in 0..pushes {
+            let due = start + Duration::from_millis(5) * number as u32;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            push(10_000 + number);
+        }
+    });
+    println!(
+        "{threads} threads: push {:.1} µs, {:.2} context switches",
+        cpu.as_secs_f64() * 1e6 / pushes as f64,
+        switches as f64 / pushes as f64
+    );
+}
+
+fn path(group: usize) -> String {
+    let (host, process) = (group / 40, group % 40);
+    format!("/metrics/job/game/host/h{host:03}/process/p{process:03}")
+}
+
 /// Pushes to a gateway of its own, and scrapes it.
 fn report(groups: usize) {
-    let mut client = Client::connect(start());
+    let mut client = Client::connect(start(1));
     let mut body = Vec::new();
     let mut push = |group: usize, round: usize| {
         write_body(&mut body, group, round);
-        let path = format!(
-            "/metrics/job/game/host/h{:03}/process/p{:03}",
-            group / 40,
-            group % 40
-        );
-        client.send("PUT", &path, &body);
+        client.send("PUT", &path(group), &body);
     };
     let first = cpu_of(|| (0..groups).for_each(|group| push(group, 0)));
     let rounds = PUSHES.div_ceil(groups);
@@ -148,14 +179,19 @@ fn grouping(group: usize) -> Grouping {
     Grouping::new(pairs.map(|(name, value)| (name.to_owned(), value)).to_vec())
 }
 
-/// Starts a gateway on a thread.
-fn start() -> SocketAddr {
+/// Starts a gateway on a thread, or on as many of a runtime beside one that only waits.
+fn start(threads: usize) -> SocketAddr {
     let (sender, receiver) = mpsc::channel();
     let serve = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let mut runtime = match threads {
+            1 => tokio::runtime::Builder::new_current_thread(),
+            _ => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = runtime.enable_all();
+        if threads > 1 {
+            runtime.worker_threads(threads).thread_name(SERVER);
+        }
+        let runtime = runtime.build().unwrap();
         let store = Arc::new(Store::in_memory(StoreConfig::default(), Arc::new(|| 1)));
         let config = GatewayConfig {
             limits: Limits {
@@ -178,7 +214,9 @@ fn start() -> SocketAddr {
                 .unwrap();
             sender.send(server.local_addrs()[0]).unwrap();
             let (_stopper, stop) = Stopper::new();
-            server.serve(routes(store, own, config), stop).await;
+            let serving = server.serve(routes(store, own, config), stop);
+            // Connections are accepted by one of the threads, as in the product.
+            tokio::spawn(serving).await.unwrap();
         });
     };
     thread::Builder::new()
@@ -188,22 +226,34 @@ fn start() -> SocketAddr {
     receiver.recv().unwrap()
 }
 
-/// Returns the CPU time that the newest gateway takes meanwhile.
+/// Returns the CPU time that gateways take meanwhile: only the newest one has anything to do.
 fn cpu_of(work: impl FnOnce()) -> Duration {
+    usage_of(work).0
+}
+
+/// Returns the CPU time that gateways take meanwhile, and how often they are run.
+fn usage_of(work: impl FnOnce()) -> (Duration, u64) {
     let read = || {
         let tasks = fs::read_dir("/proc/self/task").unwrap();
         let of_servers = tasks.filter_map(|task| {
             let path = task.unwrap().path();
             let name = fs::read_to_string(path.join("comm")).ok()?;
             let times = fs::read_to_string(path.join("schedstat")).ok()?;
-            let running_ns: u64 = times.split(' ').next()?.parse().ok()?;
-            (name.trim_end() == SERVER).then_some(running_ns)
+            let mut times = times
+                .split_whitespace()
+                .map(|field| field.parse::<u64>().ok());
+            let [running_ns, _, runs] = [times.next()??, times.next()??, times.next()??];
+            (name.trim_end() == SERVER).then_some([running_ns, runs])
         });
-        of_servers.sum::<u64>()
+        of_servers.fold([0_u64; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
     };
     let before = read();
     work();
-    Duration::from_nanos(read() - before)
+    let after = read();
+    (
+        Duration::from_nanos(after[0] - before[0]),
+        after[1] - before[1],
+    )
 }
 
 /// One connection that is kept.

@@ -14,9 +14,43 @@ use narthex_model::{
 };
 use std::ops::Range;
 
+/// Bytes that are copied at once.
+const BLOCK: usize = 32;
+
+/// A piece of a text, with at least a block behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    padded: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Piece<'a> {
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        &self.padded[..self.len]
+    }
+
+    /// Appends it in whole blocks, then takes back what is too much: cheaper than a copy of any length.
+    #[inline]
+    pub(crate) fn append_to(self, out: &mut Vec<u8>) {
+        let end = out.len() + self.len;
+        let (blocks, _) = self.padded.as_chunks::<BLOCK>();
+        for block in &blocks[..self.len.div_ceil(BLOCK)] {
+            out.extend_from_slice(block);
+        }
+        out.truncate(end);
+    }
+}
+
+/// Appends what pieces at the end of a text have behind them.
+fn pad(text: &mut Vec<u8>) {
+    text.resize(text.len() + BLOCK, 0);
+    text.shrink_to_fit();
+}
+
 /// Labels of a group as lines have them, without those that a line adds.
 #[derive(Debug)]
 pub(crate) struct GroupLabels {
+    /// With padding.
     text: Vec<u8>,
     /// Where each label ends; a comma separates it from the next one.
     ends: Vec<usize>,
@@ -35,14 +69,17 @@ impl GroupLabels {
             write_label(&mut labels.text, name, value, escaping);
             labels.ends.push(labels.text.len());
         }
-        labels.text.shrink_to_fit();
+        pad(&mut labels.text);
         labels
     }
 
     /// Returns the text of neighbouring labels.
-    fn run(&self, run: Range<usize>) -> &[u8] {
+    fn run(&self, run: Range<usize>) -> Piece<'_> {
         let start = run.start.checked_sub(1).map_or(0, |at| self.ends[at] + 1);
-        &self.text[start..self.ends[run.end - 1]]
+        Piece {
+            padded: &self.text[start..],
+            len: self.ends[run.end - 1] - start,
+        }
     }
 }
 
@@ -68,6 +105,7 @@ pub(crate) struct Step {
 /// The lines of a family.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
+    /// With padding.
     bytes: Vec<u8>,
     steps: Vec<Step>,
     /// Neighbouring labels of the group, for its gaps.
@@ -88,7 +126,7 @@ impl Text {
             writer.metric(&metric.labels, range);
         }
         let mut text = writer.text;
-        text.bytes.shrink_to_fit();
+        pad(&mut text.bytes);
         text.steps.shrink_to_fit();
         text
     }
@@ -99,19 +137,22 @@ impl Text {
     }
 
     /// Returns the texts of a group's labels, as gaps refer to them.
-    pub(crate) fn labels_of<'g>(&self, group: &'g GroupLabels) -> Vec<&'g [u8]> {
+    pub(crate) fn labels_of<'g>(&self, group: &'g GroupLabels) -> Vec<Piece<'g>> {
         let runs = self.runs.iter();
         runs.map(|run| group.run(run.clone())).collect()
     }
 
     /// Iterates over a range of steps: the text of each, and the gap behind it.
-    pub(crate) fn steps(&self, range: Range<usize>) -> impl Iterator<Item = (&[u8], Gap)> {
+    pub(crate) fn steps(&self, range: Range<usize>) -> impl Iterator<Item = (Piece<'_>, Gap)> {
         let mut start = range.start.checked_sub(1).map_or(0, |at| self.end(at));
         self.steps[range].iter().map(move |step| {
             let end = step.end as usize;
-            let text = &self.bytes[start..end];
+            let piece = Piece {
+                padded: &self.bytes[start..],
+                len: end - start,
+            };
             start = end;
-            (text, step.gap)
+            (piece, step.gap)
         })
     }
 
@@ -122,10 +163,10 @@ impl Text {
     /// Writes all lines of a family.
     pub(crate) fn write(&self, out: &mut Vec<u8>, family: View<'_>, group: &GroupLabels) {
         let labels = self.labels_of(group);
-        for (text, gap) in self.steps(0..self.len()) {
-            out.extend_from_slice(text);
+        for (piece, gap) in self.steps(0..self.len()) {
+            piece.append_to(out);
             match gap {
-                Gap::Labels(run) => out.extend_from_slice(labels[run as usize]),
+                Gap::Labels(run) => labels[run as usize].append_to(out),
                 number => write_sample(out, family, number),
             }
         }
@@ -321,4 +362,28 @@ fn write_label(out: &mut Vec<u8>, name: &str, value: &str, escaping: Escaping) {
     }
     out.push(b'=');
     write_quoted(out, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_any_length_are_copied_as_they_are() {
+        let bytes: Vec<u8> = (0..200).collect();
+        for len in 0..=bytes.len() {
+            for start in [0, 1, len / 2] {
+                let mut padded = bytes[..len].to_vec();
+                pad(&mut padded);
+                let piece = Piece {
+                    padded: &padded[start.min(len)..],
+                    len: len - start.min(len),
+                };
+                let mut out = b"before".to_vec();
+                piece.append_to(&mut out);
+                assert_eq!(out.strip_prefix(b"before"), Some(piece.bytes()));
+                assert_eq!(piece.bytes(), &bytes[start.min(len)..len]);
+            }
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** hints about repetitions change how a page is compressed, never what it says.
 
-use crate::text::Text;
+use crate::text::{Piece, Text};
 use narthex_net::GzipStream;
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(crate) trait Out {
     const REPEATS: bool;
 
     /// Appends text that is probably like the one that begins at `before`.
-    fn repeat(&mut self, text: &[u8], before: u64);
+    fn repeat(&mut self, text: Piece<'_>, before: u64);
     /// Appends what `write` does.
     fn append(&mut self, write: impl FnOnce(&mut Vec<u8>));
     /// Returns the number of bytes appended so far.
@@ -58,8 +58,8 @@ impl Out for Plain {
     const REPEATS: bool = false;
 
     #[inline]
-    fn repeat(&mut self, text: &[u8], _: u64) {
-        self.text.extend_from_slice(text);
+    fn repeat(&mut self, text: Piece<'_>, _: u64) {
+        text.append_to(&mut self.text);
     }
 
     #[inline]
@@ -80,8 +80,8 @@ impl Out for GzipStream {
     const REPEATS: bool = true;
 
     #[inline]
-    fn repeat(&mut self, text: &[u8], before: u64) {
-        self.append_like(text, before);
+    fn repeat(&mut self, text: Piece<'_>, before: u64) {
+        self.append_like(text.bytes(), before);
     }
 
     #[inline]
@@ -139,7 +139,7 @@ pub(crate) struct StepRepeats<'a> {
 impl StepRepeats<'_> {
     /// Writes the text of a step: like that of the group before, or if that is far away, of the line before.
     #[inline]
-    pub(crate) fn piece<O: Out>(&mut self, out: &mut O, text: &[u8]) {
+    pub(crate) fn piece<O: Out>(&mut self, out: &mut O, text: Piece<'_>) {
         if !O::REPEATS {
             return out.repeat(text, NOWHERE);
         }
@@ -162,7 +162,7 @@ impl StepRepeats<'_> {
 
     /// Writes the labels of the group behind a step.
     #[inline]
-    pub(crate) fn labels<O: Out>(&mut self, out: &mut O, text: &[u8]) {
+    pub(crate) fn labels<O: Out>(&mut self, out: &mut O, text: Piece<'_>) {
         if !O::REPEATS {
             return out.repeat(text, NOWHERE);
         }
