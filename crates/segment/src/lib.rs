@@ -12,6 +12,8 @@
 //! **Invariant:** a counter of a merged series never falls while the pool or its directory lives: what a writer counted
 //! is in its segment or in the retired totals, and never in both.
 
+#![forbid(unsafe_code)]
+
 mod cells;
 mod encode;
 mod error;

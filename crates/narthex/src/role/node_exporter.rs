@@ -37,6 +37,7 @@ pub(crate) fn run(options: NodeExporterOptions) -> Result<(), ServerError> {
     warn(&options);
     descriptors::raise_limit();
     heap::stop_sampling();
+    program_pages::map_in_pieces();
     let serving = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -44,3 +44,23 @@ fn memory_of_bursts_and_rare_pages_is_given_back() {
     }
     ours.stop();
 }
+
+/// A scrape runs a thirtieth of the program, spread over all of it, and the kernel mapped 64 KiB or more around each page.
+#[test]
+fn the_kernel_maps_little_around_a_page_that_is_used() {
+    const PIECE_BYTES: u64 = 32 << 10;
+    let ours = ours(&[]);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", ours.process.pid())).unwrap();
+    let hex = |text| u64::from_str_radix(text, 16).unwrap();
+    let code = maps.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (from, to) = fields[0].split_once('-').unwrap();
+        let is_code =
+            fields[1] == "r-xp" && fields.last().is_some_and(|path| path.contains("narthex"));
+        is_code.then(|| hex(to) - hex(from))
+    });
+    let code: Vec<u64> = code.collect();
+    assert!(code.len() > 100, "{maps}");
+    assert!(code.iter().all(|bytes| *bytes <= PIECE_BYTES), "{maps}");
+    ours.stop();
+}
