@@ -42,6 +42,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum number of readings; two are at least [`TICK`] apart.
 const MOST_TICKS: u32 = 900;
 const TICK: Duration = Duration::from_secs(1);
+/// How often the end of the first round is looked for: at [`TICK`] the CPU of a whole further round may be counted in.
+const FIRST_ROUND_TICK: Duration = Duration::from_millis(10);
 /// Time for the fleet to finish requests of a killed server.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -186,7 +188,15 @@ impl<'a> Measured<'a> {
             if left.is_zero() {
                 return Ok(());
             }
-            thread::sleep(left.min(next.saturating_duration_since(Instant::now())));
+            let mut pause = next.saturating_duration_since(Instant::now());
+            if self.first_round_cpu.is_none() {
+                self.note_first_round()?;
+                pause = pause.min(FIRST_ROUND_TICK);
+            }
+            thread::sleep(left.min(pause));
+            if Instant::now() < next.min(end) {
+                continue;
+            }
             // Ticks keep their schedule, however long a reading takes.
             next = (next + tick).max(Instant::now());
             self.server.check()?;
@@ -214,13 +224,19 @@ impl<'a> Measured<'a> {
         self.targets.replace(&self.config, places, churn.rounds)
     }
 
+    /// Reads the CPU used so far once every target has been scraped.
+    fn note_first_round(&mut self) -> Result<(), BenchError> {
+        let targets = self.plan.fleet.targets;
+        let nth = |answers: &[Answer]| nth_target_ms(answers, targets, 0, targets);
+        if self.fleet.with_answers(nth).is_some() {
+            let usage = Usage::read_tree(self.server.pid())?;
+            self.first_round_cpu = Some(usage.cpu);
+        }
+        Ok(())
+    }
+
     fn tick(&mut self, phase: &str) -> Result<(), BenchError> {
         let usage = Usage::read_tree(self.server.pid())?;
-        if self.first_round_cpu.is_none() {
-            let targets = self.plan.fleet.targets;
-            let nth = |answers: &[Answer]| nth_target_ms(answers, targets, 0, targets);
-            self.first_round_cpu = self.fleet.with_answers(nth).map(|_| usage.cpu);
-        }
         let (answered, samples) = self.fleet.counts();
         let disk_bytes = directory_bytes(&self.server.data()).unwrap_or_default().0;
         let cores = self.ticks.push(usage, disk_bytes, samples).cores;
