@@ -102,7 +102,12 @@ fn row(line: &str) -> Option<(&str, &str)> {
 fn unknown_flag<'a>(flags: &[(&str, &str)], span: &'a str) -> Option<&'a str> {
     let flag = span.split([' ', '=']).next()?;
     let named = flag.starts_with("--") && flag.len() > 2;
-    (named && !flags.iter().any(|(name, _)| *name == flag)).then_some(flag)
+    let switch = flag.strip_prefix("--no-");
+    let is_known = flags.iter().any(|(name, default)| {
+        let is_negated = switch.is_some() && name.strip_prefix("--") == switch;
+        *name == flag || is_negated && matches!(*default, "true" | "false")
+    });
+    (named && !is_known).then_some(flag)
 }
 
 fn is_metric(tree: &Tree, span: &str) -> bool {
@@ -123,7 +128,7 @@ mod tests {
                 ("docs/guides/a.md", guide),
                 (
                     FLAGS,
-                    "| flag | value | default | meaning |\n| `--a.b` | size | `1MB` | X. |\n| `--c` | text |  | Y. |\n",
+                    "| flag | value | default | meaning |\n| `--a.b` | size | `1MB` | X. |\n| `--c` | text |  | Y. |\n| `--s` | switch | `true` | S. |\n",
                 ),
                 (
                     "crates/a/src/lib.rs",
@@ -142,6 +147,8 @@ mod tests {
             "| `--a.b` | `1MB` | x |\n| `--c` | none | `narthex_x_total{task}` |\n`--a.b=2MB`\n";
         assert_eq!(texts(good), Vec::<String>::new());
         assert_eq!(texts("use `--d=1`"), ["no such flag: --d"]);
+        assert_eq!(texts("`--no-s` negates"), Vec::<String>::new());
+        assert_eq!(texts("`--no-c`"), ["no such flag: --no-c"], "no switch");
         assert_eq!(texts("`narthex_y`"), ["no such metric: narthex_y"]);
         assert_eq!(
             texts("| `--a.b` | `2MB` | x |"),
