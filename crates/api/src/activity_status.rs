@@ -156,7 +156,7 @@ async fn names_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
         let (mut found, mut pace) = (Vec::new(), ctx.stop.pace());
         for name in names.items {
             pace.spend(counts.work(&name))?;
-            let uses = counts.of(&name);
+            let uses = counts.of_metric(&name);
             if most.is_none_or(|most| uses.total() <= most as u64) {
                 found.push((uses, name));
             }

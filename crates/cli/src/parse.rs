@@ -52,7 +52,7 @@ impl Values {
             let (name, inline) = split(&argument);
             let name = name.to_string_lossy();
             if let Some((flag, value)) = lettered(&values, &argument, &name) {
-                values.give(flag, value.into())?;
+                values.assign(flag, value.into())?;
                 continue;
             }
             let (flag, on) = find(&values, &name).ok_or_else(|| unknown(&values, &name))?;
@@ -63,7 +63,7 @@ impl Values {
                     .next_if(|value| !is_flag(value))
                     .ok_or(UsageError::NoValue { flag: flag.name })?,
             };
-            values.give(flag, value)?;
+            values.assign(flag, value)?;
         }
         values.complete(around)
     }
@@ -80,13 +80,13 @@ impl Values {
                     return Err(UsageError::Missing { what: flag.name });
                 }
             } else if let Some(value) = (around.env)(flag.env).filter(|value| !value.is_empty()) {
-                self.give(flag, value)?;
+                self.assign(flag, value)?;
             }
         }
         Ok(self)
     }
 
-    fn give(&mut self, flag: &'static Flag, value: OsString) -> Result<(), UsageError> {
+    fn assign(&mut self, flag: &'static Flag, value: OsString) -> Result<(), UsageError> {
         match flag.class {
             Class::Honoured => {}
             Class::NoEffect(reason) => {

@@ -94,7 +94,7 @@ impl FilesConfig {
             return Some(common);
         };
         let mut labels = common.to_builder();
-        for (name, value) in path_labels.of(path)? {
+        for (name, value) in path_labels.labels(path)? {
             labels.set(name, &value);
         }
         Some(labels.finish())
@@ -125,7 +125,7 @@ impl PathLabels {
     }
 
     /// Returns the labels of a path, or `None` if the pattern does not match it.
-    fn of<'a>(&'a self, path: &str) -> Option<Vec<(&'a str, String)>> {
+    fn labels<'a>(&'a self, path: &str) -> Option<Vec<(&'a str, String)>> {
         if !self.pattern.is_match(path) {
             return None;
         }

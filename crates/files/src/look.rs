@@ -44,7 +44,7 @@ impl FileReader {
     }
 
     fn read(&mut self, path: &Path, config: &FilesConfig, room: Room<'_>) -> std::io::Result<Look> {
-        let before = FileStamp::of(path)?;
+        let before = FileStamp::read(path)?;
         if before.is_unchanged_since(self.stamp.as_ref()) {
             return Ok(Look::Unchanged);
         }
@@ -62,7 +62,7 @@ impl FileReader {
         File::open(path)?
             .take(before.bytes().saturating_add(1))
             .read_to_end(&mut text)?;
-        let after = FileStamp::of(path)?;
+        let after = FileStamp::read(path)?;
         let is_same = before.is_like(&after) && text.len() as u64 == before.bytes();
         if !is_same || !is_complete(&text, &before, config) {
             return Ok(Look::Unfinished);

@@ -38,7 +38,7 @@ pub(crate) struct PythonReader {
 /// What a file's name says.
 #[derive(Debug)]
 pub(crate) struct DbName<'a> {
-    pub(crate) kind: sums::Kind,
+    pub(crate) kind: sums::FamilyKind,
     pub(crate) pid: &'a str,
 }
 
@@ -46,7 +46,7 @@ impl<'a> DbName<'a> {
     /// Parses `counter_7.db`, `gauge_liveall_7.db`; `None` for other files.
     pub(crate) fn parse(name: &'a str) -> Option<Self> {
         let (kind, pid) = name.strip_suffix(".db")?.rsplit_once('_')?;
-        let kind = sums::Kind::from_name(kind)?;
+        let kind = sums::FamilyKind::from_name(kind)?;
         let is_pid = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
         // A process may be named otherwise by the application.
         let is_name = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_graphic());
@@ -78,7 +78,7 @@ impl PythonReader {
         let (mut ended, mut running) = (Vec::new(), Vec::new());
         for name in &names {
             let path = directory.join(name);
-            let (Some(db), Ok(stamp)) = (DbName::parse(name), FileStamp::of(&path)) else {
+            let (Some(db), Ok(stamp)) = (DbName::parse(name), FileStamp::read(&path)) else {
                 continue;
             };
             modified_ms = modified_ms.max(stamp.modified_ms());

@@ -22,11 +22,11 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Looks at a file.
+    /// Reads the metadata of a file.
     ///
     /// # Errors
-    /// Fails when it cannot be looked at.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    /// Fails when it cannot be read.
+    pub fn read(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|found| Self::new(&found))
     }
 

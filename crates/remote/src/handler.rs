@@ -187,7 +187,7 @@ async fn store(
 }
 
 /// Reads a body as sent; also returns the holder of its memory.
-async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError> {
+async fn read(shared: &Shared, body: Body) -> Result<(Bytes, RequestMemory), RemoteError> {
     let limit_bytes = shared.config.body_limit_bytes;
     let refused = |error| match error {
         NetError::BodyTooLarge { .. } => RemoteError::TooLarge { limit_bytes },
@@ -199,7 +199,7 @@ async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError>
     while let Some(piece) = pieces.next().await.map_err(refused)? {
         if whole.is_empty() && pieces.is_end() {
             grants.cover(piece.len()).await?;
-            return Ok((piece, grants.held));
+            return Ok((piece, grants.memory));
         }
         if whole.capacity() - whole.len() < piece.len() {
             // Grows by doubling up to what is announced, so at most twice the bytes that arrived are held, and once more
@@ -210,17 +210,17 @@ async fn read(shared: &Shared, body: Body) -> Result<(Bytes, Held), RemoteError>
             let more = more.min(limit_bytes - whole.len());
             grants.cover(whole.len() + more).await?;
             let copied = whole.capacity() as u64;
-            grants.held.lease.grow(copied)?;
+            grants.memory.lease.grow(copied)?;
             whole.reserve_exact(more);
-            grants.held.lease.shrink(copied);
+            grants.memory.lease.shrink(copied);
         }
         whole.extend_from_slice(&piece);
     }
-    Ok((Bytes::from(whole), grants.held))
+    Ok((Bytes::from(whole), grants.memory))
 }
 
 /// One request's share of the memory limits.
-struct Held {
+struct RequestMemory {
     /// Share of the limit on bodies being read; a request that gets too little waits.
     permit: Option<OwnedSemaphorePermit>,
     /// Share of the receiver's memory; a request that gets no more is rejected.
@@ -230,7 +230,7 @@ struct Held {
 /// Grants of a request while its body arrives.
 struct Grants<'a> {
     shared: &'a Shared,
-    held: Held,
+    memory: RequestMemory,
 }
 
 impl<'a> Grants<'a> {
@@ -239,7 +239,7 @@ impl<'a> Grants<'a> {
         let permit = None;
         Ok(Self {
             shared,
-            held: Held { permit, lease },
+            memory: RequestMemory { permit, lease },
         })
     }
 
@@ -247,9 +247,9 @@ impl<'a> Grants<'a> {
     ///
     /// Requests that wait for each other time out: the first to give up unblocks the others.
     async fn cover(&mut self, bytes: usize) -> Result<(), RemoteError> {
-        let permit = self.held.permit.as_ref();
+        let permit = self.memory.permit.as_ref();
         let held = permit.map_or(0, |permit| permit.num_permits());
-        self.held.lease.resize(bytes as u64)?;
+        self.memory.lease.resize(bytes as u64)?;
         let Some(missing) = grants_of(bytes).checked_sub(held).filter(|n| *n > 0) else {
             return Ok(());
         };
@@ -259,7 +259,7 @@ impl<'a> Grants<'a> {
             .await
             .map_err(|_elapsed| RemoteError::Busy { waited })?
             .map_err(|closed| interrupted(&closed))?;
-        match &mut self.held.permit {
+        match &mut self.memory.permit {
             Some(permit) => permit.merge(granted),
             empty => *empty = Some(granted),
         }

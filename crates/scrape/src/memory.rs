@@ -216,10 +216,10 @@ const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts refused series and logs them, rate-limited per job.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<HashMap<String, Told>>);
+pub(crate) struct Refusals(Mutex<HashMap<String, Refused>>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct Refused {
     series: u64,
     at: Option<Instant>,
 }
@@ -228,16 +228,16 @@ impl Refusals {
     /// Counts the series refused from one page of a job.
     pub(crate) fn note(&self, job: &str, series: usize) {
         metrics::REFUSED_SERIES.with(&[job]).inc_by(series as u64);
-        let mut told = self.0.lock().whole();
-        let told = told.entry(job.to_owned()).or_default();
-        told.series += series as u64;
-        if told.at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL) {
+        let mut refused = self.0.lock().whole();
+        let refused = refused.entry(job.to_owned()).or_default();
+        refused.series += series as u64;
+        if refused.at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL) {
             tracing::warn!(
                 job,
-                series = told.series,
+                series = refused.series,
                 "New series are left out of scrapes because memory is short."
             );
-            *told = Told {
+            *refused = Refused {
                 series: 0,
                 at: Some(Instant::now()),
             };

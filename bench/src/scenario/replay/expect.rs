@@ -42,9 +42,9 @@ pub(crate) struct Compared {
     pub(crate) samples: u64,
     /// Values not found.
     pub(crate) missing: u64,
-    /// IdentifierKind with another value.
+    /// Found with another value.
     pub(crate) different: u64,
-    /// IdentifierKind though nothing was recorded.
+    /// Found although nothing was recorded.
     pub(crate) strange: u64,
     /// Description of the first wrong value.
     pub(crate) first: Option<String>,

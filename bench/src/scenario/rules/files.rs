@@ -115,7 +115,7 @@ fn write_file(path: &Path, groups: &[String]) -> Result<(), BenchError> {
 /// Returns one group: the groups of a service differ in the families they are about.
 fn group(plan: &Plan, at: usize) -> String {
     let (service, variant) = (at % SERVICES, at / SERVICES);
-    let families = Families::of(&plan.fleet);
+    let families = Families::in_target(&plan.fleet);
     let (name, counter) = (format!("group_{at:05}"), variant % families.counters);
     let (gauge, histogram) = (variant % families.gauges, variant % families.histograms);
     // Errors are three routes of fourteen.
@@ -163,7 +163,7 @@ struct Families {
 }
 
 impl Families {
-    fn of(fleet: &FleetConfig) -> Self {
+    fn in_target(fleet: &FleetConfig) -> Self {
         Self {
             counters: fleet.series * 2 / 5 / 14,
             gauges: fleet.series / 5 / 10,

@@ -49,7 +49,7 @@ fn metrics_count_for_who_asks_for_them() {
     }
     let usage = activity.usage.lock().whole().counts();
     let counts = |name: &str| {
-        let uses = usage.of(name);
+        let uses = usage.of_metric(name);
         (uses.queries, uses.dashboards, uses.rules, uses.last_ms)
     };
     assert_eq!(counts("a"), (1, 1, 1, 7000));
@@ -70,7 +70,7 @@ fn names_and_texts_are_bounded_by_memory() {
     let usage = activity.usage.lock().whole();
     assert!(usage.size().1 <= 32 << 10, "{:?}", usage.size());
     assert!(usage.forgotten > 4000, "{}", usage.forgotten);
-    assert_eq!(usage.counts().of("metric_0").queries, 1);
+    assert_eq!(usage.counts().of_metric("metric_0").queries, 1);
     let top = activity.top.lock().whole();
     let kept = top.by(usize::MAX, |cost| cost.count).len() as u64;
     assert!(kept > 50 && kept < 200, "{kept}");

@@ -39,7 +39,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Returns how often a metric was asked for.
-    pub(crate) fn of(&self, name: &str) -> Uses {
+    pub(crate) fn of_metric(&self, name: &str) -> Uses {
         let mut uses = self.names.get(name).copied().unwrap_or_default();
         for (matcher, more) in &self.patterns {
             if matcher.matches(name) {

@@ -45,13 +45,13 @@ type Families = HashMap<Arc<str>, Vec<Family>>;
 
 /// What is searched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum SearchKind {
     MetricNames,
     LabelNames,
     LabelValues,
 }
 
-impl Kind {
+impl SearchKind {
     fn name(self) -> &'static str {
         match self {
             Self::MetricNames => "metric_names",
@@ -66,7 +66,7 @@ pub(crate) async fn metric_names(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    search(&api, &headers, request, Kind::MetricNames).await
+    search(&api, &headers, request, SearchKind::MetricNames).await
 }
 
 pub(crate) async fn label_names(
@@ -74,7 +74,7 @@ pub(crate) async fn label_names(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    search(&api, &headers, request, Kind::LabelNames).await
+    search(&api, &headers, request, SearchKind::LabelNames).await
 }
 
 pub(crate) async fn label_values(
@@ -82,10 +82,15 @@ pub(crate) async fn label_values(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    search(&api, &headers, request, Kind::LabelValues).await
+    search(&api, &headers, request, SearchKind::LabelValues).await
 }
 
-async fn search(api: &Arc<Api>, headers: &HeaderMap, request: Request, kind: Kind) -> Response {
+async fn search(
+    api: &Arc<Api>,
+    headers: &HeaderMap,
+    request: Request,
+    kind: SearchKind,
+) -> Response {
     match found(api, request, kind).await {
         Ok(Answer {
             data: Data::Pieces(write),
@@ -105,7 +110,7 @@ fn lines(write: crate::answer::Write, holds: Holds) -> Response {
     response
 }
 
-async fn found(api: &Arc<Api>, request: Request, kind: Kind) -> Result<Answer, ApiError> {
+async fn found(api: &Arc<Api>, request: Request, kind: SearchKind) -> Result<Answer, ApiError> {
     if !api.config.search {
         return Err(ApiError {
             kind: ErrorType::Unavailable,
@@ -124,9 +129,9 @@ async fn found(api: &Arc<Api>, request: Request, kind: Kind) -> Result<Answer, A
         };
         let view = api.store.view(range)?;
         let listing = match kind {
-            Kind::MetricNames => view.label_values(METRIC_NAME, &query, ctx)?,
-            Kind::LabelNames => view.label_names(&query, ctx)?,
-            Kind::LabelValues => view.label_values(&search.label, &query, ctx)?,
+            SearchKind::MetricNames => view.label_values(METRIC_NAME, &query, ctx)?,
+            SearchKind::LabelNames => view.label_names(&query, ctx)?,
+            SearchKind::LabelValues => view.label_values(&search.label, &query, ctx)?,
         };
         let (families, lease) = if search.with_metadata {
             families(&*view, ctx)?
@@ -143,7 +148,7 @@ async fn found(api: &Arc<Api>, request: Request, kind: Kind) -> Result<Answer, A
 /// A search's parameters.
 #[derive(Debug)]
 struct Search {
-    kind: Kind,
+    kind: SearchKind,
     label: String,
     start_ms: i64,
     end_ms: i64,
@@ -163,7 +168,7 @@ enum Order {
 }
 
 impl Search {
-    fn read(params: &Params, api: &Api, kind: Kind) -> Result<Self, ApiError> {
+    fn read(params: &Params, api: &Api, kind: SearchKind) -> Result<Self, ApiError> {
         let now_ms = (api.now_ms)();
         let start_ms = params.time_or("start", now_ms - HOUR_MS)?;
         let end_ms = params.time_or("end", now_ms)?;
@@ -187,9 +192,10 @@ impl Search {
         let with_score = flag(params, "include_score", false)?;
         let order = order(params, kind, terms.is_empty())?;
         let (limit, batch) = sizes(params, api.config.max_search_limit)?;
-        let with_metadata = kind == Kind::MetricNames && flag(params, "include_metadata", false)?;
+        let with_metadata =
+            kind == SearchKind::MetricNames && flag(params, "include_metadata", false)?;
         let label = params.get("label").into_owned();
-        if kind == Kind::LabelValues && label.is_empty() {
+        if kind == SearchKind::LabelValues && label.is_empty() {
             return Err(ApiError::bad_data("missing required parameter \"label\""));
         }
         Ok(Self {
@@ -260,7 +266,7 @@ impl Search {
 
     fn result(&self, out: &mut Vec<u8>, name: &str, score: f64, families: &Families) {
         out.extend_from_slice(match self.kind {
-            Kind::LabelValues => br#"{"value":"#,
+            SearchKind::LabelValues => br#"{"value":"#,
             _ => br#"{"name":"#,
         });
         json::string(out, name);
@@ -317,7 +323,7 @@ fn filter(params: &Params, terms: &[String]) -> Result<Filter, ApiError> {
     ))
 }
 
-fn order(params: &Params, kind: Kind, no_terms: bool) -> Result<Order, ApiError> {
+fn order(params: &Params, kind: SearchKind, no_terms: bool) -> Result<Order, ApiError> {
     let (by, direction) = (params.scalar("sort_by")?, params.scalar("sort_dir")?);
     let refused = |reason: String| Err(ApiError::bad_data(reason));
     if !direction.is_empty() && by.is_empty() {

@@ -13,7 +13,7 @@ use std::{
 
 /// What the values of a file are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum FamilyKind {
     Counter,
     Histogram,
     Summary,
@@ -31,7 +31,7 @@ pub(crate) enum Mode {
     MostRecent,
 }
 
-impl Kind {
+impl FamilyKind {
     /// Returns what a file's name begins with: `counter`, `gauge_livesum`.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
@@ -150,7 +150,7 @@ pub(crate) struct Sums(BTreeMap<String, Family>);
 
 #[derive(Clone, Debug)]
 struct Family {
-    kind: Kind,
+    kind: FamilyKind,
     help: String,
     samples: BTreeMap<(String, Labels), Value>,
 }
@@ -165,8 +165,8 @@ impl Sums {
         });
         let mut labels = key.labels.clone();
         let mode = match db.kind {
-            Kind::Gauge { mode, .. } => mode,
-            Kind::Counter | Kind::Histogram | Kind::Summary => Mode::Sum,
+            FamilyKind::Gauge { mode, .. } => mode,
+            FamilyKind::Counter | FamilyKind::Histogram | FamilyKind::Summary => Mode::Sum,
         };
         if mode == Mode::All {
             labels.retain(|(name, _)| name != "pid");
@@ -191,13 +191,13 @@ impl Sums {
     /// Renders the page in the text format.
     pub(super) fn render(&self, out: &mut Vec<u8>) {
         for (name, family) in &self.0 {
-            let is_total = family.kind == Kind::Counter && !name.ends_with("_total");
+            let is_total = family.kind == FamilyKind::Counter && !name.ends_with("_total");
             let suffix = if is_total { "_total" } else { "" };
             let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
             let word = family.kind.word();
             let head = format!("# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {word}\n");
             out.extend_from_slice(head.as_bytes());
-            if family.kind == Kind::Histogram {
+            if family.kind == FamilyKind::Histogram {
                 family.render_histograms(name, out);
                 continue;
             }

@@ -85,7 +85,7 @@ pub fn ln_1p(x: f64) -> f64 {
     if size < SMALL {
         return x - x * x * 0.5;
     }
-    let reduced = Reduced::of(x);
+    let reduced = Reduced::new(x);
     let Reduced {
         f, k, correction, ..
     } = reduced;
@@ -126,7 +126,7 @@ struct Reduced {
 }
 
 impl Reduced {
-    fn of(x: f64) -> Self {
+    fn new(x: f64) -> Self {
         const MANTISSA: u64 = (1 << 52) - 1;
         const OF_SQRT_2: u64 = 0x0006_a09e_667f_3bcd;
         let near_one = x > FRAC_1_SQRT_2 - 1.0 && x.abs() < SQRT_2 - 1.0;

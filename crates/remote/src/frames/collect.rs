@@ -50,7 +50,7 @@ impl<'a, 'b> Collect<'a, 'b> {
         self.error.map_or(Ok(()), Err)
     }
 
-    fn take(&mut self, symbols: &Symbols, item: Item<'_>) -> Result<(), RemoteError> {
+    fn add_sample(&mut self, symbols: &Symbols, item: Item<'_>) -> Result<(), RemoteError> {
         let incoming = &mut *self.incoming;
         if incoming.floats.len() + incoming.histograms.len() >= SAMPLES {
             return Err(malformed("more samples than a request may have"));
@@ -183,7 +183,7 @@ impl Visit for Collect<'_, '_> {
 
     fn item(&mut self, symbols: &Symbols, item: Item<'_>) {
         if self.error.is_none()
-            && let Err(error) = self.take(symbols, item)
+            && let Err(error) = self.add_sample(symbols, item)
         {
             self.error = Some(error);
         }

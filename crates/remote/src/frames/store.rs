@@ -87,7 +87,7 @@ impl Receiver {
         if samples != head.samples {
             return Err(lost("samples refer to what was not defined"));
         }
-        hold(lease, columns)?;
+        lease_columns(lease, columns)?;
         let symbols = decoder.symbols();
         incoming.families = new_families(symbols, *families);
         *families += incoming.families.len();
@@ -209,7 +209,7 @@ impl Receiver {
 }
 
 /// Leases what a session's columns hold.
-fn hold(lease: &mut Lease, columns: &Columns) -> Result<(), RemoteError> {
+fn lease_columns(lease: &mut Lease, columns: &Columns) -> Result<(), RemoteError> {
     let bytes = columns.heap_bytes() as u64;
     if bytes > lease.bytes() {
         lease.resize(bytes)?;

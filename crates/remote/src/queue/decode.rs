@@ -288,7 +288,7 @@ impl FileDecoder {
                 tag @ (tag::ROW | tag::KEY_ROW) => {
                     self.row(reader, tag == tag::KEY_ROW, out)?;
                 }
-                tag::LOOSE => self.loose(reader, out)?,
+                tag::SPARSE => self.sparse(reader, out)?,
                 tag::SERIES => self.series(reader, out)?,
                 _ => return Err(Malformed("a record of unknown kind")),
             }
@@ -432,7 +432,7 @@ impl FileDecoder {
         Ok(())
     }
 
-    fn loose(&mut self, reader: &mut Reader<'_>, out: &mut Counting<'_>) -> Result<(), Malformed> {
+    fn sparse(&mut self, reader: &mut Reader<'_>, out: &mut Counting<'_>) -> Result<(), Malformed> {
         let number = reader.number("the number of a strip")?;
         let base_ms = reader.signed()?;
         let count = reader.varint()?;
@@ -448,7 +448,7 @@ impl FileDecoder {
             }) else {
                 continue;
             };
-            let exemplars = self.exemplars.take(number, column);
+            let exemplars = self.exemplars.of_column(number, column);
             let item = Item {
                 series,
                 column: Some((number, column)),
@@ -525,8 +525,8 @@ impl StripState {
 }
 
 impl Exemplars {
-    /// Takes out those of a column.
-    fn take(&mut self, strip: u32, column: u32) -> &[ExemplarRef] {
+    /// Removes and returns those of a column.
+    fn of_column(&mut self, strip: u32, column: u32) -> &[ExemplarRef] {
         self.refs.clear();
         if self.list.is_empty() || strip != self.strip {
             return &[];
@@ -580,7 +580,7 @@ impl PageRow<'_> {
                 time_ms,
                 start_ms: strip.start(column),
                 value,
-                exemplars: exemplars.take(number, column),
+                exemplars: exemplars.of_column(number, column),
             };
             out.item(symbols, item);
         }

@@ -332,7 +332,7 @@ impl State {
         self.samples = self.samples.max(first_sample);
         if is_last {
             // The next file's header tells how many samples this one has; for the last file there is none.
-            let scan = EntryScan::of(&file, bytes).map_err(QueueError::io(&path, "read"))?;
+            let scan = EntryScan::read(&file, bytes).map_err(QueueError::io(&path, "read"))?;
             self.samples = self.samples.max(first_sample.saturating_add(scan.samples));
         }
         if bytes <= HEADER_BYTES as u64 {

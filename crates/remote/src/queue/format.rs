@@ -25,7 +25,7 @@ pub(crate) mod tag {
     pub(crate) const EXEMPLAR: u8 = 7;
     pub(crate) const ROW: u8 = 8;
     pub(crate) const KEY_ROW: u8 = 9;
-    pub(crate) const LOOSE: u8 = 10;
+    pub(crate) const SPARSE: u8 = 10;
     pub(crate) const SERIES: u8 = 11;
 }
 

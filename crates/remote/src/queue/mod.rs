@@ -33,7 +33,7 @@ pub(crate) use shape::Labelling;
 pub(crate) use signal::Signal;
 pub(crate) use strip::{Parts, SPARSE, put_starts};
 pub(crate) use symbols::{FamilyRef, Symbols};
-pub(crate) use writer::{LooseWriter, QueueWriter};
+pub(crate) use writer::{QueueWriter, SampleWriter};
 
 use std::{error::Error, fmt, io, path::PathBuf};
 

@@ -150,8 +150,8 @@ pub(super) struct EntryScan {
 }
 
 impl EntryScan {
-    /// Looks through a file of `bytes` bytes.
-    pub(super) fn of(file: &File, bytes: u64) -> io::Result<Self> {
+    /// Scans a file of `bytes` bytes.
+    pub(super) fn read(file: &File, bytes: u64) -> io::Result<Self> {
         let mut scan = Self::default();
         let mut pieces = Pieces::default();
         pieces.begin_at((HEADER_BYTES as u64).min(bytes));

@@ -56,7 +56,7 @@ pub(super) struct Scratch {
     stale: Vec<u32>,
     histograms: Vec<EncodedHistogram>,
     histogram_bytes: Vec<u8>,
-    loose: Vec<Loose>,
+    sparse: Vec<SparseSample>,
 }
 
 /// A histogram of a row.
@@ -71,7 +71,7 @@ struct EncodedHistogram {
 
 /// A sample outside of rows.
 #[derive(Clone, Copy, Debug)]
-struct Loose {
+struct SparseSample {
     column: u32,
     time_ms: i64,
     /// A cell of the frame.
@@ -80,7 +80,7 @@ struct Loose {
 
 impl Strip {
     /// Adds the records of a round to an entry; returns the number of its samples.
-    pub(super) fn put(
+    pub(super) fn encode(
         &mut self,
         shape: &Shape,
         frame: &Frame,
@@ -104,15 +104,15 @@ impl Strip {
             put_exemplars(number, shape, frame, dictionary, out);
         }
         if scratch.is_sparse(shape.len()) {
-            scratch.scatter(frame);
+            scratch.make_sparse(frame);
         } else if scratch.has_row() {
             self.put_row(number, frame.time_ms(), scratch, out)?;
         }
-        if !scratch.loose.is_empty() {
-            put_loose(
+        if !scratch.sparse.is_empty() {
+            put_sparse(
                 number,
                 frame,
-                &scratch.loose,
+                &scratch.sparse,
                 &mut scratch.histogram_bytes,
                 out,
             );
@@ -254,13 +254,19 @@ fn put_exemplars(
     }
 }
 
-fn put_loose(number: u32, frame: &Frame, loose: &[Loose], bytes: &mut Vec<u8>, out: &mut Vec<u8>) {
-    out.push(tag::LOOSE);
+fn put_sparse(
+    number: u32,
+    frame: &Frame,
+    sparse: &[SparseSample],
+    bytes: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    out.push(tag::SPARSE);
     put_varint(out, u64::from(number));
     put_signed(out, frame.time_ms());
-    put_varint(out, loose.len() as u64);
+    put_varint(out, sparse.len() as u64);
     let mut before = 0;
-    for sample in loose {
+    for sample in sparse {
         put_signed(out, i64::from(sample.column) - before);
         before = i64::from(sample.column);
         put_signed(out, sample.time_ms.wrapping_sub(frame.time_ms()));
@@ -305,7 +311,7 @@ impl Scratch {
         self.stale.clear();
         self.histograms.clear();
         self.histogram_bytes.clear();
-        self.loose.clear();
+        self.sparse.clear();
         self.present.clear();
         self.values.clear();
         if shape.is_whole() && frame.histograms().is_empty() && frame.times_ms().is_empty() {
@@ -343,7 +349,7 @@ impl Scratch {
             let time_ms = time_ms.unwrap_or(frame.time_ms());
             let column_number = column as u32;
             if time_ms != frame.time_ms() {
-                self.loose.push(Loose {
+                self.sparse.push(SparseSample {
                     column: column_number,
                     time_ms,
                     cell,
@@ -369,7 +375,7 @@ impl Scratch {
     }
 
     fn samples(&self) -> u64 {
-        (self.floats() + self.stale.len() + self.histograms.len() + self.loose.len()) as u64
+        (self.floats() + self.stale.len() + self.histograms.len() + self.sparse.len()) as u64
     }
 
     fn has_row(&self) -> bool {
@@ -382,18 +388,18 @@ impl Scratch {
         found * SPARSE < columns
     }
 
-    /// Turns the row into samples of their own.
-    fn scatter(&mut self, frame: &Frame) {
+    /// Turns the row into single samples.
+    fn make_sparse(&mut self, frame: &Frame) {
         let time_ms = frame.time_ms();
         let Self {
             values,
             present,
             stale,
             histograms,
-            loose,
+            sparse,
             ..
         } = self;
-        let set = |column: u32, cell| Loose {
+        let set = |column: u32, cell| SparseSample {
             column,
             time_ms,
             cell,
@@ -403,12 +409,12 @@ impl Scratch {
             while left != 0 {
                 let column = word_at * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
-                loose.push(set(column as u32, values[column]));
+                sparse.push(set(column as u32, values[column]));
             }
         }
-        loose.extend(stale.drain(..).map(|column| set(column, cell::STALE)));
-        loose.extend(histograms.drain(..).map(|one| set(one.column, one.cell)));
-        loose.sort_by_key(|sample| sample.column);
+        sparse.extend(stale.drain(..).map(|column| set(column, cell::STALE)));
+        sparse.extend(histograms.drain(..).map(|one| set(one.column, one.cell)));
+        sparse.sort_by_key(|sample| sample.column);
     }
 
     /// Calls `encode` with the part of the row that belongs to a page.

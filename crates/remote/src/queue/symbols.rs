@@ -148,7 +148,7 @@ impl Symbols {
         let name = match reader.number("the number of a name")?.checked_sub(1) {
             Some(number) => self.names.get(number).cloned(),
             None => {
-                let name = self.keep(reader.text()?);
+                let name = self.add_text(reader.text()?);
                 self.names.define(name.clone());
                 Some(name)
             }
@@ -157,7 +157,7 @@ impl Symbols {
         let number = self.labels.next;
         match name {
             Some(name) => {
-                let value = self.keep(value);
+                let value = self.add_text(value);
                 self.labels.define((name, value));
             }
             None => self.labels.lose(),
@@ -171,15 +171,15 @@ impl Symbols {
         let [name, unit, help] = [reader.text()?, reader.text()?, reader.text()?];
         let family = FamilyText {
             metric_type,
-            name: self.keep(name),
-            unit: self.keep(unit),
-            help: self.keep(help),
+            name: self.add_text(name),
+            unit: self.add_text(unit),
+            help: self.add_text(help),
         };
         self.families.define(family);
         Ok(())
     }
 
-    fn keep(&mut self, text: &str) -> Text {
+    fn add_text(&mut self, text: &str) -> Text {
         let start = self.texts.len() as u32;
         self.texts.extend_from_slice(text.as_bytes());
         start..self.texts.len() as u32

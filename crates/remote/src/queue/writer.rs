@@ -73,7 +73,7 @@ impl QueueWriter {
                 *file = entry.file;
             }
             strip
-                .put(shape, frame, *parts, entry, scratch)
+                .encode(shape, frame, *parts, entry, scratch)
                 .map_err(|error| QueueError::Encode {
                     detail: error.to_string(),
                 })
@@ -91,7 +91,7 @@ const RESOLVED_SERIES: usize = 100_000;
 
 /// Writes samples of any series.
 #[derive(Debug)]
-pub(crate) struct LooseWriter {
+pub(crate) struct SampleWriter {
     queue: Arc<Queue>,
     labelling: Arc<Labelling>,
     parts: Parts,
@@ -99,7 +99,7 @@ pub(crate) struct LooseWriter {
     resolved: HashMap<LabelSet, Option<LabelSet>>,
 }
 
-impl LooseWriter {
+impl SampleWriter {
     pub(crate) fn new(queue: Arc<Queue>, labelling: Arc<Labelling>, parts: Parts) -> Self {
         Self {
             queue,

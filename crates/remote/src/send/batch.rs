@@ -1,4 +1,4 @@
-//! A request between the lane that made it and the shard that sends it.
+//! A request between the worker that made it and the shard that sends it.
 
 use super::{encode::Counts, post::Compression};
 use crate::{Message, queue::Position};
@@ -9,7 +9,7 @@ pub(super) struct Batch {
     pub(super) body: Vec<u8>,
     pub(super) message: Message,
     pub(super) compression: Compression,
-    /// Number of changes of the protocol when its lane began.
+    /// Number of changes of the protocol when its worker began.
     pub(super) changes: u64,
     pub(super) counts: Counts,
     /// Time of its newest sample.

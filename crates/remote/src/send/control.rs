@@ -1,8 +1,8 @@
-//! How a lane is told to end, and how it tells its tasks.
+//! Orders to a worker, which passes them on to its tasks.
 
 use tokio::sync::watch;
 
-/// What lanes and their tasks are to do; each is stricter than the one before.
+/// What workers and their tasks are to do; each is stricter than the one before.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Order {
     /// Send whatever comes.
@@ -25,8 +25,8 @@ impl Orders {
         Self(watch::Sender::new(Order::Run))
     }
 
-    /// Gives an order, unless a stricter one was given.
-    pub(super) fn give(&self, order: Order) {
+    /// Sends an order, unless a stricter one was sent.
+    pub(super) fn send(&self, order: Order) {
         self.0.send_if_modified(|now| {
             let is_stricter = order > *now;
             if is_stricter {

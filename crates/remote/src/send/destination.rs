@@ -15,8 +15,8 @@ use super::{
 use crate::{
     Message,
     queue::{
-        Appended, CursorFile, Labelling, LooseWriter, MAX_SHARDS, Parts, PendingRange, Position,
-        Queue, QueueError, QueueWriter, Signal,
+        Appended, CursorFile, Labelling, MAX_SHARDS, Parts, PendingRange, Position, Queue,
+        QueueError, QueueWriter, SampleWriter, Signal,
     },
 };
 use narthex_model::{Frame, LabelSet, Schema, storage::SeriesSample, sync::Whole as _};
@@ -49,7 +49,7 @@ pub(super) struct Destination {
     pub(super) protocol: Protocol,
     pub(super) queue: Arc<Queue>,
     store: Arc<Store>,
-    loose: Mutex<LooseWriter>,
+    samples: Mutex<SampleWriter>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     health: Mutex<Health>,
     totals: SharedTotals,
@@ -238,11 +238,11 @@ impl Store {
         if !ranges.iter().any(|range| range.until.is_none()) {
             ranges.push(begin(&ranges, &queue, config));
         }
-        let lanes = ranges
+        let workers = ranges
             .iter()
             .map(|range| Arc::new(Mutex::new(Progress::new(range))));
         Ok(Self {
-            cursor: Mutex::new(Cursor::new(file, lanes.collect())),
+            cursor: Mutex::new(Cursor::new(file, workers.collect())),
             acknowledged_ms,
             queue: Arc::new(queue),
         })
@@ -283,11 +283,11 @@ impl Destination {
         let queue = Arc::clone(&store.queue);
         let begin_ms = store.acknowledged_ms.min(now_ms());
         queue.set_limit(config.queue.max_disk_bytes);
-        let loose = LooseWriter::new(Arc::clone(&queue), Arc::clone(&labelling), parts(&config));
+        let samples = SampleWriter::new(Arc::clone(&queue), Arc::clone(&labelling), parts(&config));
         Ok(Self {
             metrics: DestinationMetrics::new(&name, config.url.as_str()),
             protocol: Protocol::new(config.message, config.frames),
-            loose: Mutex::new(loose),
+            samples: Mutex::new(samples),
             is_recovering: AtomicBool::new(false),
             poster,
             key,
@@ -321,16 +321,16 @@ impl Destination {
         &self.store.cursor
     }
 
-    /// Prepares for sending: shows the settings, and has lanes begin with what is not acknowledged; returns those.
+    /// Prepares for sending: shows the settings, and has workers begin with what is not acknowledged; returns those.
     pub(super) fn begin(&self) -> Vec<Arc<Mutex<Progress>>> {
         let waiting = self.show_settings();
         let fresh_first = self.config.queue.fresh_first && waiting > 0;
         self.is_recovering.store(fresh_first, Ordering::Release);
-        let lanes = self.cursor().lock().whole().lanes().to_vec();
-        for progress in &lanes {
+        let workers = self.cursor().lock().whole().workers().to_vec();
+        for progress in &workers {
             progress.lock().whole().rewind();
         }
-        lanes
+        workers
     }
 
     /// Reports, once, whether the destination takes samples again after an outage and new ones shall not wait for those
@@ -398,7 +398,7 @@ impl Destination {
     /// As `append`.
     pub(super) fn append_samples(&self, samples: &[SeriesSample]) -> Result<(), QueueError> {
         let newest_ms = samples.iter().map(|sample| sample.time_ms).max();
-        let appended = self.loose.lock().whole().append(samples);
+        let appended = self.samples.lock().whole().append(samples);
         self.note_appended(appended, newest_ms.unwrap_or(0))
     }
 
@@ -451,10 +451,10 @@ impl Destination {
         }
     }
 
-    /// Records that a request of a lane's shard is done with.
-    pub(super) fn acknowledge(&self, lane: &Mutex<Progress>, shard: usize, until: Position) {
+    /// Records that a request of a worker's shard is done with.
+    pub(super) fn acknowledge(&self, worker: &Mutex<Progress>, shard: usize, until: Position) {
         let mut cursor = self.cursor().lock().whole();
-        cursor.acknowledge(lane, shard, until, &self.queue);
+        cursor.acknowledge(worker, shard, until, &self.queue);
         drop(cursor);
         self.signal().raise();
     }

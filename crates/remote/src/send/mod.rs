@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Sink ─ bind ─ labels resolved ─┐
-//!        append ─ QueueWriter ───┴─ queue on disk ─ lane (a thread: reads, encodes) ─ shards (tasks: send, retry)
+//!        append ─ QueueWriter ───┴─ queue on disk ─ worker (a thread: reads, encodes) ─ shards (tasks: send, retry)
 //! ```
 //!
 //! **Invariant:** what a sink's append took is sent until the destination takes or refuses it, over restarts, unless the
@@ -14,7 +14,6 @@ mod config;
 mod control;
 mod destination;
 mod encode;
-mod lane;
 mod metadata;
 mod metrics;
 mod post;
@@ -25,6 +24,7 @@ mod sink;
 mod spread;
 mod status;
 mod storage;
+mod worker;
 
 pub use config::{DEFAULT_DISK_BYTES, MetadataConfig, QueueConfig, RemoteWriteConfig};
 pub use metrics::register_send_metrics;

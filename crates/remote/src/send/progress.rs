@@ -1,4 +1,4 @@
-//! How far a lane has come: what was read, what each shard has acknowledged, and the cursor file they go to.
+//! How far a worker has come: what was read, what each shard has acknowledged, and the cursor file they go to.
 //!
 //! **Invariant:** a shard's position is never past a sample of its own that was neither acknowledged nor given up.
 
@@ -6,10 +6,10 @@ use crate::queue::{CursorFile, PendingRange, Position, Queue};
 use narthex_model::sync::Whole as _;
 use std::sync::{Arc, Mutex};
 
-/// How far a lane has come.
+/// How far a worker has come.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// The beginning of the file that the lane ends before.
+    /// The beginning of the file that the worker ends before.
     until: Option<Position>,
     /// The place up to which entries were read.
     read: Position,
@@ -64,12 +64,12 @@ impl Progress {
         }
     }
 
-    /// Returns the beginning of the file that the lane ends before.
+    /// Returns the beginning of the file that the worker ends before.
     pub(super) fn until(&self) -> Option<Position> {
         self.until
     }
 
-    /// Ends the lane before a file.
+    /// Ends the worker before a file.
     pub(super) fn end_at(&mut self, until: Position) {
         self.until = Some(until);
     }
@@ -112,59 +112,59 @@ impl Progress {
     }
 }
 
-/// The cursor of a destination: the progress of its lanes, and its file.
+/// The cursor of a destination: the progress of its workers, and its file.
 #[derive(Debug)]
 pub(super) struct Cursor {
     file: CursorFile,
     /// Oldest first.
-    lanes: Vec<Arc<Mutex<Progress>>>,
+    workers: Vec<Arc<Mutex<Progress>>>,
     written: Vec<PendingRange>,
     /// Whether the last write failed, which is logged once.
     is_failing: bool,
 }
 
 impl Cursor {
-    pub(super) fn new(file: CursorFile, lanes: Vec<Arc<Mutex<Progress>>>) -> Self {
+    pub(super) fn new(file: CursorFile, workers: Vec<Arc<Mutex<Progress>>>) -> Self {
         Self {
             file,
-            lanes,
+            workers,
             written: Vec::new(),
             is_failing: false,
         }
     }
 
-    pub(super) fn lanes(&self) -> &[Arc<Mutex<Progress>>] {
-        &self.lanes
+    pub(super) fn workers(&self) -> &[Arc<Mutex<Progress>>] {
+        &self.workers
     }
 
-    /// Adds the progress of a lane behind all others.
-    pub(super) fn add(&mut self, lane: Arc<Mutex<Progress>>) {
-        self.lanes.push(lane);
+    /// Adds the progress of a worker behind all others.
+    pub(super) fn add(&mut self, worker: Arc<Mutex<Progress>>) {
+        self.workers.push(worker);
     }
 
-    /// Removes the progress of a lane that has sent everything up to its end.
-    pub(super) fn remove(&mut self, lane: &Arc<Mutex<Progress>>) {
-        self.lanes.retain(|one| !Arc::ptr_eq(one, lane));
+    /// Removes the progress of a worker that has sent everything up to its end.
+    pub(super) fn remove(&mut self, worker: &Arc<Mutex<Progress>>) {
+        self.workers.retain(|one| !Arc::ptr_eq(one, worker));
     }
 
     /// Records that a request is done with and saves the cursor.
     pub(super) fn acknowledge(
         &mut self,
-        lane: &Mutex<Progress>,
+        worker: &Mutex<Progress>,
         shard: usize,
         until: Position,
         queue: &Queue,
     ) {
-        lane.lock().whole().acknowledge(shard, until);
+        worker.lock().whole().acknowledge(shard, until);
         self.save(queue);
     }
 
     /// Writes what changed and removes the files that are not needed; returns how many samples are left to send.
     pub(super) fn save(&mut self, queue: &Queue) -> u64 {
         let ranges: Vec<PendingRange> = self
-            .lanes
+            .workers
             .iter()
-            .map(|lane| lane.lock().whole().range())
+            .map(|worker| worker.lock().whole().range())
             .collect();
         let left = samples_left(&ranges, queue);
         if ranges == self.written {

@@ -54,9 +54,9 @@ impl RemoteStorage {
             .map(|destination| {
                 let mut cursor = destination.cursor().lock().whole();
                 let pending_samples = cursor.save(&destination.queue);
-                let shards = cursor.lanes().iter();
+                let shards = cursor.workers().iter();
                 let shards = shards
-                    .map(|lane| lane.lock().whole().range().shards.len())
+                    .map(|worker| worker.lock().whole().range().shards.len())
                     .sum();
                 drop(cursor);
                 let queue = destination.queue.status();

@@ -7,8 +7,8 @@ use super::{
     config::RemoteWriteConfig,
     control::Order,
     destination::{Destination, Making, Store},
-    lane::Lanes,
     metrics,
+    worker::Workers,
 };
 use crate::queue::QueueError;
 use narthex_model::{LabelSet, sync::Whole as _};
@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 
 /// Time that requests under way have to end when a destination changes or goes.
 const FINISH: Duration = Duration::from_secs(5);
-/// Interval of looking whether lanes have ended.
+/// Interval of looking whether workers have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What sending needs from its process.
@@ -46,8 +46,8 @@ pub struct RemoteStorageOptions {
 pub struct RemoteStorage {
     options: RemoteStorageOptions,
     current: RwLock<Current>,
-    /// The lanes of each destination, by its key; held while the set changes.
-    lanes: Mutex<BTreeMap<String, Lanes>>,
+    /// The workers of each destination, by its key; held while the set changes.
+    workers: Mutex<BTreeMap<String, Workers>>,
     /// Locked as long as the process uses the queues; taken when there is the first destination.
     lock: Mutex<Option<File>>,
 }
@@ -140,7 +140,7 @@ impl RemoteStorage {
                 generation: 1,
                 destinations: Vec::new(),
             }),
-            lanes: Mutex::default(),
+            workers: Mutex::default(),
             lock: Mutex::default(),
         })
     }
@@ -184,7 +184,7 @@ impl RemoteStorage {
         external_labels: &LabelSet,
     ) -> Result<(), RemoteStorageError> {
         Self::check(configs, &self.options.client)?;
-        let mut lanes = self.lanes.lock().whole();
+        let mut workers = self.workers.lock().whole();
         let old = self.with_current(|current| current.destinations.clone());
         if !configs.is_empty() {
             self.take_lock()?;
@@ -220,14 +220,19 @@ impl RemoteStorage {
             destinations.push(Arc::new(destination));
         }
         self.replace(&destinations);
-        self.end(&mut lanes, |key| !kept.contains(key), Order::Finish, FINISH);
+        self.end(
+            &mut workers,
+            |key| !kept.contains(key),
+            Order::Finish,
+            FINISH,
+        );
         remove_metrics(&old, &destinations);
         for destination in destinations.iter().filter(|one| !kept.contains(&one.key)) {
-            let started = Lanes::new(self.options.runtime.clone());
+            let started = Workers::new(self.options.runtime.clone());
             started
                 .start_all(destination)
                 .map_err(RemoteStorageError::Thread)?;
-            lanes.insert(destination.key.clone(), started);
+            workers.insert(destination.key.clone(), started);
         }
         self.tell_of_strangers(&destinations);
         Ok(())
@@ -239,28 +244,28 @@ impl RemoteStorage {
         current.destinations = destinations.to_vec();
     }
 
-    /// Ends the lanes of destinations that `is_over` says so of, and waits for them, at most this long for requests
+    /// Ends the workers of destinations that `is_over` says so of, and waits for them, at most this long for requests
     /// under way.
     fn end(
         &self,
-        lanes: &mut BTreeMap<String, Lanes>,
+        workers: &mut BTreeMap<String, Workers>,
         is_over: impl Fn(&str) -> bool,
         order: Order,
         patience: Duration,
     ) {
-        let over: Vec<String> = lanes.keys().filter(|key| is_over(key)).cloned().collect();
-        let over: Vec<Lanes> = over.iter().filter_map(|key| lanes.remove(key)).collect();
+        let over: Vec<String> = workers.keys().filter(|key| is_over(key)).cloned().collect();
+        let over: Vec<Workers> = over.iter().filter_map(|key| workers.remove(key)).collect();
         let deadline = Instant::now() + patience;
-        for lanes in &over {
-            lanes.give(order);
+        for workers in &over {
+            workers.order(order);
         }
-        let ended = || over.iter().all(Lanes::have_ended);
+        let ended = || over.iter().all(Workers::have_ended);
         while !ended() && Instant::now() < deadline {
             std::thread::sleep(LOOK);
         }
-        for lanes in &over {
-            lanes.give(Order::Abort);
-            lanes.join();
+        for workers in &over {
+            workers.order(Order::Abort);
+            workers.join();
         }
     }
 
@@ -268,8 +273,8 @@ impl RemoteStorage {
     ///
     /// Blocks.
     pub fn stop(&self, flush: Duration) {
-        let mut lanes = self.lanes.lock().whole();
-        self.end(&mut lanes, |_| true, Order::Flush, flush);
+        let mut workers = self.workers.lock().whole();
+        self.end(&mut workers, |_| true, Order::Flush, flush);
         for destination in self.with_current(|current| current.destinations.clone()) {
             destination.queue.sync();
         }

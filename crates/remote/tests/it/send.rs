@@ -784,7 +784,7 @@ fn after_an_outage_new_samples_may_come_first() {
         after: Duration::from_millis(5),
         ..Answer::status(204)
     });
-    until("a second lane", || rig.storage.status()[0].shards == 2);
+    until("a second worker", || rig.storage.status()[0].shards == 2);
     target.round(NOW_MS + 30_000);
     until("the new one", || {
         let state = remote.state();
@@ -797,7 +797,7 @@ fn after_an_outage_new_samples_may_come_first() {
         remote.samples()
     );
     until("all", || remote.samples() == 602);
-    until("one lane", || rig.storage.status()[0].shards == 1);
+    until("one worker", || rig.storage.status()[0].shards == 1);
     assert_eq!(rig.storage.status()[0].pending_samples, 0);
     let mut taken = remote.state().taken.clone();
     taken.values_mut().for_each(|samples| samples.sort());

@@ -43,10 +43,10 @@ fn write(dir: &Path) {
     let mut sparse = Frame::new(second, 3000);
     sparse.set(ColumnId(39), 1.5);
     writer.append(&sparse).unwrap();
-    let mut loose = LooseWriter::new(queue, Arc::new(labelling), ALL);
+    let mut writer = SampleWriter::new(queue, Arc::new(labelling), ALL);
     let mut single = SeriesSample::float(LabelSet::new([("__name__", "single")]), 4000, 3.5);
     single.start_time_ms = 3999;
-    loose.append(&[single]).unwrap();
+    writer.append(&[single]).unwrap();
 }
 
 fn path(name: &str) -> PathBuf {

@@ -365,13 +365,13 @@ fn changed_metadata_is_told_and_retired_columns_are_not_repeated() {
 
 #[test]
 fn single_samples_are_written_too() {
-    let dir = TempDir::new("queue-loose");
+    let dir = TempDir::new("queue-samples");
     let queue = queue(dir.path(), MANY);
     let labelling = Labelling {
         external: LabelSet::new([("zone", "z")]),
         rules: Vec::new(),
     };
-    let mut writer = LooseWriter::new(Arc::clone(&queue), Arc::new(labelling), ALL);
+    let mut writer = SampleWriter::new(Arc::clone(&queue), Arc::new(labelling), ALL);
     let labels = LabelSet::new([("__name__", "a")]);
     let mut started = SeriesSample::float(labels.clone(), 5, 1.5);
     started.start_time_ms = 3;

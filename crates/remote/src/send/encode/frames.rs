@@ -48,7 +48,7 @@ pub(super) struct Request {
     open: Option<(u32, usize)>,
     row: OpenRow,
     /// Samples outside of strips that are not written yet: their number, the time of the last, and their bytes.
-    loose: (u64, i64, Vec<u8>),
+    singles: (u64, i64, Vec<u8>),
     samples: u64,
     records: Vec<u8>,
 }
@@ -97,7 +97,7 @@ impl Request {
             strip_indices: Numbers::default(),
             open: None,
             row: OpenRow::default(),
-            loose: (0, 0, Vec::new()),
+            singles: (0, 0, Vec::new()),
             samples: 0,
             records: Vec::new(),
         }
@@ -105,7 +105,7 @@ impl Request {
 
     /// Returns the length of what is written.
     pub(super) fn len(&self) -> usize {
-        self.records.len() + self.loose.2.len()
+        self.records.len() + self.singles.2.len()
     }
 
     /// Begins another session: numbers of another file follow. Everything before must be in a finished request.
@@ -120,14 +120,14 @@ impl Request {
         self.samples += 1;
         match item.column {
             Some((strip, column)) => self.push_column(symbols, item, strip, column),
-            None => self.push_loose(symbols, item),
+            None => self.push_single(symbols, item),
         }
     }
 
     /// Appends the request to `out` and begins the next one.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         self.close_row();
-        self.close_loose();
+        self.close_singles();
         out.reserve(HEAD_BYTES + self.records.len());
         put_head(
             self.session,
@@ -155,7 +155,7 @@ impl Request {
             self.close_row();
             self.open = Some((strip, at));
         }
-        self.row.put(number, item);
+        self.row.add(number, item);
         self.strips[at].start(number, item.start_ms, &mut self.row.started);
         for exemplar in item.exemplars {
             let set = self.set(symbols, exemplar.labels);
@@ -172,7 +172,7 @@ impl Request {
     /// Makes a strip the open one, first defining it if the session lacks it; returns its index.
     fn open_strip(&mut self, symbols: &Symbols, item: &Item<'_>, strip: u32) -> usize {
         self.close_row();
-        self.close_loose();
+        self.close_singles();
         if let Some(at) = self.strip_indices.get(&strip) {
             let at = *at as usize;
             self.open = Some((strip, at));
@@ -226,11 +226,11 @@ impl Request {
         }
     }
 
-    fn push_loose(&mut self, symbols: &Symbols, item: &Item<'_>) {
+    fn push_single(&mut self, symbols: &Symbols, item: &Item<'_>) {
         self.close_row();
         let (_, local) = item.series.sets();
         let set = self.set(symbols, local);
-        let (count, last_ms, out) = &mut self.loose;
+        let (count, last_ms, out) = &mut self.singles;
         put_varint(out, u64::from(set));
         put_signed(out, item.time_ms.wrapping_sub(*last_ms));
         put_value(item, out);
@@ -238,8 +238,8 @@ impl Request {
         *last_ms = item.time_ms;
     }
 
-    fn close_loose(&mut self) {
-        let (count, _, bytes) = std::mem::take(&mut self.loose);
+    fn close_singles(&mut self) {
+        let (count, _, bytes) = std::mem::take(&mut self.singles);
         if count > 0 {
             self.records.push(tag::SERIES);
             put_varint(&mut self.records, count);
@@ -328,7 +328,7 @@ impl OpenRow {
     }
 
     #[inline]
-    fn put(&mut self, column: u32, item: &Item<'_>) {
+    fn add(&mut self, column: u32, item: &Item<'_>) {
         self.time_ms = item.time_ms;
         self.len += 1;
         let at = column as usize;
@@ -359,7 +359,7 @@ impl OpenRow {
         self.present.resize(len.div_ceil(64), 0);
         let is_sparse = self.len * SPARSE < len;
         if self.len > 0 && (is_sparse || self.put_row(strip, out).is_err()) {
-            self.put_loose(strip, out);
+            self.put_sparse(strip, out);
         }
         self.started.clear();
         self.stale.clear();
@@ -443,18 +443,22 @@ impl OpenRow {
     }
 
     /// Writes the row's samples one by one.
-    fn put_loose(&self, strip: &Strip, out: &mut Vec<u8>) {
-        let mut samples: Vec<(u32, Loose<'_>)> = Vec::with_capacity(self.len);
+    fn put_sparse(&self, strip: &Strip, out: &mut Vec<u8>) {
+        let mut samples: Vec<(u32, SparseValue<'_>)> = Vec::with_capacity(self.len);
         for (column, value) in self.values.iter().enumerate() {
             if is_set(&self.present, column) {
-                samples.push((column as u32, Loose::Float(*value)));
+                samples.push((column as u32, SparseValue::Float(*value)));
             }
         }
-        samples.extend(self.stale.iter().map(|column| (*column, Loose::Stale)));
+        samples.extend(
+            self.stale
+                .iter()
+                .map(|column| (*column, SparseValue::Stale)),
+        );
         let histograms = self.histograms.iter();
-        samples.extend(histograms.map(|(column, bytes)| (*column, Loose::Histogram(bytes))));
+        samples.extend(histograms.map(|(column, bytes)| (*column, SparseValue::Histogram(bytes))));
         samples.sort_by_key(|(column, _)| *column);
-        out.push(tag::LOOSE);
+        out.push(tag::SPARSE);
         put_varint(out, u64::from(strip.number));
         put_signed(out, self.time_ms);
         put_varint(out, samples.len() as u64);
@@ -463,7 +467,7 @@ impl OpenRow {
             put_signed(out, i64::from(column) - before);
             before = i64::from(column);
             put_signed(out, 0);
-            value.put(0, out);
+            value.encode(0, out);
         }
     }
 }
@@ -483,14 +487,14 @@ fn set(words: &mut Vec<u64>, bit: usize) {
 }
 
 /// A value outside of rows.
-enum Loose<'a> {
+enum SparseValue<'a> {
     Float(f64),
     Stale,
     Histogram(&'a [u8]),
 }
 
-impl Loose<'_> {
-    fn put(&self, start_ms: i64, out: &mut Vec<u8>) {
+impl SparseValue<'_> {
+    fn encode(&self, start_ms: i64, out: &mut Vec<u8>) {
         let started = if start_ms == 0 { 0 } else { kind::STARTED };
         match self {
             Self::Float(value) => {
@@ -512,9 +516,13 @@ impl Loose<'_> {
 /// Writes the value of a sample outside of strips.
 fn put_value(item: &Item<'_>, out: &mut Vec<u8>) {
     match &item.value {
-        Value::Float(value) if cell::is_stale(*value) => Loose::Stale.put(item.start_ms, out),
-        Value::Float(value) => Loose::Float(*value).put(item.start_ms, out),
-        Value::Histogram(one) => Loose::Histogram(&histogram_bytes(one)).put(item.start_ms, out),
+        Value::Float(value) if cell::is_stale(*value) => {
+            SparseValue::Stale.encode(item.start_ms, out);
+        }
+        Value::Float(value) => SparseValue::Float(*value).encode(item.start_ms, out),
+        Value::Histogram(one) => {
+            SparseValue::Histogram(&histogram_bytes(one)).encode(item.start_ms, out);
+        }
         Value::Nothing => {}
     }
 }

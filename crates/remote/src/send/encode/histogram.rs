@@ -9,7 +9,7 @@ use narthex_model::{
 };
 
 /// Writes the fields of a histogram message; `start_ms` is 0 in version 1.
-pub(super) fn put(out: &mut Vec<u8>, histogram: &Histogram, time_ms: i64, start_ms: i64) {
+pub(super) fn encode(out: &mut Vec<u8>, histogram: &Histogram, time_ms: i64, start_ms: i64) {
     let h = histogram;
     // A count is written even if it is 0: its field tells integers from floats.
     let count = |out: &mut Vec<u8>, whole: u64, float: u64, value: f64| {

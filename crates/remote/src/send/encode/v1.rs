@@ -26,7 +26,9 @@ impl Request {
                 integer(out, 2, item.time_ms.cast_unsigned());
             }),
             Value::Histogram(one) => {
-                message(series, 4, |out| histogram::put(out, one, item.time_ms, 0));
+                message(series, 4, |out| {
+                    histogram::encode(out, one, item.time_ms, 0);
+                });
             }
             Value::Nothing => {}
         }

@@ -92,7 +92,7 @@ impl Request {
                 integer(out, 3, item.start_ms.cast_unsigned());
             }),
             Value::Histogram(one) => message(series, 3, |out| {
-                histogram::put(out, one, item.time_ms, item.start_ms);
+                histogram::encode(out, one, item.time_ms, item.start_ms);
             }),
             Value::Nothing => {}
         }

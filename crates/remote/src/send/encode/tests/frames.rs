@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     frames::put_head,
-    queue::{LooseWriter, kind, tag},
+    queue::{SampleWriter, kind, tag},
 };
 use narthex_model::{
     METRIC_NAME, MatchOp, Matcher,
@@ -162,7 +162,7 @@ fn fill(queue: &Arc<Queue>, seed: u64, rotates: bool) {
     let mut sources: Vec<Source> = (0..3).map(|at| Source::new(at, queue)).collect();
     let most = if seed.is_multiple_of(7) { 2500 } else { 120 };
     let labelling = Arc::new(Labelling::default());
-    let mut loose = LooseWriter::new(Arc::clone(queue), labelling, PARTS);
+    let mut writer = SampleWriter::new(Arc::clone(queue), labelling, PARTS);
     for round in 0..25 {
         let time_ms = TIME_MS - 1_000_000 + round * 15_000 + rng.below(20).cast_signed();
         for source in &mut sources {
@@ -172,11 +172,12 @@ fn fill(queue: &Arc<Queue>, seed: u64, rotates: bool) {
             source.append(time_ms, &mut rng);
         }
         if rng.one_in(3) {
-            let labels = |at: u64| LabelSet::new([(METRIC_NAME, "loose"), ("n", &*at.to_string())]);
+            let labels =
+                |at: u64| LabelSet::new([(METRIC_NAME, "writer"), ("n", &*at.to_string())]);
             let samples: Vec<SeriesSample> = (0..1 + rng.below(5))
                 .map(|at| SeriesSample::float(labels(at), time_ms, rng.unit_f64()))
                 .collect();
-            loose.append(&samples).unwrap();
+            writer.append(&samples).unwrap();
         }
         if rotates && rng.one_in(10) {
             queue.rotate();

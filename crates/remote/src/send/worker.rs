@@ -1,7 +1,7 @@
-//! A lane: a thread that reads a range of the queue, makes requests of it and hands them to shards.
+//! A worker: a thread that reads a range of the queue, makes requests of it and hands them to shards.
 //!
 //! **Invariant:** the number of shards changes only when everything that was read is acknowledged, so that the samples of
-//! a series stay in order. A lane that begins anew begins with what its shards have acknowledged.
+//! a series stay in order. A worker that begins anew begins with what its shards have acknowledged.
 
 use super::{
     batch::Batch,
@@ -26,27 +26,27 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinHandle as Task};
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest sleep.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest sleep while the lane ends.
+/// Longest sleep while the worker ends.
 const ENDING_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause after a file that could not be read.
 const READ_PAUSE: Duration = Duration::from_secs(1);
 
-/// Most lanes of a destination: outages while one is being made up for are added to the last.
-const MOST_LANES: usize = 4;
+/// Most workers of a destination: outages while one is being made up for are added to the last.
+const MAX_WORKERS: usize = 4;
 
 /// Metadata is first sent after this time, when most targets were scraped.
 const FIRST_METADATA: Duration = Duration::from_secs(15);
 
-/// Starts lanes and knows their threads.
+/// Starts workers and knows their threads.
 #[derive(Clone, Debug)]
-pub(super) struct Lanes {
+pub(super) struct Workers {
     runtime: Handle,
     orders: Orders,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
     signals: Arc<Mutex<Vec<Arc<Signal>>>>,
 }
 
-impl Lanes {
+impl Workers {
     pub(super) fn new(runtime: Handle) -> Self {
         Self {
             runtime,
@@ -56,16 +56,16 @@ impl Lanes {
         }
     }
 
-    /// Starts all lanes of a destination.
+    /// Starts all workers of a destination.
     ///
     /// # Errors
     /// Fails if a thread cannot be started.
     pub(super) fn start_all(&self, destination: &Arc<Destination>) -> std::io::Result<()> {
-        let mut lanes = destination.begin().into_iter();
-        lanes.try_for_each(|progress| self.start(Arc::clone(destination), progress))
+        let mut workers = destination.begin().into_iter();
+        workers.try_for_each(|progress| self.start(Arc::clone(destination), progress))
     }
 
-    /// Starts a lane's thread.
+    /// Starts a worker's thread.
     ///
     /// # Errors
     /// Fails if the thread cannot be started.
@@ -80,11 +80,11 @@ impl Lanes {
         let metadata = &destination.config.metadata;
         let first_metadata = now + metadata.send_interval.min(FIRST_METADATA);
         let is_open = progress.lock().whole().until().is_none();
-        let lane = Lane {
+        let worker = Worker {
             is_open,
             destination,
             progress,
-            lanes: self.clone(),
+            workers: self.clone(),
             orders: self.orders.clone(),
             runtime: self.runtime.clone(),
             rates: Rates::default(),
@@ -95,22 +95,22 @@ impl Lanes {
         };
         let thread = std::thread::Builder::new()
             .name("narthex-remote".into())
-            .spawn(move || lane.run())?;
+            .spawn(move || worker.run())?;
         self.threads.lock().whole().push(thread);
         Ok(())
     }
 
-    /// Gives all lanes an order.
-    pub(super) fn give(&self, order: Order) {
-        self.orders.give(order);
+    /// Gives all workers an order.
+    pub(super) fn order(&self, order: Order) {
+        self.orders.send(order);
         for signal in self.signals.lock().whole().iter() {
             signal.raise();
         }
     }
 
-    /// Waits until all lanes have ended; they have to be told to first.
+    /// Waits until all workers have ended; order them to first.
     pub(super) fn join(&self) {
-        // A lane that is ending may start none.
+        // A worker that is ending may start none.
         let threads = std::mem::take(&mut *self.threads.lock().whole());
         for thread in threads {
             if thread.join().is_err() {
@@ -119,7 +119,7 @@ impl Lanes {
         }
     }
 
-    /// Reports whether all lanes have ended.
+    /// Reports whether all workers have ended.
     pub(super) fn have_ended(&self) -> bool {
         self.threads
             .lock()
@@ -129,10 +129,10 @@ impl Lanes {
     }
 }
 
-struct Lane {
+struct Worker {
     destination: Arc<Destination>,
     progress: Arc<Mutex<Progress>>,
-    lanes: Lanes,
+    workers: Workers,
     orders: Orders,
     runtime: Handle,
     /// Whether it is the one that grows.
@@ -144,10 +144,10 @@ struct Lane {
     metadata: Option<Task<()>>,
 }
 
-/// Why a lane's shards end.
+/// Why a worker's shards end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Ending {
-    /// The lane ends.
+    /// The worker ends.
     Over,
     /// Requests are to be made again, in another form.
     Again,
@@ -155,7 +155,7 @@ enum Ending {
     Shards(usize),
 }
 
-/// A lane's shards at work.
+/// A worker's shards at work.
 struct Shards {
     senders: Vec<mpsc::Sender<Batch>>,
     tasks: Vec<Task<()>>,
@@ -173,7 +173,7 @@ impl Shards {
     }
 }
 
-impl Lane {
+impl Worker {
     fn run(mut self) {
         loop {
             let ending = narthex_net::catch_panic("remote write", || self.once());
@@ -211,7 +211,7 @@ impl Lane {
 
     /// Runs with one set of shards.
     fn once(&mut self) -> Ending {
-        // Shards of this set follow their own orders: what ends them need not end the lane.
+        // Shards of this set follow their own orders: what ends them need not end the worker.
         let orders = Orders::new();
         let range = self.progress.lock().whole().range();
         let shards = self.start_shards(range.shards.len(), &orders);
@@ -221,7 +221,7 @@ impl Lane {
         let mut spread = Spread::new(Arc::clone(&self.destination), range.shards);
         let ending = self.pump(&mut reader, &mut spread, &shards, &orders);
         if ending == Ending::Again {
-            orders.give(Order::Abort);
+            orders.send(Order::Abort);
         }
         let watching = self.follow_orders(&orders);
         shards.join(&self.runtime);
@@ -229,13 +229,13 @@ impl Lane {
         ending
     }
 
-    /// Passes the lane's orders on to shards while they are waited for.
+    /// Passes the worker's orders on to shards while they are waited for.
     fn follow_orders(&self, orders: &Orders) -> Task<()> {
         let (mut follower, orders) = (self.orders.follow(), orders.clone());
         self.runtime.spawn(async move {
             for order in [Order::Flush, Order::Finish, Order::Abort] {
                 follower.at_least(order).await;
-                orders.give(order);
+                orders.send(order);
             }
         })
     }
@@ -277,7 +277,7 @@ impl Lane {
         loop {
             let seen = self.destination.signal().count();
             let order = self.orders.now();
-            orders.give(order);
+            orders.send(order);
             let has_ended = shards.tasks.iter().any(Task::is_finished);
             if order >= Order::Finish || (has_ended && order > Order::Run) {
                 return Ending::Over;
@@ -317,14 +317,14 @@ impl Lane {
         }
     }
 
-    /// Leaves what came during an outage to this lane, and what comes from now on to another, where that is wanted.
+    /// Leaves what came during an outage to this worker, and what comes from now on to another, where that is wanted.
     fn split_if_wanted(&mut self, reader: &mut QueueReader) {
         if !self.is_open || !self.destination.take_recovery() {
             return;
         }
         let until = self.destination.queue.rotate();
         let mut cursor = self.destination.cursor().lock().whole();
-        if reader.position().file >= until.file || cursor.lanes().len() >= MOST_LANES {
+        if reader.position().file >= until.file || cursor.workers().len() >= MAX_WORKERS {
             return;
         }
         let shards = self.destination.config.queue.min_shards;
@@ -342,7 +342,7 @@ impl Lane {
             "What waited for a remote end is sent beside what comes from now on."
         );
         let destination = Arc::clone(&self.destination);
-        if let Err(error) = self.lanes.start(destination, fresh) {
+        if let Err(error) = self.workers.start(destination, fresh) {
             tracing::error!(%error, "A thread for a remote end cannot be started: what comes waits for a restart.");
         }
     }
