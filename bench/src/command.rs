@@ -11,7 +11,7 @@ use crate::{
     },
     record,
     report::{compare, say, show, terminal, write_page},
-    scenario::{self, Scenario, exporter, http, push, query, replay, rules, self_test, storage},
+    scenario::{self, Scenario, exporter, http, push, query, replay, rules, storage},
     tour,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, flags};
@@ -122,21 +122,6 @@ static PROGRAM: Program<Invocation> = Program {
                 cleanup::on_signals()?;
                 replay::record(values)
             }
-        ),
-        other!(
-            "self-test",
-            "Measures known CPU time, known bytes and a known stall.",
-            self_test::Flags,
-            |values| {
-                cleanup::on_signals()?;
-                self_test::run(values)
-            }
-        ),
-        other!(
-            "burn",
-            "Uses CPU time and writes bytes, for self-test.",
-            self_test::BurnFlags,
-            self_test::burn
         ),
     ],
     topics: &[],

@@ -16,4 +16,6 @@ pub(crate) mod paced;
 pub(crate) mod protobuf;
 pub(crate) mod remote_write;
 pub(crate) mod scraper;
-pub(crate) mod stall_server;
+
+#[cfg(test)]
+mod tests;

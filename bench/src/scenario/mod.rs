@@ -8,7 +8,6 @@ pub(crate) mod push;
 pub(crate) mod query;
 pub(crate) mod replay;
 pub(crate) mod rules;
-pub(crate) mod self_test;
 pub(crate) mod storage;
 
 use crate::{

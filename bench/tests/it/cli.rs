@@ -1,4 +1,4 @@
-//! Output of the program without measuring, and its self-test.
+//! Output of the program without measuring.
 
 use narthex_testkit::process::{Finished, Spawn};
 use std::time::Duration;
@@ -71,29 +71,4 @@ fn a_wrong_command_line_exits_with_2_and_its_reason() {
         "{}",
         of_one.stdout
     );
-}
-
-#[test]
-fn known_cpu_bytes_and_stalls_are_measured() {
-    let finished = run(&["self-test"]);
-    assert_eq!(
-        finished.exit.code,
-        Some(0),
-        "{}{}",
-        finished.stdout,
-        finished.stderr
-    );
-    assert!(
-        finished.stdout.contains("CPU seconds: measured "),
-        "{}",
-        finished.stdout
-    );
-    assert!(
-        finished.stdout.contains("MiB written: measured "),
-        "{}",
-        finished.stdout
-    );
-    for check in ["stalls of 1000 ms: corrected P99.9 ", "the fleet's text: "] {
-        assert!(finished.stdout.contains(check), "{}", finished.stdout);
-    }
 }

@@ -1,4 +1,4 @@
-//! The program itself: its self-test, a short scenario against a real server, and ends by signal.
+//! The program itself: a short scenario against a real server, and ends by signal.
 
 mod cli;
 mod exporter;

@@ -1,7 +1,7 @@
 //! The generator sends everything, and attributes delays correctly, whatever the machine does.
 
 use super::*;
-use crate::load::stall_server::{StallServer, Stalls};
+use crate::load::tests::stall_server::{StallServer, Stalls};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 

@@ -1,7 +1,7 @@
 //! Tests of `scraper`.
 
 use super::*;
-use crate::load::stall_server::{StallServer, Stalls};
+use crate::load::tests::stall_server::{StallServer, Stalls};
 
 #[test]
 fn samples_are_lines_that_are_no_comments() {

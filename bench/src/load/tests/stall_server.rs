@@ -2,8 +2,7 @@
 //!
 //! **Invariant:** requests received within a stall are answered when it ends, not before.
 
-use super::listener::Listener;
-use crate::harness::error::BenchError;
+use crate::{harness::error::BenchError, load::listener::Listener};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -79,5 +78,4 @@ fn serve(mut stream: TcpStream, stalls: Stalls, started: Instant) {
     }
 }
 
-#[cfg(test)]
 mod tests;

@@ -1,0 +1,3 @@
+//! Servers that tests of several generators load.
+
+pub(super) mod stall_server;
