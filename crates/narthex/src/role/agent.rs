@@ -13,7 +13,7 @@ use crate::{
     cli::ServerOptions,
     descriptors, heap, lifecycle, logging,
     memory::{self, Memory},
-    reload, remote,
+    program_pages, reload, remote,
     web::exposed::Exposed,
 };
 use http::StatusCode;
@@ -72,6 +72,7 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
     narthex_net::log_panics();
     heap::return_soon();
     heap::sample_on_request();
+    program_pages::map_in_pieces();
     let mut resources = Resources::detect();
     resources.memory_bytes =
         memory::limit(&options.memory_limit, resources.memory_bytes).map_err(|reason| {
