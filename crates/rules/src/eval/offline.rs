@@ -95,6 +95,16 @@ impl OfflineGroups {
         }
     }
 
+    /// Returns how long each rule of a group took the last time.
+    #[must_use]
+    pub fn durations(&self, file: &str, name: &str) -> Vec<(String, Duration)> {
+        let group = self.groups.get(&(file.to_owned(), name.to_owned()));
+        let rules = group.into_iter().flat_map(|group| &group.rules);
+        rules
+            .map(|rule| (rule.name.clone(), rule.status().duration))
+            .collect()
+    }
+
     /// Returns the names of rules whose last evaluation failed, with their errors.
     #[must_use]
     pub fn errors(&self) -> Vec<(String, String)> {

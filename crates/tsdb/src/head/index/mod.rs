@@ -409,32 +409,40 @@ impl Index {
 
     /// Returns the entries that can have a series with the labels that `matchers` want, found by those that accept few
     /// values; `None` if there are none such. Keeps the sets it looked up in `of_matcher`.
+    ///
+    /// The matcher with the fewest sets is looked up first: a metric has a dozen where a service has one for each of its
+    /// recorded series.
     fn candidates(
         &self,
         matchers: &[Matcher],
         of_matcher: &mut [Option<SetIds>],
         stop: &Stop,
     ) -> Result<Option<EntryIds>, StopReason> {
+        // One that accepts the empty value is satisfied by what lacks the label, too.
+        let narrowing = matchers.iter().enumerate().filter_map(|(at, matcher)| {
+            let values = matcher.accepted_values();
+            let values = values.filter(|_| !matcher.matches_empty())?;
+            let sets = [&self.sets, &self.commons];
+            let count = sets.map(|sets| sets.count(&matcher.name, &values));
+            Some((count.iter().sum::<u64>(), at))
+        });
+        let mut narrowing: Vec<(u64, usize)> = narrowing.collect();
+        narrowing.sort_unstable();
         let mut found: Option<EntryIds> = None;
-        for (matcher, known) in matchers.iter().zip(of_matcher) {
-            // One that accepts the empty value is satisfied by what lacks the label, too.
-            if matcher.matches_empty() || matcher.accepted_values().is_none() {
-                continue;
+        for (count, at) in narrowing {
+            let asked = found.as_ref().map(EntryIds::len);
+            // Asking an entry costs about as much as looking up who uses a set.
+            if count > FEW_SETS || asked.is_some_and(|asked| asked <= FEW_ENTRIES.max(count)) {
+                break;
             }
+            let (matcher, known) = (&matchers[at], &mut of_matcher[at]);
             let local = known.insert(self.sets.matching(matcher, stop)?);
             let common = self.commons.matching(matcher, stop)?;
-            if local.len() + common.len() > FEW_SETS {
-                continue;
-            }
             let users = self.sets.users(local) | self.commons.users(&common);
-            let both = match found {
+            found = Some(match found {
                 None => users,
                 Some(before) => before & users,
-            };
-            if both.len() <= FEW_ENTRIES {
-                return Ok(Some(both));
-            }
-            found = Some(both);
+            });
         }
         Ok(found)
     }
@@ -514,15 +522,17 @@ fn metric_name<'a>(common: &'a LabelSet, local: &'a LabelSet) -> &'a str {
 
 /// Lists the matchers left to the local sets, or `None` when the common set fails one.
 fn undecided(common: &LabelSet, matchers: &[Matcher]) -> Option<Vec<usize>> {
-    let mut local = Vec::new();
-    for (at, matcher) in matchers.iter().enumerate() {
-        match common.get(&matcher.name) {
-            Some(value) if !matcher.matches(value) => return None,
-            Some(_) => {}
-            None => local.push(at),
-        }
+    let value = |matcher: &Matcher| common.get(&matcher.name);
+    let fails = |matcher: &Matcher| value(matcher).is_some_and(|value| !matcher.matches(value));
+    // Most candidates fail, so nothing is allocated before.
+    if matchers.iter().any(fails) {
+        return None;
     }
-    Some(local)
+    let local = matchers
+        .iter()
+        .enumerate()
+        .filter(|(_, matcher)| value(matcher).is_none());
+    Some(local.map(|(at, _)| at).collect())
 }
 
 #[cfg(test)]

@@ -158,15 +158,27 @@ impl SetTable {
     /// Returns the entries that use any of the sets.
     pub(crate) fn users(&self, ids: &SetIds) -> EntryIds {
         let mut users = EntryIds::new();
+        let mut last = None;
         for id in ids {
             match self.shared.get(&id) {
-                Some(all) => users |= all,
+                // Origins of a kind use the same sets.
+                Some(all) if last == Some(all) => {}
+                Some(all) => {
+                    users |= all;
+                    last = Some(all);
+                }
                 None => {
                     users.insert(self.sets[id as usize].user);
                 }
             }
         }
         users
+    }
+
+    /// Returns how many sets have one of `values` for label `name`.
+    pub(crate) fn count(&self, name: &str, values: &[&str]) -> u64 {
+        let by_name = self.names.get(name);
+        by_name.map_or(0, |by_name| by_name.count(values))
     }
 
     /// Returns the number of set numbers, including those of freed sets.
@@ -235,6 +247,18 @@ fn inverse_values(matcher: &Matcher) -> Option<Vec<&str>> {
 const VALUE_WORK: usize = 64;
 
 impl ByName {
+    /// Returns how many sets have one of `values`.
+    fn count(&self, values: &[&str]) -> u64 {
+        let postings = values.iter().filter_map(|value| self.posting(value));
+        postings.map(Posting::len).sum()
+    }
+
+    fn posting(&self, value: &str) -> Option<&Posting> {
+        // The table is keyed by interned labels: names are equal, so any of them gives the name.
+        let name = self.values.keys().next()?.name();
+        self.values.get(&Label::new(name, value))
+    }
+
     /// Unites the postings of the listed values, or, without a list, of the values that `accept` approves.
     fn collect(
         &self,
@@ -246,11 +270,9 @@ impl ByName {
         let mut pace = stop.pace();
         match listed {
             Some(values) if values.len() < self.values.len() && self.values.len() > 8 => {
-                // The table is keyed by interned labels: names are equal, so any of them gives the name.
-                let name = self.values.keys().next().map_or("", Label::name);
                 for value in values {
                     pace.spend(VALUE_WORK)?;
-                    if let Some(posting) = self.values.get(&Label::new(name, value)) {
+                    if let Some(posting) = self.posting(value) {
                         posting.add_to(&mut ids);
                     }
                 }
@@ -269,6 +291,13 @@ impl ByName {
 }
 
 impl Posting {
+    fn len(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(ids) => ids.len(),
+        }
+    }
+
     fn insert(&mut self, id: u32) {
         match self {
             Self::One(other) => *self = Self::Many(Box::new([*other, id].into_iter().collect())),

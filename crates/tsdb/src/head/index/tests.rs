@@ -248,3 +248,43 @@ fn selections_of_many_strips_are_kept() {
     assert!(index.remove_strip(7) > 0);
     assert_eq!((memory.used_bytes(), ask(&index).len()), (0, 2999));
 }
+
+/// A service whose series are recorded by hundreds of rules cost each rule's first evaluation a look at all of those.
+#[test]
+fn the_matcher_with_the_fewest_sets_narrows_a_search() {
+    let mut index = Index::new(&Budget::unlimited());
+    let add = |index: &mut Index, id: u32, common: LabelSet, sets: &[LabelSet]| {
+        index.add_strip(&Arc::new(Strip::new(id, common, StripMark::default())));
+        for set in sets {
+            index.resolve(id, set, true, &mut Vec::new());
+        }
+    };
+    for id in 0..100 {
+        let common = LabelSet::new([("service", &*format!("s{}", id % 10))]);
+        add(
+            &mut index,
+            id,
+            common,
+            &[LabelSet::new([(METRIC_NAME, "m")])],
+        );
+    }
+    for id in 100..800 {
+        let recorded = LabelSet::new([(METRIC_NAME, &*format!("r{id}")), ("service", "s1")]);
+        add(&mut index, id, LabelSet::empty(), &[recorded]);
+    }
+    let (service, name) = (
+        Matcher::equal("service", "s1"),
+        Matcher::equal(METRIC_NAME, "m"),
+    );
+    for matchers in [[service.clone(), name.clone()], [name, service]] {
+        let mut looked_up = vec![None; 2];
+        let found = index.candidates(&matchers, &mut looked_up, &Stop::never());
+        assert_eq!(found.expect("not stopped").expect("narrowed").len(), 100);
+        for (matcher, sets) in matchers.iter().zip(looked_up) {
+            assert_eq!(sets.is_some(), &*matcher.name == METRIC_NAME);
+        }
+        let mut lease = Budget::unlimited().lease(0).expect("unlimited");
+        let chosen = index.select(&matchers, i64::MIN, &Stop::never(), 1, &mut lease);
+        assert_eq!(chosen.expect("selected").len(), 10);
+    }
+}
