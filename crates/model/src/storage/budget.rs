@@ -289,18 +289,14 @@ impl Budget {
             level.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(error);
         }
-        level
-            .peak_bytes
-            .fetch_max(before + bytes, Ordering::Relaxed);
+        level.note_peak(before + bytes);
         Ok(())
     }
 
     /// Counts bytes that already exist, beyond the limit if necessary.
     fn count(&self, bytes: u64) {
         let before = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.0
-            .peak_bytes
-            .fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        self.0.note_peak(before.saturating_add(bytes));
         if let Some(parent) = &self.0.parent {
             parent.count(bytes);
         }
@@ -314,9 +310,21 @@ impl Budget {
     }
 
     fn give_back(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         if let Some(parent) = &self.0.parent {
             parent.give_back(bytes);
+        }
+    }
+}
+
+impl Level {
+    fn note_peak(&self, used_bytes: u64) {
+        // Hardly any lease is a peak, and a load disturbs no other thread.
+        if used_bytes > self.peak_bytes.load(Ordering::Relaxed) {
+            self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed);
         }
     }
 }
