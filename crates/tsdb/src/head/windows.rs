@@ -1,22 +1,31 @@
-//! The newest rows of some columns of a strip, decoded: rules ask for the same columns again after every few rows.
+//! The newest rows of some columns of a strip, decoded: rules and dashboards ask for the same columns again after every few rows.
 //!
 //! A window is made when columns are asked for the second time, and goes on with every row that was stored since. The
-//! newest row of a page is decoded once for all of them.
+//! newest row of a page is decoded once for all of them. Of a long window the rows that it began with are kept as columns, packed as
+//! those of a block: one column of a row costs as much to decode as several, one column of a strip almost nothing.
 //!
 //! **Invariant:** a window has, of consecutive rows, what decoding them would give. They are visible, hence never taken
 //! back, and hold no histograms.
 
 use super::row_chunk::OpenRowChunk;
-use narthex_chunks::row::{MAX_COLUMNS as PAGE_COLUMNS, RowBack};
+use narthex_chunks::{
+    column::{ColumnEncoder, decode_column},
+    row::{MAX_COLUMNS as PAGE_COLUMNS, RowBack},
+};
 use narthex_model::{
     cell::{ABSENT, Cell},
     storage::{Budget, Layout, Lease, Tile, TimeRange},
 };
 use std::{ops::Range, sync::Arc};
 
-/// Most rows and cells of a window: more is rarely asked for, and decoding it is most of a query's work anyway.
+/// Most rows and cells of a window whose rows are kept as they are.
 const MOST_ROWS: usize = 64;
 const MOST_CELLS: usize = 4096;
+/// Most rows and cells of a window at all: more is rarely asked for, and takes long to pack.
+const MOST_PACKED_ROWS: usize = 1024;
+const MOST_PACKED_CELLS: usize = 64 << 10;
+/// Most rows behind the packed ones; with more, a window is made anew.
+const MOST_UNPACKED: usize = 8;
 /// Most windows of a strip.
 const MOST_WINDOWS: usize = 64;
 /// Rows stored since a window was read after which it is decoded anew, and after which it is dropped.
@@ -47,11 +56,16 @@ struct NewestRow {
 
 #[derive(Debug)]
 pub(crate) struct Window {
+    kind: Kind,
     columns: Arc<[u32]>,
     /// The strip's number of the first row.
     first_row: u64,
+    /// No row before the first is at or after this.
+    from_ms: i64,
     times_ms: Vec<i64>,
-    /// One row after the other.
+    /// The first rows of a long window.
+    packed: Option<Packed>,
+    /// The others, one row after the other.
     cells: Vec<f64>,
     /// Most rows that were asked for.
     asked: usize,
@@ -61,9 +75,27 @@ pub(crate) struct Window {
     lease: Option<Lease>,
 }
 
+/// Rows as columns.
+#[derive(Debug)]
+struct Packed {
+    rows: usize,
+    bytes: Box<[u8]>,
+    /// Where each column ends in `bytes`.
+    ends: Box<[u32]>,
+}
+
+/// How rows are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Plain,
+    Packed,
+}
+
 /// Rows that were decoded, for a window.
 pub(crate) struct Decoded<'a> {
     pub(crate) first_row: u64,
+    /// From when on all rows were decoded.
+    pub(crate) from_ms: i64,
     pub(crate) tile: &'a Tile,
 }
 
@@ -77,8 +109,26 @@ impl Windows {
         range: TimeRange,
         memory: &Budget,
     ) -> Option<(&Window, Range<usize>)> {
+        let (at, found) = [Kind::Plain, Kind::Packed]
+            .into_iter()
+            .find_map(|kind| self.find_kind(kind, open, columns, rows, range, memory))?;
+        let window = &mut self.all[at];
+        window.asked = window.asked.max(found.len());
+        window.read_at = rows.1;
+        Some((&self.all[at], found))
+    }
+
+    fn find_kind(
+        &mut self,
+        kind: Kind,
+        open: &OpenRowChunk,
+        columns: &Arc<[u32]>,
+        rows: (u64, u64),
+        range: TimeRange,
+        memory: &Budget,
+    ) -> Option<(usize, Range<usize>)> {
         // A selection that is kept has the same list each time; `learn` finds that of another with the same columns.
-        let same = |window: &Window| Arc::ptr_eq(&window.columns, columns);
+        let same = |window: &Window| window.kind == kind && Arc::ptr_eq(&window.columns, columns);
         let at = self.all.iter().position(same)?;
         let window = &mut self.all[at];
         window.lease.as_ref()?;
@@ -89,11 +139,7 @@ impl Windows {
             self.all.swap_remove(at);
             return None;
         }
-        let window = &mut self.all[at];
-        let found = window.rows_within(rows, range)?;
-        window.asked = window.asked.max(found.len());
-        window.read_at = rows.1;
-        Some((&self.all[at], found))
+        Some((at, self.all[at].rows_within(rows, range)?))
     }
 
     /// Returns the cells of a page's newest row, which must be visible; `None` if they are not worth being kept.
@@ -114,23 +160,31 @@ impl Windows {
         newest_row: u64,
         memory: &Budget,
     ) {
-        let Decoded { first_row, tile } = decoded;
+        let Decoded {
+            first_row, tile, ..
+        } = decoded;
         let rows = tile.times_ms.len();
-        if !is_worth_a_window(columns, tile) || newest_row > first_row + rows as u64 + FEW_ROWS {
+        let Some(kind) = kind_of(columns, tile) else {
+            return;
+        };
+        if newest_row > first_row + rows as u64 + FEW_ROWS {
             return;
         }
-        let Some(window) = self.all.iter_mut().find(|own| own.columns == *columns) else {
+        let same = |own: &&mut Window| own.kind == kind && own.columns == *columns;
+        let Some(window) = self.all.iter_mut().find(same) else {
             self.prune(newest_row);
             if self.all.len() < MOST_WINDOWS {
-                self.all.push(Window::asked_for(columns, newest_row));
+                self.all.push(Window::asked_for(kind, columns, newest_row));
             }
             return;
         };
         window.columns = Arc::clone(columns);
-        let most = (rows + SPARE_ROWS) * (size_of::<i64>() + columns.len() * size_of::<f64>());
-        window.lease = memory.lease(most as u64).ok();
+        // Room for the cells as they are, as long as it is not known what they take packed.
+        window.lease = memory
+            .lease(Window::bytes_of(kind, rows, columns.len()))
+            .ok();
         if window.lease.is_some() {
-            window.fill(*first_row, tile);
+            window.fill(kind, decoded);
             window.read_at = newest_row;
         }
     }
@@ -173,22 +227,61 @@ impl NewestRow {
     }
 }
 
-/// Reports whether a window of `columns` may have the rows of `tile`.
-fn is_worth_a_window(columns: &[u32], tile: &Tile) -> bool {
+/// Decides how a window of `columns` keeps the rows of `tile`, if it may.
+fn kind_of(columns: &[u32], tile: &Tile) -> Option<Kind> {
     let page = |column: &u32| *column as usize / PAGE_COLUMNS;
     let rows = tile.times_ms.len();
-    let is_small = (1..=MOST_ROWS).contains(&rows)
-        && (rows + SPARE_ROWS) * columns.len() <= MOST_CELLS
-        && tile.histograms.is_empty();
-    is_small && columns.first().map(page) == columns.last().map(page)
+    let is_of_one_page = columns.first().map(page) == columns.last().map(page);
+    if rows == 0 || !tile.histograms.is_empty() || !is_of_one_page {
+        return None;
+    }
+    if rows <= MOST_ROWS && (rows + SPARE_ROWS) * columns.len() <= MOST_CELLS {
+        return Some(Kind::Plain);
+    }
+    let may_be_packed = rows <= MOST_PACKED_ROWS && rows * columns.len() <= MOST_PACKED_CELLS;
+    may_be_packed.then_some(Kind::Packed)
+}
+
+impl Packed {
+    fn new(tile: &Tile) -> Self {
+        let rows = tile.times_ms.len();
+        let mut encoder = ColumnEncoder::new();
+        let (mut bytes, mut cells) = (Vec::new(), Vec::with_capacity(rows));
+        let ends = (0..tile.series).map(|series| {
+            cells.clear();
+            cells.extend((0..rows).map(|row| tile.get(row, series)));
+            encoder.encode(&cells, &[], &mut bytes);
+            u32::try_from(bytes.len()).expect("few cells take less than 4 GiB")
+        });
+        let ends = ends.collect();
+        Self {
+            rows,
+            bytes: bytes.into(),
+            ends,
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.bytes) + size_of_val(&*self.ends)
+    }
+
+    /// Decodes all rows of a column.
+    fn decode(&self, column: usize, out: &mut [f64]) {
+        let from = column.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let bytes = &self.bytes[from as usize..self.ends[column] as usize];
+        decode_column(bytes, out, &mut Vec::new()).expect("what was just encoded");
+    }
 }
 
 impl Window {
-    fn asked_for(columns: &Arc<[u32]>, row: u64) -> Self {
+    fn asked_for(kind: Kind, columns: &Arc<[u32]>, row: u64) -> Self {
         Self {
+            kind,
             columns: Arc::clone(columns),
             first_row: 0,
+            from_ms: i64::MAX,
             times_ms: Vec::new(),
+            packed: None,
             cells: Vec::new(),
             asked: 0,
             read_at: row,
@@ -200,9 +293,36 @@ impl Window {
         self.first_row + self.times_ms.len() as u64
     }
 
-    fn fill(&mut self, first_row: u64, tile: &Tile) {
+    /// Returns the most bytes of a window of so many rows and columns.
+    fn bytes_of(kind: Kind, rows: usize, columns: usize) -> u64 {
+        let spare = match kind {
+            Kind::Plain => SPARE_ROWS,
+            Kind::Packed => MOST_UNPACKED,
+        };
+        ((rows + spare) * (size_of::<i64>() + columns * size_of::<f64>())) as u64
+    }
+
+    fn fill(&mut self, kind: Kind, decoded: &Decoded<'_>) {
+        let Decoded {
+            first_row,
+            from_ms,
+            tile,
+        } = decoded;
         let rows = tile.times_ms.len();
-        (self.first_row, self.asked) = (first_row, rows);
+        (self.first_row, self.from_ms, self.asked) = (*first_row, *from_ms, rows);
+        if kind == Kind::Packed {
+            self.times_ms = Vec::with_capacity(rows + MOST_UNPACKED);
+            self.times_ms.extend_from_slice(&tile.times_ms);
+            self.cells = Vec::new();
+            let packed = Packed::new(tile);
+            let unused = rows * tile.series * size_of::<f64>();
+            let unused = unused.saturating_sub(packed.heap_bytes()) as u64;
+            self.packed = Some(packed);
+            if let Some(lease) = &mut self.lease {
+                lease.shrink(unused);
+            }
+            return;
+        }
         self.times_ms = Vec::with_capacity(rows + SPARE_ROWS);
         self.times_ms.extend_from_slice(&tile.times_ms);
         self.cells = Vec::with_capacity((rows + SPARE_ROWS) * tile.series);
@@ -227,6 +347,10 @@ impl Window {
         let published = open.published();
         let newest = published.end_row();
         if newest < end || published.first_row > own_end || newest - own_end > FEW_ROWS {
+            return None;
+        }
+        let packed_end = self.first_row + self.packed_rows() as u64;
+        if self.packed.is_some() && newest - packed_end > MOST_UNPACKED as u64 {
             return None;
         }
         let page = *self.columns.first()? as usize / PAGE_COLUMNS;
@@ -284,12 +408,17 @@ impl Window {
         Some(())
     }
 
+    fn packed_rows(&self) -> usize {
+        self.packed.as_ref().map_or(0, |packed| packed.rows)
+    }
+
     fn push(&mut self, time_ms: i64, cells: impl Iterator<Item = f64>) {
-        if self.times_ms.len() >= self.asked + SPARE_ROWS {
+        if self.packed.is_none() && self.times_ms.len() >= self.asked + SPARE_ROWS {
             let gone = self.times_ms.len() - (self.asked + LEFT_ROWS).min(self.times_ms.len());
             self.times_ms.drain(..gone);
             self.cells.drain(..gone * self.columns.len());
             self.first_row += gone as u64;
+            self.from_ms = self.times_ms.first().copied().unwrap_or(time_ms);
         }
         self.times_ms.push(time_ms);
         self.cells.extend(cells);
@@ -297,8 +426,7 @@ impl Window {
 
     /// Returns the rows within `range` that `rows` show; `None` if it may lack some of them.
     fn rows_within(&self, rows: (u64, u64), range: TimeRange) -> Option<Range<usize>> {
-        let oldest_ms = *self.times_ms.first()?;
-        if oldest_ms > range.min_ms && self.first_row > rows.0 {
+        if self.from_ms > range.min_ms && self.first_row > rows.0 {
             return None;
         }
         let number = |row: u64| {
@@ -315,15 +443,49 @@ impl Window {
     pub(crate) fn copy(&self, rows: Range<usize>, layout: Layout, tile: &mut Tile) {
         let columns = self.columns.len();
         tile.shape(layout, &self.times_ms[rows.clone()], columns, ABSENT);
-        let cells = &self.cells[rows.start * columns..rows.end * columns];
+        let packed = rows.start.min(self.packed_rows())..rows.end.min(self.packed_rows());
+        if !packed.is_empty() {
+            self.copy_packed(packed.clone(), tile);
+        }
+        let own = |row: usize| row - self.packed_rows().min(row);
+        let cells = &self.cells[own(rows.start) * columns..own(rows.end) * columns];
         if layout == Layout::TimeMajor {
-            tile.cells.copy_from_slice(cells);
+            tile.cells[packed.len() * columns..].copy_from_slice(cells);
             return;
         }
-        for (row, cells) in cells.chunks_exact(columns).enumerate() {
+        for (row, cells) in (packed.len()..).zip(cells.chunks_exact(columns)) {
             for (series, cell) in cells.iter().enumerate() {
                 tile.cells[series * rows.len() + row] = *cell;
             }
         }
     }
+
+    /// Copies some of the packed rows to the first rows of a tile.
+    fn copy_packed(&self, rows: Range<usize>, tile: &mut Tile) {
+        let Some(packed) = &self.packed else {
+            return;
+        };
+        let (all, columns) = (tile.times_ms.len(), self.columns.len());
+        let is_whole = rows.len() == packed.rows && tile.layout == Layout::SeriesMajor;
+        let mut scratch = vec![0.0; if is_whole { 0 } else { packed.rows }];
+        for column in 0..columns {
+            if is_whole {
+                let from = column * all;
+                packed.decode(column, &mut tile.cells[from..from + packed.rows]);
+                continue;
+            }
+            packed.decode(column, &mut scratch);
+            let cells = &scratch[rows.clone()];
+            if tile.layout == Layout::SeriesMajor {
+                tile.cells[column * all..][..cells.len()].copy_from_slice(cells);
+                continue;
+            }
+            for (row, cell) in cells.iter().enumerate() {
+                tile.cells[row * columns + column] = *cell;
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,9 @@ use std::{collections::BTreeMap, sync::Arc, thread};
 
 const STEP_MS: i64 = 5000;
 const ROUNDS: i64 = 70;
+/// Rounds and rows of strips where long windows are asked for.
+const MANY_ROUNDS: i64 = 150;
+const MANY_ROWS: usize = 200;
 
 /// Samples by series: times and bits, those of a histogram its sum's.
 type Found = BTreeMap<String, Vec<(i64, u64)>>;
@@ -100,6 +103,8 @@ fn selectors(time_ms: i64) -> Vec<Selector> {
         (1, 31_000),
         (2, 47_000),
         (0, 20_000),
+        (0, 400_000),
+        (2, 450_000),
     ];
     let selector = |(which, window_ms): (usize, i64)| {
         let range = TimeRange::new(time_ms - window_ms + 1, time_ms);
@@ -185,10 +190,14 @@ struct Asked {
 }
 
 impl Pair {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_long: bool) -> Self {
         let mut random = SplitMix64::new(seed);
         let (disk, mut options) = (FaultyIo::new(), options());
-        options.flush_rows = 10 + random.index(50);
+        options.flush_rows = if is_long {
+            MANY_ROWS
+        } else {
+            10 + random.index(50)
+        };
         options.block_window_ms = *random.pick(&[60_000, 7_200_000]);
         Self {
             db: open(&disk, &options, BASE_MS),
@@ -321,7 +330,9 @@ impl Pair {
 
     fn change(&mut self, time_ms: i64) {
         match self.random.below(30) {
-            0 => self.db.flush().expect("flushed"),
+            0 if self.options.flush_rows < MANY_ROWS || self.random.one_in(8) => {
+                self.db.flush().expect("flushed");
+            }
             1 => {
                 self.earlier = None;
                 self.origins
@@ -348,9 +359,10 @@ impl Asked {
 #[test]
 fn windows_that_are_read_again_are_those_of_the_model() {
     let (mut compared, mut refused, mut asked_early) = (0, 0, 0);
-    for seed in 1..=20 {
-        let mut pair = Pair::new(seed);
-        for round in 0..ROUNDS {
+    for seed in 1..=24 {
+        let is_long = seed > 20;
+        let mut pair = Pair::new(seed, is_long);
+        for round in 0..if is_long { MANY_ROUNDS } else { ROUNDS } {
             let time_ms = BASE_MS + round * STEP_MS;
             let what = format!("seed {seed}, round {round}");
             pair.append(time_ms, &what);

@@ -91,8 +91,8 @@ impl StripBatch {
         Some(work(window, rows))
     }
 
-    /// Keeps the rows of a tile that has all columns, if they are consecutive.
-    fn keep_window(&self, pieces: &[(usize, usize, usize)], tile: &Tile) {
+    /// Keeps the rows within `range`, which a tile has with all columns, if they are consecutive.
+    fn keep_window(&self, pieces: &[(usize, usize, usize)], range: TimeRange, tile: &Tile) {
         let number = |(at, row): (usize, usize)| self.fetched()[at].first_row + row as u64;
         let Some((at, from, _)) = pieces.first() else {
             return;
@@ -106,8 +106,16 @@ impl StripBatch {
         if self.start_times || !pieces.windows(2).all(follows) {
             return;
         }
+        let first_row = number((*at, *from));
+        // Before the first row that this view shows, an earlier view may show others.
+        let from_ms = if first_row > self.row_range.0 {
+            range.min_ms
+        } else {
+            self.fetched()[*at].time_ms(*from)
+        };
         let decoded = Decoded {
-            first_row: number((*at, *from)),
+            first_row,
+            from_ms,
             tile,
         };
         let mut state = self.strip.lock();
@@ -408,7 +416,7 @@ impl Batch for StripBatch {
             self.fill_start_times(&pieces, &columns, tile);
         }
         if whole {
-            self.keep_window(&pieces, tile);
+            self.keep_window(&pieces, range, tile);
         }
         tile.establish_facts();
         Ok(())

@@ -1,0 +1,111 @@
+//! Windows that are asked for again.
+
+use super::{Decoded, Windows};
+use crate::head::row_chunk::OpenRowChunk;
+use narthex_model::{
+    cell::{ABSENT, NAN, STALE},
+    storage::{Budget, Layout, Tile, TimeRange},
+};
+use narthex_testkit::rng::SplitMix64;
+use std::{ops::Range, sync::Arc};
+
+const FIRST_MS: i64 = 10_000;
+const STEP_MS: i64 = 1_000;
+/// The strip's number of the first row, and from when on rows are decoded: before the first row's time.
+const FIRST_ROW: u64 = 5;
+const FROM_MS: i64 = 9_500;
+
+fn tile(rows: usize, series: usize) -> Tile {
+    let mut random = SplitMix64::new(rows as u64);
+    let times: Vec<i64> = (0..rows as i64)
+        .map(|row| FIRST_MS + row * STEP_MS)
+        .collect();
+    let mut tile = Tile::default();
+    tile.shape(Layout::SeriesMajor, &times, series, ABSENT);
+    for cell in &mut tile.cells {
+        *cell = match random.below(20) {
+            0 => ABSENT,
+            1 => STALE,
+            2 => *random.pick(&[-0.0, NAN, f64::INFINITY, 0.1, 1e300]),
+            _ => random.below(1_000) as f64,
+        };
+    }
+    tile
+}
+
+fn bits(tile: &Tile, rows: Range<usize>) -> Vec<u64> {
+    let cells = rows.flat_map(|row| (0..tile.series).map(move |series| (row, series)));
+    cells
+        .map(|(row, series)| tile.get(row, series).to_bits())
+        .collect()
+}
+
+/// Regression: a window whose first row is later than the range's start was taken for one that lacks rows, so that it never
+/// answered the question it was made by.
+#[test]
+fn the_same_range_is_answered_by_its_window() {
+    let (open, memory) = (OpenRowChunk::default(), Budget::unlimited());
+    // The first is kept as it is, the others packed.
+    for (rows, series) in [(20, 4), (100, 4), (60, 100)] {
+        let (tile, columns) = (
+            tile(rows, series),
+            (0..series as u32).collect::<Arc<[u32]>>(),
+        );
+        let decoded = Decoded {
+            first_row: FIRST_ROW,
+            from_ms: FROM_MS,
+            tile: &tile,
+        };
+        let end = FIRST_ROW + rows as u64;
+        let mut windows = Windows::default();
+        let find = |windows: &mut Windows, first: u64, min_ms: i64| {
+            let range = TimeRange::new(min_ms, FIRST_MS + rows as i64 * STEP_MS);
+            let found = windows.find(&open, &columns, (first, end), range, &memory);
+            found.map(|(window, rows)| {
+                let copy = |layout, rows: Range<usize>| {
+                    let mut copied = Tile::default();
+                    window.copy(rows, layout, &mut copied);
+                    bits(&copied, 0..copied.times_ms.len())
+                };
+                let of_tile = bits(&tile, rows.clone());
+                assert_eq!(copy(Layout::SeriesMajor, rows.clone()), of_tile);
+                assert_eq!(copy(Layout::TimeMajor, rows.clone()), of_tile);
+                rows
+            })
+        };
+        windows.learn(&columns, &decoded, end, &memory);
+        assert_eq!(find(&mut windows, 0, FROM_MS), None, "asked for once");
+        windows.learn(&columns, &decoded, end, &memory);
+        assert_eq!(find(&mut windows, 0, FROM_MS), Some(0..rows));
+        assert_eq!(find(&mut windows, 0, FIRST_MS + 1), Some(1..rows));
+        assert_eq!(
+            find(&mut windows, 0, FROM_MS - 1),
+            None,
+            "a row may be there"
+        );
+        let all = find(&mut windows, FIRST_ROW, FROM_MS - 1);
+        assert_eq!(all, Some(0..rows), "rows before it are in blocks");
+    }
+}
+
+#[test]
+fn packed_rows_take_less_memory_and_are_refused_without_room() {
+    let (mut tile, columns) = (tile(500, 10), (0..10).collect::<Arc<[u32]>>());
+    let cells = tile.cells.iter_mut().enumerate();
+    cells.for_each(|(at, cell)| *cell = (at % 7) as f64);
+    let decoded = Decoded {
+        first_row: 0,
+        from_ms: FROM_MS,
+        tile: &tile,
+    };
+    let range = TimeRange::new(FROM_MS, FIRST_MS + 500 * STEP_MS);
+    for (limit, is_kept) in [(50_000, true), (40_000, false)] {
+        let memory = Budget::new("windows", limit);
+        let (open, mut windows) = (OpenRowChunk::default(), Windows::default());
+        (0..2).for_each(|_| windows.learn(&columns, &decoded, 500, &memory));
+        let found = windows.find(&open, &columns, (0, 500), range, &memory);
+        assert_eq!(found.is_some(), is_kept, "{limit}");
+        let used = memory.used_bytes();
+        assert!(if is_kept { used < 25_000 } else { used == 0 }, "{used}");
+    }
+}
