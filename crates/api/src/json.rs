@@ -7,8 +7,25 @@ use narthex_model::{Histogram, LabelSet};
 
 /// Writes a string with JSON's escapes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
     let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    // Nearly all texts need no escape, which is found out several bytes at once.
+    let is_plain = |byte: &u8| (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\');
+    let are_plain = |bytes: &[u8]| bytes.iter().fold(true, |all, byte| all & is_plain(byte));
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let chunks = chunks
+        .iter()
+        .fold(true, |all, chunk| all & are_plain(chunk));
+    if chunks & are_plain(rest) {
+        out.extend_from_slice(bytes);
+    } else {
+        escaped(out, bytes);
+    }
+    out.push(b'"');
+}
+
+fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut plain_from = 0;
     for (at, byte) in bytes.iter().enumerate() {
         let escape: &[u8] = match byte {
@@ -29,7 +46,6 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
         }
     }
     out.extend_from_slice(&bytes[plain_from..]);
-    out.push(b'"');
 }
 
 /// Writes a list.
