@@ -185,6 +185,7 @@ fn native_histograms_are_stored_by_narthex_and_by_prometheus() {
             .args(["storage", "--shape=native", "--targets=4", "--series=150"])
             .args(["--interval=500ms", "--warmup=2s", "--duration=6s"])
             .args(["--queries=with", "--range=60s", "--heavy-rate=1"])
+            .arg("--scan-rate=2")
             .arg(format!("--dir={}", work.path().display()))
     };
     let finished = native()
@@ -206,6 +207,8 @@ fn native_histograms_are_stored_by_narthex_and_by_prometheus() {
             .iter()
             .find(|figure| figure["key"] == "queries failed");
         assert_eq!(failed.expect("counted")["value"], 0.0, "{output}");
+        let is_scan = |figure: &serde_json::Value| figure["key"] == "scans, p50";
+        assert!(figures.iter().any(is_scan), "{output}");
     }
     let refused = native()
         .arg("--server=victoria-metrics=/bin/true")

@@ -53,6 +53,8 @@ flags! {
         range_rate: f64 = "range-rate", default("2"), within(0, 10_000);
         /// Queries that read a large part of all series, a second.
         heavy_rate: f64 = "heavy-rate", default("0.2"), within(0, 10_000);
+        /// Queries that read the last minute of all series, a second, one at a time.
+        scan_rate: f64 = "scan-rate", default("0"), within(0, 10_000);
         /// How far back range queries go, in 60 steps.
         range: Duration = "range", default("5m");
         /// Part of the targets replaced by others each time, 0 to 1.

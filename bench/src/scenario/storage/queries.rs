@@ -33,12 +33,13 @@ const STEPS: i64 = 60;
 const FRESH: &str = "&nocache=1";
 
 /// Returns the classes of queries; each has only a few in progress at once, as in a dashboard.
-pub(super) fn classes(flags: &Flags) -> [Class; 3] {
+pub(super) fn classes(flags: &Flags) -> [Class; 4] {
     let class = |key, rate, workers| Class { key, rate, workers };
     [
         class("instant queries", flags.instant_rate, 4),
         class("range queries", flags.range_rate, 4),
         class("heavy queries", flags.heavy_rate, 2),
+        class("scans", flags.scan_rate, 1),
     ]
 }
 
@@ -67,7 +68,9 @@ pub(super) fn asker(
                     step_ms,
                 )
             }
-            _ => api::instant(&heavy(&families, number), Some(now)),
+            2 => api::instant(&heavy(&families, number), Some(now)),
+            // The names stay, so that series remain apart.
+            _ => api::instant("count(last_over_time({job=\"fleet\"}[1m]))", Some(now)),
         };
         let answer = client.get(&format!("{base}{path}{FRESH}"), &[]);
         answer.is_ok_and(|answer| answer.status == 200 && has_result(&answer.body))
