@@ -308,9 +308,9 @@ impl Pods {
         match ask {
             Ask::Instant => engine.instant(db, text, self.end_ms, ctx).is_ok(),
             Ask::Range(share, step_s) => {
-                let (from_ms, step_ms) = (self.from_ms(*share), step_s * 1000);
+                let (begin_ms, step_ms) = (self.begin_ms(*share), step_s * 1000);
                 engine
-                    .range(db, text, from_ms, self.end_ms, step_ms, ctx)
+                    .range(db, text, begin_ms, self.end_ms, step_ms, ctx)
                     .is_ok()
             }
             Ask::Values => {
@@ -326,7 +326,7 @@ impl Pods {
         }
     }
 
-    fn from_ms(&self, share: f64) -> i64 {
+    fn begin_ms(&self, share: f64) -> i64 {
         self.end_ms - ((self.end_ms - self.start_ms) as f64 * (1.0 - share)) as i64
     }
 
@@ -339,8 +339,8 @@ impl Pods {
                 format!("{:?}", result.expect("valid").value)
             }
             Ask::Range(share, step_s) => {
-                let (from_ms, step_ms) = (self.from_ms(*share), step_s * 1000);
-                let result = engine.range(db, text, from_ms, self.end_ms, step_ms, &ctx);
+                let (begin_ms, step_ms) = (self.begin_ms(*share), step_s * 1000);
+                let result = engine.range(db, text, begin_ms, self.end_ms, step_ms, &ctx);
                 format!("{:?}", result.expect("valid").value)
             }
             Ask::Values => {
@@ -469,10 +469,10 @@ fn schema(pod: usize) -> Schema {
                     labels.push(("le", bounds[place].to_owned()));
                 }
                 "container_cpu_usage_seconds_total" => {
-                    labels.push(("cpu", format!("cpu{place:02}")))
+                    labels.push(("cpu", format!("cpu{place:02}")));
                 }
                 "container_memory_usage_bytes" => {
-                    labels.push(("container", ["app", "sidecar"][place].to_owned()))
+                    labels.push(("container", ["app", "sidecar"][place].to_owned()));
                 }
                 "queue_length" => labels.push(("queue", format!("q{place}"))),
                 "pod_info" => {
