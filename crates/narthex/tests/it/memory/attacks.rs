@@ -194,18 +194,22 @@ impl Victim {
         self.url.trim_start_matches("http://")
     }
 
-    /// Lets a target attack until a scrape failed with `words`, or was made three times if that is empty.
+    /// Lets a target attack until a scrape failed with `words` or was stored without some of its new series, or was made
+    /// three times if `words` is empty.
     fn provoke(&self, name: &str, words: &str) -> Vec<u16> {
         let more = if words.is_empty() { 3 } else { 1 };
         let of_name = |(villain, _): &&(Villain, _)| villain.name == name;
         let (villain, roused) = self.villains.iter().find(of_name).unwrap();
         let rounds = villain.asked.load(Ordering::SeqCst) + more;
+        let refused_before = self.refused_series(name);
         roused.store(true, Ordering::SeqCst);
         let mut error = None;
         let end = Instant::now() + PATIENCE;
         loop {
             error = self.last_error(name).or(error);
-            let refused = error.as_ref().is_some_and(|error| error.contains(words));
+            // While all memory is short, new series are left out of a page that could be stored otherwise.
+            let refused = error.as_ref().is_some_and(|error| error.contains(words))
+                || self.refused_series(name) > refused_before;
             let done = villain.asked.load(Ordering::SeqCst) >= rounds;
             if done && (refused || words.is_empty()) {
                 break;
@@ -225,6 +229,17 @@ impl Victim {
         let target = &targets["activeTargets"][0];
         let down = target["health"] == "down";
         down.then(|| target["lastError"].as_str().unwrap().to_owned())
+    }
+
+    /// Returns how many times a new series of a job was refused so far; zero if the server does not answer.
+    fn refused_series(&self, job: &str) -> u64 {
+        let page = http::get(&format!("{}/metrics", self.url));
+        let page = page.map(|page| page.text()).unwrap_or_default();
+        let of_job = format!("_refused_series_total{{job=\"{job}\"}} ");
+        let counts = page.lines().filter_map(|line| line.split_once(&of_job));
+        counts
+            .map(|(_, count)| count.parse::<u64>().unwrap_or_default())
+            .sum()
     }
 
     fn form(&self, path: &str, body: &[u8]) -> u16 {
