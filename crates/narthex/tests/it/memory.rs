@@ -148,6 +148,10 @@ fn around(apart_ms: i64) -> i64 {
     (apart_ms + INTERVAL_MS / 2).rem_euclid(INTERVAL_MS) - INTERVAL_MS / 2
 }
 
+fn p95<T: Copy>(sorted: &[T]) -> T {
+    sorted[sorted.len() * 95 / 100]
+}
+
 fn p99<T: Copy>(sorted: &[T]) -> T {
     sorted[sorted.len() * 99 / 100]
 }
@@ -305,13 +309,15 @@ fn endure(group: Option<Group>) {
 fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>) {
     let (late, usual) = (attacked.lateness(begin_ms), alone.lateness(begin_ms));
     println!(
-        "{} and {} scrapes; late by {:.3} of an interval, p99 {:.3}, at most {:.3}; alone {:.3}, p99 {:.3}, at most {:.3}",
+        "{} and {} scrapes; late by {:.3} of an interval, p95 {:.3}, p99 {:.3}, at most {:.3}; alone {:.3}, p95 {:.3}, p99 {:.3}, at most {:.3}",
         late.len(),
         usual.len(),
         late[late.len() / 2],
+        p95(&late),
         p99(&late),
         late[late.len() - 1],
         usual[usual.len() / 2],
+        p95(&usual),
         p99(&usual),
         usual[usual.len() - 1]
     );
@@ -330,9 +336,10 @@ fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>
         assert_eq!(group.killed(), 0);
     }
     assert!(peak < LIMIT_MB << 10, "{peak} KiB");
-    // The slowest hundredth, missed scrapes included, may be later than usual on this machine by up to half an
-    // interval, too little to miss the next scrape.
-    assert!(p99(&late) <= p99(&usual) + 0.5, "{late:?}");
+    // The slowest twentieth, missed scrapes included, may be later than usual by a quarter of an interval. All targets
+    // are late at once, so that a hundredth is a second or two, which a machine with other work may take from a server
+    // that is busy.
+    assert!(p95(&late) <= p95(&usual) + 0.25, "{late:?}");
     let interval = Duration::from_millis(INTERVAL_MS.unsigned_abs());
     let answered = p99(&asked) <= p99(&asked_alone) + interval.mul_f64(0.1);
     assert!(answered, "{:?}", p99(&asked));
