@@ -54,6 +54,7 @@ use narthex_model::{
 };
 pub use open::Opening;
 use pending_stale::PendingStale;
+use smallvec::SmallVec;
 use snapshots::Snapshots;
 use std::{
     any::Any,
@@ -302,10 +303,10 @@ impl Db {
         let bound = rounds
             .iter_mut()
             .map(|round| Some((of_db(round.binding)?, round.frame, &mut round.outcome)));
-        match bound.collect::<Option<Vec<_>>>() {
-            Some(mut bound) => binding::append_together(&self.0, &mut bound),
-            None => BoundRound::append_each(rounds),
+        if let Some(mut bound) = bound.collect::<Option<SmallVec<[_; 2]>>>() {
+            return binding::append_together(&self.0, &mut bound);
         }
+        BoundRound::append_each(rounds)
     }
 }
 

@@ -11,6 +11,7 @@ use narthex_model::{
     Frame, Schema,
     storage::{Binding, BoundRound, Outcome, SeriesSample, Sink, StorageError, SyncToken},
 };
+use smallvec::SmallVec;
 use std::{any::Any, sync::Arc};
 
 impl RemoteStorage {
@@ -61,18 +62,19 @@ impl Sink for RemoteSink {
             let binding = binding.downcast_mut::<RemoteBinding>()?;
             Some((binding, round.frame, &mut round.outcome))
         });
-        let Some(mut ours) = ours.collect::<Option<Vec<_>>>() else {
+        let Some(mut ours) = ours.collect::<Option<SmallVec<[_; 2]>>>() else {
             return BoundRound::append_each(rounds);
         };
         // Storage takes the rounds with one write; a queue's writes are made one after the other.
-        let mut stored = Vec::with_capacity(ours.len());
+        let mut stored: SmallVec<[_; 2]> = SmallVec::new();
         for (binding, frame, _) in &mut ours {
             if let Some(binding) = &mut binding.inner {
                 stored.push(BoundRound::new(binding.as_mut(), frame));
             }
         }
         let total = inner.append_together(&mut stored);
-        let outcomes: Vec<Outcome> = stored.iter().map(|round| round.outcome).collect();
+        let outcomes: SmallVec<[Outcome; 2]> = stored.iter().map(|round| round.outcome).collect();
+        drop(stored);
         let kept = ours
             .iter_mut()
             .filter(|(binding, ..)| binding.inner.is_some());

@@ -15,7 +15,8 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, Outcome, StorageError},
 };
-use part::{Part, append_to_parts};
+use part::{Part, Writes, append_to_parts};
+use smallvec::SmallVec;
 pub(super) use spare::SpareFrames;
 use split::Split;
 use std::sync::Arc;
@@ -103,8 +104,8 @@ fn append_parts(inner: &Inner, rounds: &mut [OwnRound<'_>]) -> Result<Outcome, T
         let parts = |(binding, frame, _): &OwnRound<'_>| binding.frames(frame);
         frames.extend(rounds.iter().map(parts));
     }
-    let mut writes = Vec::with_capacity(rounds.len());
-    let mut outcomes = Vec::with_capacity(rounds.len());
+    let mut writes: Writes<'_> = SmallVec::new();
+    let mut outcomes: SmallVec<[_; 2]> = SmallVec::new();
     for (at, (binding, frame, outcome)) in rounds.iter_mut().enumerate() {
         match (&mut binding.split, frames.get(at)) {
             (Some(split), Some(frames)) => split.add_writes(&mut binding.main, frames, &mut writes),

@@ -13,6 +13,7 @@ use crate::head::{
     out_of_order::Value,
 };
 use narthex_model::{ColumnId, Frame, Schema, metadata::Family, storage::Outcome};
+use smallvec::SmallVec;
 use std::sync::MutexGuard;
 
 /// What a panic ends here.
@@ -27,6 +28,9 @@ pub(super) struct Part {
     pub(super) families: Vec<Family>,
     scratch: Scratch,
 }
+
+/// Frames and the part that each goes to: mostly a page's and its report's.
+pub(super) type Writes<'a> = SmallVec<[(&'a mut Part, &'a Frame); 2]>;
 
 /// Appends frames, each to a part, with one write to the log; `note` learns the outcome of each by its place.
 ///
@@ -43,7 +47,7 @@ pub(super) fn append_to_parts(
         part.leave_future(inner, frame, limits)?;
     }
     let ticket = inner.wal.ticket(&inner.head)?;
-    let mut turns = Vec::with_capacity(rounds.len());
+    let mut turns: SmallVec<[_; 2]> = SmallVec::new();
     for (part, frame) in rounds.iter_mut() {
         turns.push(part.turn(inner, frame)?);
     }
@@ -52,7 +56,7 @@ pub(super) fn append_to_parts(
     if sharing.is_some() {
         turns.iter_mut().for_each(Turn::compare_with_others);
     }
-    let mut pending = Vec::with_capacity(turns.len());
+    let mut pending: SmallVec<[_; 2]> = SmallVec::new();
     for turn in &mut turns {
         pending.push(turn.encode(ticket.file(), limits)?);
     }
@@ -204,11 +208,13 @@ impl Turn<'_> {
     }
 
     fn encode(&mut self, file: u32, limits: Limits) -> Result<PendingFrame<'_>, TsdbError> {
-        // What a block has came first.
-        self.others
-            .sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
-        self.others
-            .dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
+        if !self.others.is_empty() {
+            // What a block has came first.
+            self.others
+                .sort_by_key(|(column, time_ms, _)| (*column, *time_ms));
+            self.others
+                .dedup_by_key(|(column, time_ms, _)| (*column, *time_ms));
+        }
         let append = FrameAppend {
             strip: &self.bound.strip,
             map: &self.bound.map,

@@ -8,7 +8,7 @@
 //! **Invariant:** how columns are divided changes nothing that can be read: a part gets each of its samples with the time
 //! it has. Where columns are moved, all columns leave the strip, so that none is in two strips for long.
 
-use super::part::Part;
+use super::part::{Part, Writes};
 use crate::db::Inner;
 use crate::error::TsdbError;
 use crate::head::admission::ALWAYS_TAKEN;
@@ -526,7 +526,7 @@ impl Split {
         &'a mut self,
         main: &'a mut Part,
         frames: &'a [Frame],
-        writes: &mut Vec<(&'a mut Part, &'a Frame)>,
+        writes: &mut Writes<'a>,
     ) {
         let groups = self.groups.iter_mut().map(|group| &mut group.part);
         let parts = std::iter::once(main).chain(groups);
