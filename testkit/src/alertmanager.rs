@@ -2,11 +2,11 @@
 //!
 //! **Invariant:** a request is recorded whole, before it is answered.
 
+use crate::Listener;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::net::TcpStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, atomic::AtomicBool};
 use std::time::Duration;
 
 const WHOLE: &str = "nothing panics while it holds the lock";
@@ -34,9 +34,8 @@ impl AlertPost {
 /// A server on a port of its own; it ends when dropped.
 #[derive(Debug)]
 pub struct Alertmanager {
-    address: SocketAddr,
+    listener: Listener,
     shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +50,6 @@ struct State {
     /// Statuses of the next answers; 200 when there are none.
     statuses: VecDeque<u16>,
     is_held: bool,
-    is_ended: bool,
 }
 
 impl Shared {
@@ -74,26 +72,17 @@ impl Alertmanager {
     /// When there is none.
     #[must_use]
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        let address = listener
-            .local_addr()
-            .expect("a bound socket has an address");
         let shared = Arc::new(Shared::default());
-        let accepting = {
-            let shared = Arc::clone(&shared);
-            std::thread::spawn(move || accept(&listener, &shared))
-        };
-        Self {
-            address,
-            shared,
-            accepting: Some(accepting),
-        }
+        let serving = Arc::clone(&shared);
+        let serve = move |stream, _: &AtomicBool| serve(stream, &serving);
+        let listener = Listener::start("alertmanager", serve).expect("loopback has a free port");
+        Self { listener, shared }
     }
 
     /// Returns `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
-        self.address.to_string()
+        self.listener.address().to_string()
     }
 
     /// Sets the statuses of the next answers, one each.
@@ -145,35 +134,19 @@ impl Alertmanager {
 
 impl Drop for Alertmanager {
     fn drop(&mut self) {
-        self.shared.state().is_ended = true;
         self.release();
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
-        }
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        if shared.state().is_ended {
+/// Records and answers the requests of a connection.
+fn serve(stream: TcpStream, shared: &Shared) {
+    let mut stream = BufReader::new(stream);
+    while let Some(post) = read_post(&mut stream) {
+        let status = record(shared, post);
+        let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n");
+        if stream.get_mut().write_all(answer.as_bytes()).is_err() {
             return;
         }
-        let Ok(stream) = stream else { continue };
-        let shared = Arc::clone(shared);
-        std::thread::spawn(move || {
-            let mut stream = BufReader::new(stream);
-            while let Some(post) = read_post(&mut stream) {
-                let answer = format!(
-                    "HTTP/1.1 {} X\r\nContent-Length: 0\r\n\r\n",
-                    record(&shared, post)
-                );
-                if stream.get_mut().write_all(answer.as_bytes()).is_err() {
-                    return;
-                }
-            }
-        });
     }
 }
 

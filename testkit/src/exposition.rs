@@ -1,4 +1,6 @@
-//! Pages of metrics in the text format as maps, so that tests can compare them.
+//! Pages of metrics in the text format: their lines, and whole pages as maps, so that tests can compare them.
+//!
+//! **Invariant:** the parts of a line are slices of it; a malformed line yields `None`, never a guess.
 
 use std::collections::BTreeMap;
 
@@ -42,38 +44,108 @@ pub fn parse_text(text: &str) -> (Samples, Families) {
             let (name, kind) = rest.split_once(' ').expect("a type");
             families.entry(name.to_owned()).or_default().0 = kind.to_owned();
         } else if !line.is_empty() && !line.starts_with('#') {
-            let (series, value) = line.rsplit_once(' ').expect("a value");
-            samples.insert(normalized(series), value.parse().expect("a float"));
+            let line = Line::parse(line).expect("a sample");
+            let values: Vec<String> = line.labels.iter().map(|l| unescape(l.value)).collect();
+            let labels = line.labels.iter().map(|label| label.name);
+            let labels: Vec<_> = labels.zip(values.iter().map(String::as_str)).collect();
+            let value = line.value.parse().expect("a float");
+            samples.insert(series(line.name, &labels), value);
         }
     }
     (samples, families)
 }
 
-fn normalized(text: &str) -> String {
-    let Some((name, rest)) = text.split_once('{') else {
-        return text.to_owned();
-    };
-    let mut rest = rest.strip_suffix('}').expect("closed labels");
-    let mut labels = Vec::new();
-    while let Some((name, after)) = rest.split_once("=\"") {
-        let mut value = String::new();
-        let mut chars = after.char_indices();
-        let end = loop {
-            match chars.next().expect("a closed quote") {
-                (at, '"') => break at,
-                (_, '\\') => match chars.next().expect("an escaped character").1 {
-                    'n' => value.push('\n'),
-                    other => value.push(other),
-                },
-                (_, other) => value.push(other),
-            }
-        };
-        labels.push((name.trim_start_matches(','), value));
-        rest = &after[end + 1..];
+/// A sample's line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The name of the metric.
+    pub name: &'a str,
+    /// Its labels, in their order.
+    pub labels: Vec<Label<'a>>,
+    /// The value as written.
+    pub value: &'a str,
+    /// The timestamp, if there is one.
+    pub timestamp: Option<&'a str>,
+}
+
+/// A label as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// With its escapes, without quotes.
+    pub value: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Parses a line without its line break; `None` for comments, empty and malformed lines.
+    #[must_use]
+    pub fn parse(line: &'a str) -> Option<Self> {
+        let line = line.trim_matches([' ', '\t']);
+        if line.starts_with('#') {
+            return None;
+        }
+        let end = line.find(['{', ' ', '\t'])?;
+        let (name, mut rest) = line.split_at(end);
+        let mut labels = Vec::new();
+        if let Some(inside) = rest.strip_prefix('{') {
+            rest = parse_labels(inside, &mut labels)?;
+        }
+        let mut words = rest.split_ascii_whitespace();
+        let (value, timestamp) = (words.next()?, words.next());
+        let is_line = !name.is_empty() && words.next().is_none();
+        is_line.then_some(Self {
+            name,
+            labels,
+            value,
+            timestamp,
+        })
     }
-    let labels: Vec<_> = labels
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect();
-    series(name, &labels)
+}
+
+/// Parses labels up to the closing brace; returns the rest of the line.
+fn parse_labels<'a>(mut rest: &'a str, labels: &mut Vec<Label<'a>>) -> Option<&'a str> {
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some(after);
+        }
+        let (name, after) = rest.split_once('=')?;
+        let quoted = after.trim_start().strip_prefix('"')?;
+        let end = end_of_value(quoted)?;
+        let (value, after) = quoted.split_at(end);
+        labels.push(Label {
+            name: name.trim_end(),
+            value,
+        });
+        rest = after.get(1..)?;
+    }
+}
+
+/// Returns the position of the closing quote.
+fn end_of_value(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })
+}
+
+/// Returns a label's value without its escapes.
+#[must_use]
+pub fn unescape(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some(other) => text.push(other),
+                None => text.push('\\'),
+            },
+            (c, _) => text.push(c),
+        }
+    }
+    text
 }

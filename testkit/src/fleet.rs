@@ -4,7 +4,15 @@
 //! counters (+0..15 a round), a quarter bucket counters (+0..3 each, cumulated over the buckets of a histogram), a
 //! quarter gauges (uniform, three decimals). The floor of its information is 0.875 bytes a sample.
 //!
-//! **Invariant:** the same index, generation, width and number of rounds give the same bytes everywhere.
+//! `Target::service` and its like have other shapes.
+//!
+//! **Invariant:** the same shape, index, generation, width and number of rounds give the same bytes everywhere.
+
+mod native;
+mod shapes;
+
+pub use native::Native;
+pub use shapes::{NATIVE_A_FAMILY, NATIVE_FAMILIES};
 
 use crate::rng::SplitMix64;
 use std::fmt::Write;
@@ -12,66 +20,97 @@ use std::fmt::Write;
 /// Buckets of each histogram.
 const BUCKETS: usize = 12;
 
-/// One target of the fleet.
+/// One target of a fleet.
 #[derive(Debug)]
 pub struct Target {
     prefixes: Vec<String>,
     kinds: Vec<SeriesKind>,
     values: Vec<f64>,
+    natives: Vec<Native>,
     rng: SplitMix64,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum SeriesKind {
-    Counter,
-    /// A bucket; the flag marks the first of its histogram, where cumulation starts.
+/// How a series' value changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// Grows by up to this much, exclusive.
+    Counter(u64),
+    /// Any thousandth up to 1,000.
+    Gauge,
+    /// Cumulated over its histogram; the flag marks its first.
     Bucket {
+        /// Whether it is the first.
         first: bool,
     },
-    Gauge,
+    /// Count of the last bucket.
+    Count,
+    /// Thousandths, in proportion to the count behind it.
+    Sum,
+    /// Around its level.
+    Quantile(u16),
+    /// 0 or 1, rarely changing.
+    State,
+    /// The count of that native histogram.
+    Native(u32),
 }
 
 impl Target {
     /// Returns target `index` with `series` series; another `generation` has another pod and so other series.
     #[must_use]
     pub fn new(index: usize, generation: usize, series: usize) -> Self {
+        let (mut all, common) = Self::pod(index, generation, series);
+        for at in 0..series {
+            let kind = match at * 4 / series {
+                0 | 1 => SeriesKind::Counter(16),
+                2 => SeriesKind::Bucket {
+                    first: at.is_multiple_of(BUCKETS),
+                },
+                _ => SeriesKind::Gauge,
+            };
+            all.push(kind, prefix(at, kind, &common));
+        }
+        all
+    }
+
+    /// Returns a pod without series yet, and the labels all of them will have.
+    fn pod(index: usize, generation: usize, series: usize) -> (Self, String) {
         let mut rng = SplitMix64::new((index as u64) << 32 | generation as u64);
         let service = index % 50;
-        let pod = format!("{:08x}", rng.next_u64() as u32);
-        let node = format!("n{:03}.internal", index % 97);
         let common = format!(
-            "cluster=\"prod\",namespace=\"team-{:02}\",service=\"svc-{service:02}\",pod=\"{pod}\",node=\"{node}\"",
-            service % 12
+            "cluster=\"prod\",namespace=\"team-{:02}\",service=\"svc-{service:02}\",pod=\"{:08x}\",node=\"n{:03}.internal\"",
+            service % 12,
+            rng.next_u64() as u32,
+            index % 97
         );
-        let kind = |at: usize| match at * 4 / series.max(1) {
-            0 | 1 => SeriesKind::Counter,
-            2 => SeriesKind::Bucket {
-                first: at.is_multiple_of(BUCKETS),
-            },
-            _ => SeriesKind::Gauge,
-        };
-        let kinds: Vec<SeriesKind> = (0..series).map(kind).collect();
-        let prefixes = kinds
-            .iter()
-            .enumerate()
-            .map(|(at, kind)| prefix(at, *kind, &common))
-            .collect();
-        let values = kinds
-            .iter()
-            .map(|kind| {
-                if matches!(kind, SeriesKind::Gauge) {
-                    0.5
-                } else {
-                    1000.0
-                }
-            })
-            .collect();
+        (Self::empty(rng, series), common)
+    }
+
+    fn empty(rng: SplitMix64, series: usize) -> Self {
         Self {
-            prefixes,
-            kinds,
-            values,
+            prefixes: Vec::with_capacity(series),
+            kinds: Vec::with_capacity(series),
+            values: Vec::with_capacity(series),
+            natives: Vec::new(),
             rng,
         }
+    }
+
+    fn push(&mut self, kind: SeriesKind, prefix: String) {
+        let value = match kind {
+            SeriesKind::Counter(_) | SeriesKind::Bucket { .. } | SeriesKind::Count => 1000.0,
+            SeriesKind::Sum => 120.5,
+            SeriesKind::State => f64::from(u8::from(self.rng.one_in(4))),
+            SeriesKind::Gauge | SeriesKind::Quantile(_) => 0.5,
+            SeriesKind::Native(_) => {
+                let mut native = Native::new(&mut self.rng);
+                let count = native.step(&mut self.rng);
+                self.natives.push(native);
+                count
+            }
+        };
+        self.prefixes.push(prefix);
+        self.kinds.push(kind);
+        self.values.push(value);
     }
 
     /// Returns the number of series.
@@ -86,7 +125,19 @@ impl Target {
         &self.values
     }
 
-    /// Returns each line's text up to its value.
+    /// Returns how each line's value changes.
+    #[must_use]
+    pub fn kinds(&self) -> &[SeriesKind] {
+        &self.kinds
+    }
+
+    /// Returns the native histograms, whose lines have their counts.
+    #[must_use]
+    pub fn natives(&self) -> &[Native] {
+        &self.natives
+    }
+
+    /// Returns each line's text up to its value, with the comments before it.
     #[must_use]
     pub fn prefixes(&self) -> &[String] {
         &self.prefixes
@@ -94,15 +145,36 @@ impl Target {
 
     /// Advances all values by one round.
     pub fn step(&mut self) {
-        let mut cumulated = 0;
+        let (mut cumulated, mut counted) = (0, 0);
         for (value, kind) in self.values.iter_mut().zip(&self.kinds) {
-            match kind {
-                SeriesKind::Counter => *value += self.rng.below(16) as f64,
-                SeriesKind::Bucket { first } => {
-                    cumulated = if *first { 0 } else { cumulated } + self.rng.below(4);
-                    *value += cumulated as f64;
+            match *kind {
+                SeriesKind::Counter(most) => {
+                    counted = self.rng.below(most);
+                    *value += counted as f64;
                 }
                 SeriesKind::Gauge => *value = self.rng.below(1_000_000) as f64 / 1000.0,
+                SeriesKind::Bucket { first } => {
+                    cumulated = if first { 0 } else { cumulated } + self.rng.below(4);
+                    *value += cumulated as f64;
+                    counted = cumulated;
+                }
+                SeriesKind::Count => *value += counted as f64,
+                SeriesKind::Sum => {
+                    // Summed in thousandths, so that the text stays short.
+                    let more = counted * self.rng.below(500);
+                    *value = ((*value * 1000.0).round() + more as f64) / 1000.0;
+                }
+                SeriesKind::Quantile(level) => {
+                    let level = f64::from(level);
+                    *value = (level + self.rng.below(1 + u64::from(level as u32)) as f64) / 1000.0;
+                }
+                // One in 256: most states do not change.
+                SeriesKind::State => {
+                    if self.rng.one_in(256) {
+                        *value = 1.0 - *value;
+                    }
+                }
+                SeriesKind::Native(at) => *value = self.natives[at as usize].step(&mut self.rng),
             }
         }
     }
@@ -121,7 +193,7 @@ fn prefix(at: usize, kind: SeriesKind, common: &str) -> String {
         format!("# HELP {name} A metric of the fleet.\n# TYPE {name} {kind}\n")
     };
     match kind {
-        SeriesKind::Counter => {
+        SeriesKind::Counter(_) => {
             let name = format!("http_server_requests_{:02}_total", at / 14);
             let head = if at.is_multiple_of(14) {
                 head(&name, "counter")
@@ -149,7 +221,7 @@ fn prefix(at: usize, kind: SeriesKind, common: &str) -> String {
                 "{head}{name}_bucket{{{common},method=\"Get\",peer=\"backend\",version=\"1.4.2\",le=\"{le}\"}} "
             )
         }
-        SeriesKind::Gauge => {
+        _ => {
             let name = format!("worker_pool_saturation_{:02}_ratio", at / 10);
             let head = if at.is_multiple_of(10) {
                 head(&name, "gauge")

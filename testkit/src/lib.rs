@@ -1,6 +1,6 @@
 //! Development-only helpers shared by the tests of every crate: temporary directories, seeded mutation,
-//! an allocator that counts, reference data, real processes, a recording Alertmanager, the Go programs `oracle`, `goclient` and `gopeer`, and a blocking HTTP
-//! client.
+//! an allocator that counts, reference data, real processes and what the kernel counts of them, fleets of targets, a recording
+//! Alertmanager, the Go programs `oracle`, `goclient` and `gopeer`, and blocking HTTP clients.
 //!
 //! What it is not: part of the product. No crate may name it outside `[dev-dependencies]`, and `cargo xtask tidy` fails
 //! if one does. It depends on nothing but `std`, so that it never affects how a crate under test is built.
@@ -32,14 +32,18 @@
 mod alertmanager;
 pub mod alloc;
 mod alone;
+pub mod client;
 pub mod corpora;
 pub mod exposition;
 pub mod fleet;
 mod fs;
 pub mod fuzz;
 pub mod http;
+mod listener;
 pub mod mutate;
+pub mod proc;
 pub mod process;
+pub mod protobuf;
 pub mod remote_write;
 pub mod rng;
 mod tool;
@@ -53,5 +57,6 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 pub use alertmanager::{AlertPost, Alertmanager};
 pub use alone::alone;
 pub use fs::{TempDir, workspace_root};
+pub use listener::Listener;
 pub use mutate::scaled;
 pub use tool::{LineServer, go_example, go_module, go_program, tool};

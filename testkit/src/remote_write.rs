@@ -3,7 +3,10 @@
 //! **Invariant:** fields are written in ascending order and defaults are omitted, as in Go's encoder, so that equal
 //! labels encode to equal bytes.
 
-use crate::http::{self, Response};
+use crate::{
+    http::{self, Response},
+    protobuf::{self, bytes, number, zigzag},
+};
 use std::io;
 
 /// A series with its data.
@@ -206,7 +209,7 @@ pub fn send(url: &str, content_type: &str, body: &[u8]) -> io::Result<Response> 
 #[must_use]
 pub fn snappy(plain: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(plain.len() + 16);
-    raw_varint(&mut out, plain.len() as u64);
+    protobuf::varint(&mut out, plain.len() as u64);
     for piece in plain.chunks(1 << 16) {
         // Tag 61 announces a two-byte length, minus one.
         out.push(61 << 2);
@@ -219,15 +222,10 @@ pub fn snappy(plain: &[u8]) -> Vec<u8> {
 impl Histogram {
     fn encoded(&self, start_ms: i64) -> Vec<u8> {
         let mut out = Vec::new();
-        let counts = |out: &mut Vec<u8>, integer: u32, float: u32, value: f64| {
-            if self.integer {
-                // A count of 0 is written too: its field distinguishes integers from floats.
-                tag(out, integer, 0);
-                raw_varint(out, value as u64);
-            } else {
-                tag(out, float, 1);
-                out.extend_from_slice(&value.to_bits().to_le_bytes());
-            }
+        // A count of 0 is written too: its field distinguishes integers from floats.
+        let counts = |out: &mut Vec<u8>, integer, float, value: f64| match self.integer {
+            true => number(out, integer, value as u64),
+            false => protobuf::double(out, float, value),
         };
         counts(&mut out, 1, 2, self.count);
         double(&mut out, 3, self.sum);
@@ -249,7 +247,7 @@ impl Histogram {
             let mut before = 0;
             for count in buckets {
                 if self.integer {
-                    raw_varint(&mut packed, zigzag(*count as i64 - before));
+                    protobuf::varint(&mut packed, zigzag(*count as i64 - before));
                     before = *count as i64;
                 } else {
                     packed.extend_from_slice(&count.to_bits().to_le_bytes());
@@ -288,8 +286,8 @@ impl Symbols {
     fn refs(&mut self, out: &mut Vec<u8>, labels: &[(String, String)]) {
         let mut packed = Vec::new();
         for (name, value) in labels {
-            raw_varint(&mut packed, self.reference(name));
-            raw_varint(&mut packed, self.reference(value));
+            protobuf::varint(&mut packed, self.reference(name));
+            protobuf::varint(&mut packed, self.reference(value));
         }
         bytes(out, 1, &packed);
     }
@@ -310,43 +308,19 @@ fn sample(time_ms: i64, value: f64, start_ms: i64) -> Vec<u8> {
     out
 }
 
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63).cast_unsigned()
-}
-
-fn tag(out: &mut Vec<u8>, field: u32, wire_type: u64) {
-    raw_varint(out, u64::from(field) << 3 | wire_type);
-}
-
-fn raw_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn varint(out: &mut Vec<u8>, field: u32, value: u64) {
+fn varint(out: &mut Vec<u8>, field: u64, value: u64) {
     if value != 0 {
-        tag(out, field, 0);
-        raw_varint(out, value);
+        number(out, field, value);
     }
 }
 
-fn double(out: &mut Vec<u8>, field: u32, value: f64) {
+fn double(out: &mut Vec<u8>, field: u64, value: f64) {
     if value.to_bits() != 0 {
-        tag(out, field, 1);
-        out.extend_from_slice(&value.to_bits().to_le_bytes());
+        protobuf::double(out, field, value);
     }
 }
 
-fn bytes(out: &mut Vec<u8>, field: u32, content: &[u8]) {
-    tag(out, field, 2);
-    raw_varint(out, content.len() as u64);
-    out.extend_from_slice(content);
-}
-
-fn text(out: &mut Vec<u8>, field: u32, content: &str) {
+fn text(out: &mut Vec<u8>, field: u64, content: &str) {
     if !content.is_empty() {
         bytes(out, field, content.as_bytes());
     }

@@ -6,10 +6,10 @@
 //! cost of each collector alone, `--only NAME` measures one beside node_exporter's, and `--ipvs N` the ipvs collector
 //! with that many backends, from files that both read.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs;
-use std::io::{BufReader, Write as _};
-use std::net::TcpStream;
+use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 use narthex_expfmt::{Negotiated, Writer};
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
 use narthex_model::Frame;
+use narthex_testkit::client::Client;
+use narthex_testkit::proc::{ProcFile, ThreadTime, children};
 use narthex_testkit::process::Spawn;
-use narthex_testkit::{TempDir, http, tool};
+use narthex_testkit::{TempDir, tool};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -244,8 +246,7 @@ fn collect_only(rounds: u32, options: &Options) {
             pages.write(frame);
         }
     }
-    let status = fs::read_to_string("/proc/self/status").expect("procfs is there");
-    print_line(&format!("resident {}", resident_kib(&status)));
+    print_line(&format!("resident {}", resident_kib(&"self")));
 }
 
 fn print_line(text: &str) {
@@ -326,18 +327,18 @@ fn measure_exporter(options: &Options) -> Exporter {
         .start();
     let port = exporter.wait_port("Listening on", Duration::from_secs(20));
     let pid = pid_of_listener(port);
-    let mut client = Client::connect(port);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut client = Client::new(address, Duration::from_secs(30));
     let mut samples = 0;
     for _ in 0..5 {
-        samples = client.scrape();
+        samples = scrape(&mut client);
     }
     let before = tasks_cpu(pid);
     for _ in 0..options.rounds {
         thread::sleep(Duration::from_millis(options.pause_ms));
-        client.scrape();
+        scrape(&mut client);
     }
     let cpu_us = (tasks_cpu(pid) - before).as_secs_f64() * 1e6 / f64::from(options.rounds);
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let calls = exporter_calls(pid, &mut client);
     let version = version.lines().next().unwrap_or_default().to_owned();
     Exporter {
@@ -345,7 +346,7 @@ fn measure_exporter(options: &Options) -> Exporter {
         samples,
         cpu_us,
         calls,
-        resident_kib: resident_kib(&status),
+        resident_kib: resident_kib(&pid),
     }
 }
 
@@ -362,7 +363,7 @@ fn known_to(program: &std::path::Path) -> impl Iterator<Item = CollectorKind> + 
     CollectorKind::ALL.into_iter().filter(is_known)
 }
 
-fn exporter_calls(pid: u32, client: &mut Client) -> f64 {
+fn exporter_calls(pid: i32, client: &mut Client) -> f64 {
     const SCRAPES: u32 = 50;
     let dir = TempDir::new("strace");
     let report = dir.join("report");
@@ -374,64 +375,31 @@ fn exporter_calls(pid: u32, client: &mut Client) -> f64 {
         line.contains("attached")
     });
     for _ in 0..SCRAPES {
-        client.scrape();
+        scrape(client);
     }
     tracer.signal(narthex_testkit::process::SIGINT);
     tracer.wait_exit(Duration::from_secs(10));
     total_calls(&fs::read_to_string(report).expect("strace reported")) as f64 / f64::from(SCRAPES)
 }
 
-/// A connection kept for all scrapes, as Prometheus does.
-struct Client {
-    stream: BufReader<TcpStream>,
-}
-
-impl Client {
-    fn connect(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-        stream.set_nodelay(true).expect("TCP");
-        Self {
-            stream: BufReader::new(stream),
-        }
-    }
-
-    /// Returns the number of samples.
-    fn scrape(&mut self) -> usize {
-        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        self.stream
-            .get_mut()
-            .write_all(request)
-            .expect("it listens");
-        let response = http::read_response(&mut self.stream, true).expect("it answers");
-        assert_eq!(response.status, 200);
-        response
-            .text()
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .count()
-    }
+/// Scrapes on one connection, as Prometheus does; returns the number of samples.
+fn scrape(client: &mut Client) -> usize {
+    let response = client.get("/metrics", &[]).expect("it answers");
+    assert_eq!(response.status, 200);
+    let text = response.text();
+    text.lines().filter(|line| !line.starts_with('#')).count()
 }
 
 /// Returns the child of this process that listens on `port`.
-fn pid_of_listener(port: u16) -> u32 {
-    let children = format!(
-        "/proc/self/task/{}/children",
-        rustix::thread::gettid().as_raw_nonzero()
-    );
-    let pids = fs::read_to_string(children).expect("the kernel lists children");
-    let pid = pids.split_ascii_whitespace().last();
-    pid.and_then(|pid| pid.parse().ok())
-        .unwrap_or_else(|| panic!("no child listens on {port}"))
+fn pid_of_listener(port: u16) -> i32 {
+    let pid = children("self").expect("the kernel lists children").pop();
+    pid.unwrap_or_else(|| panic!("no child listens on {port}"))
 }
 
 /// Sums the CPU time of all threads, in nanoseconds as the scheduler counts them.
-fn tasks_cpu(pid: u32) -> Duration {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    let nanoseconds = tasks.filter_map(|task| {
-        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(nanoseconds.sum())
+fn tasks_cpu(pid: i32) -> Duration {
+    let threads = ThreadTime::of_all(pid).expect("it runs");
+    threads.values().map(|thread| thread.run).sum()
 }
 
 fn cpu_time() -> Duration {
@@ -440,15 +408,9 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.cast_unsigned(), nanoseconds)
 }
 
-fn resident_kib(status: &str) -> f64 {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .expect("VmRSS");
-    line.trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .expect("a number")
+fn resident_kib(pid: &dyn Display) -> f64 {
+    let status = ProcFile::read(pid, "status").expect("it runs");
+    status.number("VmRSS:").expect("it has memory") as f64
 }
 
 /// Reads the total of `strace -c`: the number before the word.

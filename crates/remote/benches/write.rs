@@ -19,6 +19,7 @@ use narthex_remote::{Message, Receiver};
 use narthex_testkit::{
     TempDir,
     fleet::Target,
+    proc::ProcFile,
     remote_write::{self, Request, Series},
     rng::SplitMix64,
 };
@@ -265,29 +266,13 @@ fn thread_cpu() -> Duration {
 
 /// Returns the CPU time of a process in milliseconds, with the resolution of a clock tick.
 fn process_cpu_ms(pid: &str) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    let ticks: u64 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|ticks| ticks.parse::<u64>().unwrap())
-        .sum();
+    let ticks = ProcFile::read(pid, "stat").unwrap().cpu_ticks().unwrap();
     ticks * 1000 / rustix::param::clock_ticks_per_second()
 }
 
 fn status_bytes(pid: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim()
-        .trim_end_matches("kB")
-        .trim()
-        .parse::<u64>()
-        .unwrap()
-        * 1024
+    let status = ProcFile::read(pid, "status").unwrap();
+    status.bytes("VmRSS:").unwrap()
 }
 
 fn resident_bytes() -> u64 {

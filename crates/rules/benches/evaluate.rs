@@ -13,7 +13,7 @@ use narthex_model::{
 };
 use narthex_promql::{Engine, EngineOptions};
 use narthex_rules::{EvalOptions, OfflineGroups, ParseOptions, RuleSet, parse};
-use narthex_testkit::{TempDir, rng::SplitMix64};
+use narthex_testkit::{TempDir, exposition::Line, fleet, rng::SplitMix64};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::{
     collections::BTreeMap,
@@ -29,83 +29,12 @@ use std::{
 const INTERVAL_MS: i64 = 15_000;
 const START_MS: i64 = 1_767_225_600_000;
 const SERVICES: usize = 50;
+/// Labels that all series of a target share, at the beginning of each line.
+const COMMON: usize = 5;
 const FILE: &str = "rules.yml";
 
-/// Recording rules of a group: name and expression.
-const RECORDING: [(&str, &str); 14] = [
-    (
-        "requests:rate1m",
-        "sum by (service, code) (rate(COUNTER{service=\"SERVICE\"}[1m]))",
-    ),
-    (
-        "routes:rate1m",
-        "sum by (service, route) (rate(COUNTER{service=\"SERVICE\"}[1m]))",
-    ),
-    (
-        "requests:rate5m",
-        "sum by (service, code) (rate(COUNTER{service=\"SERVICE\"}[5m]))",
-    ),
-    (
-        "errors:ratio1m",
-        "sum by (service) (GROUP:requests:rate1m{code=\"500\"}) / sum by (service) (GROUP:requests:rate1m)",
-    ),
-    (
-        "errors:ratio5m",
-        "sum by (service) (GROUP:requests:rate5m{code=\"500\"}) / sum by (service) (GROUP:requests:rate5m)",
-    ),
-    (
-        "latency:p99",
-        "histogram_quantile(0.99, sum by (service, le) (rate(HISTOGRAM_bucket{service=\"SERVICE\"}[5m])))",
-    ),
-    (
-        "latency:p50",
-        "histogram_quantile(0.5, sum by (service, method, le) (rate(HISTOGRAM_bucket{service=\"SERVICE\"}[1m])))",
-    ),
-    (
-        "latency:mean",
-        "sum by (service, method) (rate(HISTOGRAM_sum{service=\"SERVICE\"}[5m])) / sum by (service, method) (rate(HISTOGRAM_count{service=\"SERVICE\"}[5m]))",
-    ),
-    (
-        "saturation:avg",
-        "avg by (service, pool) (GAUGE{service=\"SERVICE\"})",
-    ),
-    (
-        "saturation:max",
-        "max by (service) (GAUGE{service=\"SERVICE\"})",
-    ),
-    (
-        "saturation:min",
-        "min by (service) (GAUGE{service=\"SERVICE\"})",
-    ),
-    (
-        "saturation:count",
-        "count by (service) (GAUGE{service=\"SERVICE\"})",
-    ),
-    (
-        "saturation:peak10m",
-        "max_over_time(GROUP:saturation:max[10m])",
-    ),
-    (
-        "pods:rate1m",
-        "rate(COUNTER{service=\"SERVICE\",route=\"/api/v1/r00\"}[1m])",
-    ),
-];
-
-/// Alerting rules of a group: name and expression.
-const ALERTING: [(&str, &str); 6] = [
-    ("ErrorsHigh", "GROUP:errors:ratio1m > 0.9"),
-    (
-        "ErrorBudget",
-        "GROUP:errors:ratio5m > BUDGET and GROUP:errors:ratio1m > BUDGET",
-    ),
-    ("LatencyHigh", "GROUP:latency:p99 > 1000"),
-    ("Saturated", "GROUP:saturation:avg > 600"),
-    ("PodDown", "up{service=\"SERVICE\"} == 0"),
-    (
-        "NoTraffic",
-        "absent(COUNTER{service=\"SERVICE\",code=\"200\"})",
-    ),
-];
+/// A group, with names in capitals where groups differ.
+const GROUP: &str = include_str!("../../../bench/scenarios/rules-group.yml");
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -291,21 +220,7 @@ impl Bench {
 
 impl Target {
     fn new(db: &Db, at: usize) -> Self {
-        let (service, team) = (at % SERVICES, at % SERVICES % 12);
-        let pod = format!("pod-{at:08x}");
-        let common = LabelSet::new([
-            ("job", "fleet"),
-            (
-                "instance",
-                &*format!("127.0.{}.1:9{:03}", at / 250, at % 250),
-            ),
-            ("cluster", "prod"),
-            ("namespace", &*format!("team-{team:02}")),
-            ("service", &*format!("svc-{service:02}")),
-            ("pod", &*pod),
-            ("node", &*format!("n{:03}.internal", at % 97)),
-        ]);
-        let schema = schema(&common);
+        let schema = schema(at);
         Self {
             frame: Frame::new(schema.clone(), START_MS),
             values: vec![0.0; schema.len()],
@@ -328,9 +243,21 @@ impl Target {
     }
 }
 
-/// Returns 588 series and `up`: counters, gauges, classic histograms and others.
-fn schema(common: &LabelSet) -> Schema {
-    let mut edit = Schema::new(common.clone()).edit();
+/// Returns the 588 series of a microservice and `up`.
+fn schema(at: usize) -> Schema {
+    let target = fleet::Target::service(at, 0, 588);
+    let lines = target.prefixes().iter().map(|prefix| {
+        // Comments are before the line.
+        format!("{}0", prefix.lines().last().unwrap_or_default())
+    });
+    let lines: Vec<String> = lines.collect();
+    let lines = || lines.iter().map(|line| Line::parse(line).expect("a line"));
+    let instance = format!("127.0.{}.1:9{:03}", at / 250, at % 250);
+    let mut common = vec![("job", "fleet"), ("instance", &*instance)];
+    let first = lines().next().expect("there are lines");
+    let shared = first.labels.iter().take(COMMON);
+    common.extend(shared.map(|label| (label.name, label.value)));
+    let mut edit = Schema::new(LabelSet::new(common)).edit();
     let mut add = |name: &str, labels: &[(&str, &str)]| {
         let family = edit.family(Family {
             name: name.into(),
@@ -339,59 +266,10 @@ fn schema(common: &LabelSet) -> Schema {
         let name = [(METRIC_NAME, name)];
         edit.push(&LabelSet::new(name.iter().chain(labels).copied()), family);
     };
-    for at in 0..235 {
-        let (route, code) = (
-            format!("/api/v1/r{:02}", at % 14),
-            [200, 201, 404, 500][at % 14 % 4],
-        );
-        let labels = [
-            ("method", "GET"),
-            ("route", &*route),
-            ("code", &*code.to_string()),
-            ("version", "1.4.2"),
-        ];
-        add(
-            &format!("http_server_requests_{:02}_total", at / 14),
-            &labels,
-        );
-    }
-    for at in 0..117 {
-        let (pool, shard) = (format!("p{}", at % 3), format!("{:03}", at % 10));
-        let labels = [("pool", &*pool), ("shard", &*shard), ("tier", "hot")];
-        add(
-            &format!("worker_pool_saturation_{:02}_ratio", at / 10),
-            &labels,
-        );
-    }
-    for at in 0..10 {
-        let (name, method) = (
-            format!("rpc_duration_seconds_{:02}", at / 3),
-            format!("M{}", at % 3),
-        );
-        let labels = [
-            ("method", &*method),
-            ("peer", "backend"),
-            ("version", "1.4.2"),
-        ];
-        for bucket in 0..12 {
-            let le = match bucket {
-                11 => "+Inf".to_owned(),
-                _ => (0.005 * f64::from(1 << bucket)).to_string(),
-            };
-            add(
-                &format!("{name}_bucket"),
-                &[&labels[..], &[("le", &*le)]].concat(),
-            );
-        }
-        add(&format!("{name}_count"), &labels);
-        add(&format!("{name}_sum"), &labels);
-    }
-    for at in 0..96 {
-        let (cache, part) = (format!("c{}", at / 5), format!("{}", at % 5));
-        add(
-            "cache_fetch_seconds",
-            &[("cache", &*cache), ("part", &*part)],
-        );
+    for line in lines() {
+        let own = line.labels.iter().skip(COMMON);
+        let own: Vec<_> = own.map(|label| (label.name, label.value)).collect();
+        add(line.name, &own);
     }
     add("up", &[]);
     edit.finish()
@@ -403,40 +281,24 @@ fn group(at: usize) -> String {
     let name = format!("group_{at:05}");
     // Errors are three routes of fourteen.
     let budget = if variant == 0 { "0.05" } else { "0.95" };
-    let fill = |text: &str| {
-        text.replace("SERVICE", &format!("svc-{service:02}"))
-            .replace("GROUP", &name)
-            .replace(
-                "COUNTER",
-                &format!("http_server_requests_{:02}_total", variant % 16),
-            )
-            .replace(
-                "GAUGE",
-                &format!("worker_pool_saturation_{:02}_ratio", variant % 11),
-            )
-            .replace(
-                "HISTOGRAM",
-                &format!("rpc_duration_seconds_{:02}", variant % 3),
-            )
-            .replace("BUDGET", budget)
-    };
-    let mut text = format!("  - name: {name}\n    rules:\n");
-    for (record, expr) in RECORDING {
-        // Writing to a text does not fail.
-        let _ = write!(
-            text,
-            "      - record: {name}:{record}\n        expr: '{}'\n        labels: {{team: team-{:02}}}\n",
-            fill(expr),
-            service % 12
-        );
-    }
-    for (alert, expr) in ALERTING {
-        let _ = write!(
-            text,
-            "      - alert: {alert}\n        expr: '{}'\n        for: 30s\n        labels: {{severity: page, group: {name}}}\n        \
-             annotations:\n          summary: '{{{{ $labels.service }}}} has {{{{ $value | humanize }}}}'\n",
-            fill(expr)
-        );
-    }
-    text
+    let (counter, gauge, histogram) = (variant % 16, variant % 11, variant % 3);
+    [
+        ("SERVICE", format!("svc-{service:02}")),
+        ("TEAM", format!("team-{:02}", service % 12)),
+        ("GROUP", name),
+        (
+            "COUNTER",
+            format!("http_server_requests_{counter:02}_total"),
+        ),
+        ("GAUGE", format!("worker_pool_saturation_{gauge:02}_ratio")),
+        ("HISTOGRAM", format!("rpc_duration_seconds_{histogram:02}")),
+        ("BUDGET", budget.to_owned()),
+        ("INTERVAL", "15s".to_owned()),
+        ("WAIT2", "30s".to_owned()),
+        ("WAIT4", "60s".to_owned()),
+    ]
+    .iter()
+    .fold(GROUP.to_owned(), |text, (place, value)| {
+        text.replace(place, value)
+    })
 }

@@ -1,9 +1,14 @@
 //! Tests of the test tools: each shows that the tool also fails.
 
 mod alloc;
+mod client;
+mod exposition;
+mod fleet;
 mod http;
 mod mutate;
+mod proc;
 mod process;
+mod protobuf;
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::{LineServer, TempDir, corpora, go_program, rng::SplitMix64, tool};

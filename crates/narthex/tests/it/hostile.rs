@@ -8,10 +8,9 @@ use crate::{
     support::{self, Running, until},
     target::Target,
 };
-use narthex_testkit::{TempDir, http, scaled};
+use narthex_testkit::{TempDir, http, proc::ProcFile, scaled};
 use std::{
     fmt::Write as _,
-    fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     process::{Command, Stdio},
@@ -393,10 +392,8 @@ fn abuse(server: &Running) {
 }
 
 pub(crate) fn resident_kb(server: &Running, key: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.process.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(key));
-    let number = line.unwrap().split_whitespace().next().unwrap();
-    number.parse().unwrap()
+    let status = ProcFile::read(server.process.pid(), "status").unwrap();
+    status.number(key).unwrap()
 }
 
 /// Runs everything `rounds` times.

@@ -203,18 +203,13 @@ impl fmt::Display for Cost {
 }
 
 fn cost(server: &Running, data: &Path) -> Cost {
-    let process = format!("/proc/{}", server.process.pid());
-    let status = fs::read_to_string(format!("{process}/status")).unwrap();
-    let number = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let number = line.unwrap().split_whitespace().next().unwrap();
-        number.parse().unwrap()
-    };
+    let pid = server.process.pid();
+    let status = narthex_testkit::proc::ProcFile::read(pid, "status").unwrap();
     let files = narthex_testkit::corpora::files(data, "");
     Cost {
-        rss_kb: number("VmRSS:"),
-        fds: fs::read_dir(format!("{process}/fd")).unwrap().count(),
-        threads: number("Threads:"),
+        rss_kb: status.number("VmRSS:").unwrap(),
+        fds: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+        threads: status.number("Threads:").unwrap(),
         series: server
             .metric("prometheus_tsdb_head_series ")
             .unwrap_or(-1.0),

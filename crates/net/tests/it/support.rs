@@ -115,14 +115,8 @@ pub(crate) async fn scripted(answers: Vec<Vec<u8>>) -> SocketAddr {
 
 /// Returns the process' peak resident memory in bytes.
 pub(crate) fn peak_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse::<usize>()
-        .unwrap()
-        << 10
+    let status = narthex_testkit::proc::ProcFile::read("self", "status").unwrap();
+    status.bytes("VmHWM:").unwrap() as usize
 }
 
 /// Returns a gzip member of `length` zeros, built without holding them: a stored header and a repeated block would be

@@ -2,14 +2,12 @@
 
 use super::ours;
 use crate::support::{Running, until};
-use narthex_testkit::http;
+use narthex_testkit::{http, proc::ProcFile};
 use std::{fs, thread};
 
 fn resident_kb(one: &Running, part: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", one.process.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(part));
-    let number = line.unwrap().trim_end_matches("kB").trim();
-    number.parse().unwrap()
+    let status = ProcFile::read(one.process.pid(), "status").unwrap();
+    status.number(part).unwrap()
 }
 
 /// Ten seconds after the start the pages of the program are given back anyway: this is about those that bursts and the

@@ -4,7 +4,7 @@
 
 use super::ours;
 use crate::support::{Running, until};
-use narthex_testkit::{TempDir, http, scaled};
+use narthex_testkit::{TempDir, http, proc::ProcFile, scaled};
 use std::fs;
 
 /// Scrapes before memory is compared.
@@ -30,17 +30,13 @@ struct Usage {
 }
 
 fn usage(one: &Running) -> Usage {
-    let dir = format!("/proc/{}", one.process.pid());
-    let status = fs::read_to_string(format!("{dir}/status")).unwrap();
-    let number = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let number = line.unwrap().trim_end_matches("kB").trim();
-        number.parse().unwrap()
-    };
+    let pid = one.process.pid();
+    let status = ProcFile::read(pid, "status").unwrap();
+    let number = |name: &str| status.number(name).unwrap();
     Usage {
         resident_kb: number("VmRSS:"),
         anonymous_kb: number("RssAnon:"),
-        descriptors: fs::read_dir(format!("{dir}/fd")).unwrap().count(),
+        descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
         threads: number("Threads:"),
     }
 }
