@@ -3,7 +3,7 @@
 //! **Invariant:** nothing is started before the whole line has been parsed and checked.
 
 use super::{ScenarioFile, ServerKind, error::BenchError, machine};
-use crate::record::{FORMAT, Parameter, Record, Tool};
+use crate::record::{FORMAT, Parameter, Record, Subject, Tool};
 use narthex_cli::{Flag, Surroundings, UsageError, Value, ValueKind, flags};
 use std::{
     ffi::OsString,
@@ -147,6 +147,11 @@ impl Values {
         self.flags.is_given(name)
     }
 
+    /// Returns the name of the command.
+    pub(crate) fn command(&self) -> &'static str {
+        self.command
+    }
+
     /// Returns the kinds of server that the scenario file declares.
     pub(crate) fn kinds(&self) -> &[ServerKind] {
         &self.kinds
@@ -201,7 +206,12 @@ impl Values {
 
     /// Returns a record with everything known before measuring. `title` describes the measurement in one sentence,
     /// without its full stop.
-    pub(crate) fn record(&self, title: String) -> Record {
+    pub(crate) fn record(
+        &self,
+        title: String,
+        subjects: Vec<Subject>,
+        notes: Vec<String>,
+    ) -> Record {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let shown = |text: &str| {
             let parts: Vec<String> = text.split(", ").map(without_path).collect();
@@ -230,10 +240,10 @@ impl Values {
             scenario: self.command.to_owned(),
             title,
             parameters: parameters.collect(),
-            subjects: Vec::new(),
+            subjects,
             runs: Vec::new(),
             differences: Vec::new(),
-            notes: Vec::new(),
+            notes,
         }
     }
 }

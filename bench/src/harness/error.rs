@@ -3,7 +3,7 @@
 //! **Invariant:** a refused result is not a failure of the program: it has its own variant and exit code.
 
 use narthex_testkit::http::Response;
-use std::{error::Error, fmt, io, path::PathBuf};
+use std::{error::Error, fmt, io};
 
 /// Reason that there is no result.
 #[derive(Debug)]
@@ -13,8 +13,6 @@ pub(crate) enum BenchError {
     Usage(String),
     /// A system call failed.
     Io { what: String, source: io::Error },
-    /// A kernel file is not in its documented format.
-    Parse { path: PathBuf, what: &'static str },
     /// A server under test did not start, ended, or did not answer in time; `log` is the end of its output.
     Server {
         name: String,
@@ -70,7 +68,6 @@ impl fmt::Display for BenchError {
         match self {
             Self::Usage(what) => f.write_str(what),
             Self::Io { what, source } => write!(f, "{what}: {source}"),
-            Self::Parse { path, what } => write!(f, "{}: {what} is missing", path.display()),
             Self::Server { name, what, log } if log.is_empty() => write!(f, "{name} {what}"),
             Self::Server { name, what, log } => {
                 write!(f, "{name} {what}; the end of its output:\n{log}")

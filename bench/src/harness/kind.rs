@@ -5,7 +5,27 @@
 //! both), `{listen}` (address and port), `{port}`, and in the configuration those that the scenario defines, such as
 //! `{scrape}`.
 
-use serde::Deserialize;
+use super::yaml;
+use serde::{Deserialize, Deserializer};
+use std::collections::HashMap;
+
+/// Reads a list whose items may be lists.
+fn flat<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Item {
+        One(String),
+        More(Vec<Item>),
+    }
+    fn flatten(items: Vec<Item>) -> Vec<String> {
+        let flat = |item| match item {
+            Item::One(text) => vec![text],
+            Item::More(items) => flatten(items),
+        };
+        items.into_iter().flat_map(flat).collect()
+    }
+    Vec::deserialize(from).map(flatten)
+}
 
 /// Names of kinds that several scenarios use.
 pub(crate) const NARTHEX: &str = "narthex";
@@ -21,6 +41,7 @@ pub(crate) struct ServerKind {
     program: String,
     /// The Debian package to install; empty for programs that come with this one.
     pub(crate) package: String,
+    #[serde(deserialize_with = "flat")]
     pub(crate) arguments: Vec<String>,
     /// Arguments that print its version.
     pub(crate) version: Vec<String>,
@@ -47,41 +68,13 @@ impl Default for ServerKind {
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
-    text.split_whitespace().map(str::to_owned)
-}
-
 impl ServerKind {
-    /// Returns a built-in kind; arguments are separated by spaces.
-    pub(crate) fn built_in(name: &str, program: &str, arguments: &str, ready: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            program: program.to_owned(),
-            package: program.to_owned(),
-            arguments: words(arguments).collect(),
-            ready: ready.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    /// Returns a command of ours.
-    pub(crate) fn narthex(command: &str, arguments: &str, ready: &str) -> Self {
-        let kind = Self::built_in(NARTHEX, NARTHEX, command, ready).with_arguments(arguments);
-        Self {
-            package: String::new(),
-            version: vec![command.to_owned(), "--version".to_owned()],
-            ..kind
-        }
-    }
-
-    /// Returns our server and Prometheus, which accept the same arguments.
-    pub(crate) fn prometheus_alike() -> [Self; 2] {
-        const ARGUMENTS: &str = "--config.file={config} --storage.tsdb.path={data} \
-                                 --web.listen-address={listen} --log.level=warn";
-        [
-            Self::narthex("server", ARGUMENTS, "/-/ready"),
-            Self::built_in(PROMETHEUS, PROMETHEUS, ARGUMENTS, "/-/ready"),
-        ]
+    /// Returns the kinds that a scenario has built in, ours first.
+    pub(crate) fn built_in(scenario: &str) -> Vec<Self> {
+        const FILE: &str = "bench/scenarios/servers.yml";
+        let text = include_str!("../../scenarios/servers.yml");
+        let kinds: Result<HashMap<String, Vec<Self>>, _> = yaml::parse(text, FILE);
+        kinds.expect(FILE).remove(scenario).unwrap_or_default()
     }
 
     /// Whether it writes segments, which a server of ours can read.
@@ -89,26 +82,10 @@ impl ServerKind {
         self.config.contains("{segments}")
     }
 
-    /// Returns VictoriaMetrics, whose answers by default lag half a minute behind its stored data.
-    pub(crate) fn victoria_metrics() -> Self {
-        let arguments = "-storageDataPath={data} -httpListenAddr={listen} -loggerLevel=WARN \
-                         -search.latencyOffset=0s";
-        let kind = Self::built_in(VICTORIA_METRICS, VICTORIA_METRICS, arguments, "/health");
-        Self {
-            version: vec!["-version".to_owned()],
-            ..kind
-        }
-    }
-
     /// Adds arguments separated by spaces.
     pub(crate) fn with_arguments(mut self, arguments: &str) -> Self {
-        self.arguments.extend(words(arguments));
-        self
-    }
-
-    /// Sets the configuration.
-    pub(crate) fn with_config(mut self, config: &str) -> Self {
-        config.clone_into(&mut self.config);
+        let words = arguments.split_whitespace().map(str::to_owned);
+        self.arguments.extend(words);
         self
     }
 

@@ -5,14 +5,17 @@
 
 use super::error::BenchError;
 use crate::record::OwnCost;
+use narthex_testkit::proc::{ProcFile, ThreadTime, children};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     collections::BTreeMap,
     fs, io,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
+
+const READING: &str = "read procfs";
 
 /// Usage of a process tree since its start, and the memory it holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -42,51 +45,34 @@ impl std::ops::AddAssign for Usage {
 impl Usage {
     /// Reads the usage of the process `root` and its descendants.
     pub(crate) fn read_tree(root: i32) -> Result<Self, BenchError> {
-        let mut usage = Self::default();
-        let mut waiting = vec![root];
+        let (mut usage, mut waiting) = (Self::default(), vec![root]);
         while let Some(pid) = waiting.pop() {
             match usage.add(pid, &mut waiting) {
-                Err(BenchError::Io { source, .. }) if pid != root && has_ended(&source) => {}
-                other => other?,
+                Err(e) if pid != root && e.kind() == io::ErrorKind::NotFound => {}
+                other => other.map_err(BenchError::io(READING))?,
             }
         }
         Ok(usage)
     }
 
-    fn add(&mut self, pid: i32, children: &mut Vec<i32>) -> Result<(), BenchError> {
-        let stat = Proc::read(pid, "stat")?;
-        let status = Proc::read(pid, "status")?;
+    fn add(&mut self, pid: i32, waiting: &mut Vec<i32>) -> io::Result<()> {
+        let stat = ProcFile::read(pid, "stat")?;
+        let status = ProcFile::read(pid, "status")?;
         if stat.is_zombie() || !status.has_memory() {
             // It holds nothing any more, but its parent's figures do not include its time yet.
-            self.cpu += stat.cpu()?;
+            self.cpu += ticks(stat.cpu_ticks()?);
             return Ok(());
         }
-        let io = Proc::read(pid, "io")?;
-        self.cpu += stat.cpu()?;
-        self.rss_bytes += status.kib("VmRSS:")?;
-        self.peak_rss_bytes += status.kib("VmHWM:")?;
+        let io = ProcFile::read(pid, "io")?;
+        self.cpu += ticks(stat.cpu_ticks()?);
+        self.rss_bytes += status.bytes("VmRSS:")?;
+        self.peak_rss_bytes += status.bytes("VmHWM:")?;
         self.threads += status.number("Threads:")?;
         self.write_bytes += io.number("write_bytes:")?;
         self.processes += 1;
-        add_children(pid, children)
+        waiting.extend(children(pid)?);
+        Ok(())
     }
-}
-
-fn add_children(pid: i32, children: &mut Vec<i32>) -> Result<(), BenchError> {
-    for task in tasks(pid)? {
-        // A thread may have ended; its children then belong to another one, which the next reading finds.
-        let text = fs::read_to_string(task.join("children")).unwrap_or_default();
-        children.extend(
-            text.split_ascii_whitespace()
-                .filter_map(|pid| pid.parse::<i32>().ok()),
-        );
-    }
-    Ok(())
-}
-
-fn has_ended(error: &io::Error) -> bool {
-    const ESRCH: i32 = 3;
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
 
 /// Resident memory according to `smaps_rollup`: exact where `status` may lag behind, and slow to read.
@@ -100,61 +86,37 @@ pub(crate) struct Resident {
 impl Resident {
     /// Reads one process.
     pub(crate) fn read(pid: i32) -> Result<Self, BenchError> {
-        let rollup = Proc::read(pid, "smaps_rollup")?;
-        Ok(Self {
-            rss_bytes: rollup.kib("Rss:")?,
-            anonymous_bytes: rollup.kib("Anonymous:")?,
-        })
+        let read = || {
+            let rollup = ProcFile::read(pid, "smaps_rollup")?;
+            Ok(Self {
+                rss_bytes: rollup.bytes("Rss:")?,
+                anonymous_bytes: rollup.bytes("Anonymous:")?,
+            })
+        };
+        read().map_err(BenchError::io(READING))
     }
 }
 
-/// Running time of one of our own threads, and the time it was ready to run but did not.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ThreadTime {
-    pub(crate) run: Duration,
-    pub(crate) waited: Duration,
-}
-
-impl ThreadTime {
-    /// Reads thread `id` of this process.
-    pub(crate) fn read(id: i32) -> Result<Self, BenchError> {
-        Proc::open(PathBuf::from(format!("/proc/self/task/{id}/schedstat")))?.thread_time()
-    }
-
-    /// Reads the running time of every thread of a process, by its id.
-    pub(crate) fn read_all(pid: i32) -> Result<BTreeMap<String, Duration>, BenchError> {
-        let mut all = BTreeMap::new();
-        for task in tasks(pid)? {
-            // A thread may end while the others are read.
-            if let Ok(file) = Proc::open(task.join("schedstat")) {
-                let id = task.file_name().unwrap_or_default().display().to_string();
-                all.insert(id, file.thread_time()?.run);
-            }
-        }
-        Ok(all)
-    }
+/// Returns the running time of every thread of a process, by its id.
+pub(crate) fn running_times(pid: i32) -> Result<BTreeMap<String, Duration>, BenchError> {
+    let times = ThreadTime::of_all(pid).map_err(BenchError::io(READING))?;
+    Ok(times.into_iter().map(|(id, time)| (id, time.run)).collect())
 }
 
 /// Returns the running time of all threads of a process and its descendants: in nanoseconds, where [`Usage`] counts clock
 /// ticks, but without threads and processes that have ended.
 pub(crate) fn running_time(root: i32) -> Result<Duration, BenchError> {
-    let mut total = Duration::ZERO;
-    let mut waiting = vec![root];
+    let (mut total, mut waiting) = (Duration::ZERO, vec![root]);
     while let Some(pid) = waiting.pop() {
-        total += ThreadTime::read_all(pid)?.values().sum::<Duration>();
-        add_children(pid, &mut waiting)?;
+        total += running_times(pid)?.values().sum::<Duration>();
+        waiting.extend(children(pid).map_err(BenchError::io(READING))?);
     }
     Ok(total)
 }
 
-/// Returns the directories of a process' threads.
-fn tasks(pid: i32) -> Result<Vec<PathBuf>, BenchError> {
-    let tasks = format!("/proc/{pid}/task");
-    let entries = fs::read_dir(&tasks).map_err(BenchError::io(tasks))?;
-    let paths = entries.map(|task| task.map(|task| task.path()));
-    paths
-        .collect::<io::Result<_>>()
-        .map_err(BenchError::io("list threads"))
+/// Reads the running time of a thread of this process, and how long it waited for a CPU.
+pub(crate) fn own_thread_time(id: i32) -> Result<ThreadTime, BenchError> {
+    ThreadTime::of_own(id).map_err(BenchError::io(READING))
 }
 
 /// Returns one of the clocks of this process or thread.
@@ -165,23 +127,8 @@ pub(crate) fn cpu_time(clock: ClockId) -> Duration {
 
 /// Returns the busy time of all the machine's CPUs since it started.
 fn machine_busy() -> Result<Duration, BenchError> {
-    let path = PathBuf::from("/proc/stat");
-    let text = fs::read_to_string(&path).map_err(BenchError::io("/proc/stat"))?;
-    busy_ticks(&text).map(ticks).ok_or(BenchError::Parse {
-        path,
-        what: "the line of all CPUs",
-    })
-}
-
-/// Sums user, nice, system, (not idle, iowait), irq, softirq, steal; guest time is part of user.
-fn busy_ticks(text: &str) -> Option<u64> {
-    let fields = text.lines().next()?.strip_prefix("cpu ")?;
-    let fields: Vec<u64> = fields
-        .split_ascii_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
-    let counted = [0, 1, 2, 5, 6, 7];
-    counted.iter().map(|at| fields.get(*at)).sum()
+    let busy = ProcFile::open("/proc/stat").and_then(|stat| stat.busy_ticks());
+    busy.map(ticks).map_err(BenchError::io(READING))
 }
 
 /// The machine's busy time and our own, from which that of other processes follows.
@@ -314,79 +261,6 @@ pub(crate) fn ms(time: Duration) -> f64 {
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
-}
-
-/// One file of a process, as text.
-struct Proc {
-    path: PathBuf,
-    text: String,
-}
-
-impl Proc {
-    fn read(pid: i32, name: &str) -> Result<Self, BenchError> {
-        Self::open(PathBuf::from(format!("/proc/{pid}/{name}")))
-    }
-
-    fn open(path: PathBuf) -> Result<Self, BenchError> {
-        let text = fs::read_to_string(&path).map_err(BenchError::io(path.display().to_string()))?;
-        Ok(Self { path, text })
-    }
-
-    fn missing(&self, what: &'static str) -> BenchError {
-        BenchError::Parse {
-            path: self.path.clone(),
-            what,
-        }
-    }
-
-    /// Returns the fields of `stat` from the state on; the name before it, in parentheses, may contain anything.
-    fn stat_fields(&self) -> impl Iterator<Item = &str> {
-        let fields = self.text.rfind(')').map(|at| &self.text[at + 1..]);
-        fields.unwrap_or_default().split_ascii_whitespace()
-    }
-
-    fn is_zombie(&self) -> bool {
-        matches!(self.stat_fields().next(), Some("Z" | "X"))
-    }
-
-    /// Reports whether a process, according to its `status`, has memory: one that ends gives it back before it is a
-    /// zombie.
-    fn has_memory(&self) -> bool {
-        self.text.lines().any(|line| line.starts_with("VmRSS:"))
-    }
-
-    /// Parses utime, stime, cutime and cstime of `stat`.
-    fn cpu(&self) -> Result<Duration, BenchError> {
-        let times = self.stat_fields().skip(11).take(4);
-        let times: Vec<u64> = times.map_while(|field| field.parse().ok()).collect();
-        if times.len() < 4 {
-            return Err(self.missing("utime"));
-        }
-        Ok(ticks(times.iter().sum()))
-    }
-
-    /// Parses run and wait time of `schedstat`.
-    fn thread_time(&self) -> Result<ThreadTime, BenchError> {
-        let mut fields = self.text.split_ascii_whitespace().map(str::parse);
-        let mut next = |what| match fields.next() {
-            Some(Ok(ns)) => Ok(Duration::from_nanos(ns)),
-            _ => Err(self.missing(what)),
-        };
-        Ok(ThreadTime {
-            run: next("run time")?,
-            waited: next("wait time")?,
-        })
-    }
-
-    fn number(&self, key: &'static str) -> Result<u64, BenchError> {
-        let line = self.text.lines().find_map(|line| line.strip_prefix(key));
-        let number = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
-        number.ok_or_else(|| self.missing(key))
-    }
-
-    fn kib(&self, key: &'static str) -> Result<u64, BenchError> {
-        Ok(self.number(key)? * 1024)
-    }
 }
 
 fn ticks(count: u64) -> Duration {

@@ -1,6 +1,7 @@
 //! The loop shared by scenarios: every server under every variant, for all repetitions.
 
 use super::{
+    cli::Values,
     error::BenchError,
     progress::Progress,
     server::ServerSpec,
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 /// Calls `measure` for every turn; one takes about `each`.
 pub(crate) fn for_each_turn(
+    values: &Values,
     servers: &[ServerSpec],
     variants: usize,
-    repetitions: usize,
     each: Duration,
     mut measure: impl FnMut(Turn, &ServerSpec, &Progress) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
-    let turns = turns(servers.len(), variants, repetitions);
+    let turns = turns(servers.len(), variants, values.get("repetitions")?);
     let progress = Progress::new(each * turns.len() as u32);
     turns
         .into_iter()

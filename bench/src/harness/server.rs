@@ -11,7 +11,7 @@ use super::{
 };
 use crate::record::Subject;
 use narthex_cli::flags;
-use narthex_testkit::http;
+use narthex_testkit::{client::Client, http};
 use std::{
     fs::{self, File},
     net::{SocketAddrV4, TcpListener},
@@ -51,7 +51,12 @@ pub(crate) struct ServerSpec {
 impl ServerSpec {
     /// Returns the servers that the command line or the file names, otherwise all that are installed; and a sentence
     /// for each kind that is not.
-    pub(crate) fn chosen(
+    pub(crate) fn chosen(values: &Values) -> Result<(Vec<Self>, Vec<String>), BenchError> {
+        Self::of_kinds(values, ServerKind::built_in(values.command()))
+    }
+
+    /// Does the same where these kinds are built in.
+    pub(crate) fn of_kinds(
         values: &Values,
         built_in: impl IntoIterator<Item = ServerKind>,
     ) -> Result<(Vec<Self>, Vec<String>), BenchError> {
@@ -117,8 +122,12 @@ impl ServerSpec {
         })
     }
 
-    /// Returns its entry for the record; runs the program to get its version.
-    pub(crate) fn subject(&self) -> Subject {
+    /// Returns their entries for the record; runs the programs to get their versions.
+    pub(crate) fn subjects(servers: &[Self]) -> Vec<Subject> {
+        servers.iter().map(Self::subject).collect()
+    }
+
+    fn subject(&self) -> Subject {
         let arguments = self.kind.arguments.join(" ");
         Subject {
             label: self.label.clone(),
@@ -310,6 +319,16 @@ impl RunningServer {
             "{}{path}",
             fill(&self.spec.kind.url, self.dir.path(), self.address)
         )
+    }
+
+    /// Returns a client of it.
+    pub(crate) fn client(&self, limit: Duration) -> Result<Client, BenchError> {
+        let url = self.url("");
+        let address = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.parse().ok());
+        let wrong = || usage(format!("{url:?} is not http:// and an address"));
+        Ok(Client::new(address.ok_or_else(wrong)?, limit))
     }
 
     pub(crate) fn address(&self) -> SocketAddrV4 {

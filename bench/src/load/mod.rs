@@ -4,16 +4,12 @@
 
 mod answer;
 pub(crate) mod api;
-pub(crate) mod client;
 pub(crate) mod dataset;
 pub(crate) mod fleet;
 pub(crate) mod gzip;
 pub(crate) mod latency;
-pub(crate) mod line;
-pub(crate) mod listener;
 pub(crate) mod open_loop;
 pub(crate) mod paced;
-pub(crate) mod protobuf;
 pub(crate) mod remote_write;
 pub(crate) mod scraper;
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::harness::{
     error::BenchError,
-    measure::{ThreadTime, cpu_time},
+    measure::{cpu_time, own_thread_time},
     sync::join,
 };
 use rustix::{
@@ -219,7 +219,7 @@ impl<'a> Worker<'a> {
 
     fn run(mut self) -> Result<Load, BenchError> {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        let waited = ThreadTime::read(thread)?.waited;
+        let waited = own_thread_time(thread)?.waited;
         let cpu = cpu_time(ClockId::ThreadCPUTime);
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -241,7 +241,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.load.cpu = cpu_time(ClockId::ThreadCPUTime).saturating_sub(cpu);
-        self.load.waited = ThreadTime::read(thread)?.waited.saturating_sub(waited);
+        self.load.waited = own_thread_time(thread)?.waited.saturating_sub(waited);
         Ok(self.load)
     }
 

@@ -4,12 +4,9 @@
 //! that follows scrapes: servers reject samples far behind. Labels are encoded once for each life of a pod, which ends with a
 //! staleness marker of each series.
 
-use super::{
-    client::Client,
-    dataset::{DatasetConfig, POD_SERIES, Pod, labels},
-    protobuf::varint,
-};
+use super::dataset::{DatasetConfig, POD_SERIES, Pod, labels};
 use crate::harness::error::BenchError;
+use narthex_testkit::{client::Client, protobuf::varint};
 use std::ops::Range;
 
 /// Pods of one request; with 50 series of 5 steps each this is a request of 10,000 samples.

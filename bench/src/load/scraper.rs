@@ -2,9 +2,8 @@
 //!
 //! **Invariant:** only a scrape that takes longer than the interval makes the next one late.
 
-use super::client::Client;
 use crate::harness::{error::BenchError, server::RunningServer};
-use narthex_testkit::http::Response;
+use narthex_testkit::{client::Client, http::Response};
 use std::{
     net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
@@ -58,7 +57,7 @@ impl Scraper {
         path: &str,
         limit: Duration,
     ) -> Result<Self, BenchError> {
-        let client = Client::to_server(server, limit)?;
+        let client = server.client(limit)?;
         Ok(Self::new(server.label(), &[client.address()], path, limit))
     }
 

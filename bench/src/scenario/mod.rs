@@ -24,7 +24,6 @@ use narthex_cli::Flag;
 mod prelude {
     pub(super) use super::Scenario;
     pub(super) use crate::harness::{
-        ServerKind,
         cli::{Common, Values},
         error::BenchError,
         run_loop::for_each_turn,

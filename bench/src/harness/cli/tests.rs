@@ -147,7 +147,7 @@ fn a_record_has_no_paths_of_the_machine() {
     ];
     let arguments = arguments.map(str::to_owned);
     let values = Values::parse("storage", TABLES, &arguments).unwrap();
-    let record = values.record("x".to_owned());
+    let record = values.record("x".to_owned(), Vec::new(), Vec::new());
     assert_eq!(
         record.command,
         "narthex-bench storage --server narthex=narthex --server=prometheus=prometheus --dir u"

@@ -11,14 +11,6 @@ fn every_variant_reads_as_a_sentence() {
         (BenchError::Usage(text("no such flag")), "no such flag", 2),
         (io, "read /x: gone", 1),
         (
-            BenchError::Parse {
-                path: "/proc/1/stat".into(),
-                what: "utime",
-            },
-            "/proc/1/stat: utime is missing",
-            1,
-        ),
-        (
             BenchError::Server {
                 name: text("narthex"),
                 what: text("ended"),

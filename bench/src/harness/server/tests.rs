@@ -3,16 +3,15 @@
 use super::*;
 
 fn prometheus() -> ServerKind {
-    let arguments = "--config.file={config} --listen={listen}";
-    let mut kind = ServerKind::built_in("prometheus", "prometheus-of-nobody", arguments, "/ready");
-    kind.package = "prometheus".to_owned();
-    kind.with_config("a {scrape} in {dir}\n")
+    let text = "{name: prometheus, program: prometheus-of-nobody, package: prometheus, ready: /ready, \
+                arguments: ['--config.file={config}', '--listen={listen}'], config: \"a {scrape} in {dir}\\n\"}";
+    serde_saphyr::from_str(text).unwrap()
 }
 
 fn chosen(arguments: &[&str]) -> Result<(Vec<ServerSpec>, Vec<String>), BenchError> {
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
     let values = Values::parse("storage", &[Servers::FLAGS], &arguments).unwrap();
-    ServerSpec::chosen(&values, [prometheus()])
+    ServerSpec::of_kinds(&values, [prometheus()])
 }
 
 #[test]

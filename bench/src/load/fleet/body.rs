@@ -10,10 +10,10 @@ mod groups;
 use super::{
     config::FleetConfig,
     page::{Page, Scratch, label_pairs},
-    shape::{OLDEST_STAMP_MS, Series, Shape},
+    shape::{OLDEST_STAMP_MS, Shape},
 };
 use groups::Groups;
-use narthex_testkit::rng::SplitMix64;
+use narthex_testkit::{fleet::Target, rng::SplitMix64};
 use std::sync::Arc;
 
 /// Rounds after which a flapping series is absent once.
@@ -24,7 +24,7 @@ const FLAP_SERIES: usize = 10;
 /// A target and the parts of its text.
 #[derive(Debug)]
 pub(crate) struct Body {
-    series: Series,
+    series: Target,
     layout: Arc<Layout>,
     common: Box<str>,
     /// The same as label pairs, for pages in protobuf.
@@ -84,7 +84,7 @@ impl Body {
         other: Option<&Self>,
     ) -> Self {
         let generation = seed_of(config.seed, generation);
-        let series = Series::new(config.shape, index, generation, config.series);
+        let series = config.shape.target(index, generation, config.series);
         let (layout, common) = Layout::new(config.shape, &series);
         let common = if config.line_labels {
             common
@@ -134,7 +134,7 @@ impl Body {
         if let Some(page) = &self.layout.page {
             let stamp_ms = (self.stamps == Stamps::Clock).then_some(now_ms);
             page.write(
-                self.series.lines(),
+                (&self.series).into(),
                 &self.common_pairs,
                 stamp_ms,
                 scratch,
@@ -264,13 +264,13 @@ fn target_labels(config: &FleetConfig, index: usize, generation: usize) -> Box<s
     // A few lines of each kind suffice to find the labels common to all.
     let series = config.series.min(64);
     let generation = seed_of(config.seed, generation);
-    let series = Series::new(config.shape, index, generation, series);
+    let series = config.shape.target(index, generation, series);
     Layout::new(config.shape, &series).1
 }
 
 impl Layout {
     /// Splits a target's lines around the labels they all share.
-    fn new(shape: Shape, series: &Series) -> (Self, Box<str>) {
+    fn new(shape: Shape, series: &Target) -> (Self, Box<str>) {
         let prefixes = series.prefixes();
         let labels = |prefix: &str| {
             // The comments before the name contain no braces.

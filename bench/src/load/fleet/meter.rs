@@ -9,11 +9,12 @@ use super::{
 use crate::{
     harness::{
         error::BenchError,
-        measure::{MachineLoad, ThreadTime, Usage, quantile},
+        measure::{MachineLoad, Usage, own_thread_time, quantile},
         server::RunningServer,
     },
     record::OwnCost,
 };
+use narthex_testkit::proc::ThreadTime;
 use std::time::{Duration, Instant};
 
 /// CPU budget of the fleet in ns per sample: above it there is a warning, unless the fleet is nearly idle.
@@ -50,7 +51,7 @@ impl Edge {
             usage,
             making: fleet.making(),
             machine: MachineLoad::read(usage.cpu)?,
-            thread: ThreadTime::read(fleet.thread_id())?,
+            thread: own_thread_time(fleet.thread_id())?,
             answered,
             samples,
         })

@@ -4,7 +4,6 @@ pub(crate) mod body;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod meter;
-mod native;
 pub(crate) mod page;
 pub(crate) mod schedule;
 pub(crate) mod server;

@@ -3,11 +3,34 @@
 //! **Invariant:** it has the same contents as the lines of the same round, one message per family, in the same order;
 //! native histograms, whose lines only have their counts, are complete.
 
-use super::shape::{Lines, SeriesKind};
-use crate::load::protobuf::{bytes, double, number, varint};
+use narthex_testkit::{
+    fleet::{Native, SeriesKind, Target},
+    protobuf::{bytes, double, number, varint},
+};
 
 /// Media type that a scraper accepts if it can read these pages.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
+/// Media type of delimited metric families, in pushes and in pages.
+pub(crate) const METRIC_FAMILIES: &str =
+    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
+/// The lines of a round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lines<'a> {
+    pub(crate) kinds: &'a [SeriesKind],
+    pub(crate) values: &'a [f64],
+    pub(crate) natives: &'a [Native],
+}
+
+impl<'a> From<&'a Target> for Lines<'a> {
+    fn from(target: &'a Target) -> Self {
+        Self {
+            kinds: target.kinds(),
+            values: target.values(),
+            natives: target.natives(),
+        }
+    }
+}
 
 /// The parts that are the same in every round and for all targets of a fleet.
 #[derive(Debug, PartialEq, Default)]

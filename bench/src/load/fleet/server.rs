@@ -8,29 +8,34 @@ use super::{
     body::Body,
     clock::now_ms,
     config::FleetConfig,
-    page::{MEDIA_TYPE, Scratch},
-    shape::{NATIVE_FAMILY, Series, Shape},
+    page::{MEDIA_TYPE, METRIC_FAMILIES, Scratch},
+    shape::Shape,
 };
 use crate::{
     harness::{error::BenchError, measure::cpu_time, sync::lock},
-    load::{gzip::Gzip, protobuf::METRIC_FAMILIES},
+    load::gzip::Gzip,
 };
+use narthex_testkit::fleet::NATIVE_A_FAMILY;
 use rustix::{
-    buffer::spare_capacity,
-    event::{Timespec, epoll},
     net::sockopt,
     process::{Resource, getrlimit, setrlimit},
     time::ClockId,
 };
 use std::{
-    io::{self, ErrorKind, IoSlice, Read, Write},
-    net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream},
+    io::{self, ErrorKind, IoSlice},
+    net::{Ipv4Addr, SocketAddrV4, TcpListener},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicI32, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Notify,
+    task::JoinSet,
 };
 
 /// Maximum number of targets: two bytes of an address.
@@ -55,42 +60,60 @@ pub(crate) struct Answer {
 }
 
 /// A running fleet; it stops on drop.
-#[derive(Debug)]
 pub(crate) struct FleetServer {
-    config: FleetConfig,
     addresses: Vec<SocketAddrV4>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-#[derive(Debug, Default)]
 struct Shared {
-    stop: AtomicBool,
+    config: FleetConfig,
+    stop: Notify,
     thread_id: AtomicI32,
+    /// When the thread last found something to do.
+    woke: Mutex<Option<Instant>>,
     making_ns: AtomicU64,
-    /// Replacements of targets, until the thread applies them.
-    replaced: Mutex<Vec<(usize, Body)>>,
-    has_replaced: AtomicBool,
+    pages: Mutex<Pages>,
     answers: Mutex<Vec<Answer>>,
+}
+
+/// The targets, and memory that is reused so that it stays in the processor's cache.
+struct Pages {
+    targets: Vec<Body>,
+    gzip: Gzip,
+    text: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl FleetServer {
     /// Prepares every target's text, binds every address and starts serving.
     pub(crate) fn start(config: FleetConfig) -> Result<Self, BenchError> {
-        let shared = Arc::new(Shared::default());
         raise_file_limit(config.targets)?;
         let listeners =
             bind(config.targets).map_err(BenchError::io("bind the fleet's addresses"))?;
+        let shared = Arc::new(Shared {
+            config,
+            stop: Notify::new(),
+            thread_id: AtomicI32::new(0),
+            woke: Mutex::new(None),
+            making_ns: AtomicU64::new(0),
+            pages: Mutex::new(Pages {
+                targets: Body::fleet(&config),
+                // The fastest level.
+                gzip: Gzip::new(1),
+                text: Vec::new(),
+                scratch: Scratch::default(),
+            }),
+            answers: Mutex::default(),
+        });
         let addresses = listeners.iter().map(|(address, _)| *address).collect();
         let listeners = listeners.into_iter().map(|(_, listener)| listener);
-        let mut server = Loop::new(config, listeners.collect(), Arc::clone(&shared))
-            .map_err(BenchError::io("prepare the fleet"))?;
+        let (listeners, serving) = (listeners.collect(), Arc::clone(&shared));
         let thread = thread::Builder::new()
             .name("fleet".to_owned())
-            .spawn(move || server.run())
+            .spawn(move || serve(listeners, &serving))
             .map_err(BenchError::io("start the fleet"))?;
         Ok(Self {
-            config,
             addresses,
             shared,
             thread: Some(thread),
@@ -120,12 +143,14 @@ impl FleetServer {
     pub(crate) fn replace(&self, places: impl Iterator<Item = usize>, generation: usize) {
         let mut bodies: Vec<(usize, Body)> = Vec::new();
         for place in places {
-            let shared = bodies.first().map(|(_, body)| body);
-            let body = Body::new(&self.config, place, generation, shared);
+            let other = bodies.first().map(|(_, body)| body);
+            let body = Body::new(&self.shared.config, place, generation, other);
             bodies.push((place, body));
         }
-        lock(&self.shared.replaced).append(&mut bodies);
-        self.shared.has_replaced.store(true, Relaxed);
+        let mut pages = lock(&self.shared.pages);
+        for (place, body) in bodies {
+            pages.targets[place] = body;
+        }
     }
 
     /// Returns the CPU time of generating texts, without sending them.
@@ -135,8 +160,12 @@ impl FleetServer {
 
     /// Returns the number of a target's native histograms in the first family.
     pub(crate) fn first_family(&self) -> usize {
-        let series = Series::new(self.config.shape, 0, 0, self.config.series);
-        series.native_count().min(NATIVE_FAMILY)
+        let FleetConfig { shape, series, .. } = self.shared.config;
+        shape
+            .target(0, 0, series)
+            .natives()
+            .len()
+            .min(NATIVE_A_FAMILY)
     }
 
     /// Returns the thread's id, for measuring it.
@@ -163,7 +192,7 @@ impl FleetServer {
 
 impl Drop for FleetServer {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
+        self.shared.stop.notify_one();
         if let Some(thread) = self.thread.take() {
             // `check` has reported the error.
             let _ = thread.join();
@@ -217,212 +246,107 @@ fn address(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 1, high as u8, low as u8)
 }
 
-/// The serving thread's state. Events carry the target's index for a listener, `targets + slot` for a connection.
-struct Loop {
-    config: FleetConfig,
-    epoll: rustix::fd::OwnedFd,
-    listeners: Vec<TcpListener>,
-    targets: Vec<Body>,
-    connections: Vec<Option<Connection>>,
-    gzip: Gzip,
-    /// The text of the response being generated, in the processor's cache because its memory is reused.
-    text: Vec<u8>,
-    scratch: Scratch,
-    shared: Arc<Shared>,
-}
-
-struct Connection {
-    stream: TcpStream,
-    target: usize,
-    input: Vec<u8>,
-    sending: Option<Sending>,
-}
-
-/// Bytes for which the socket had no room.
-struct Sending {
-    rest: Vec<u8>,
-    sent: usize,
-    /// `None` for a response that is not a scrape.
-    answer: Option<Answer>,
-}
-
-/// Whether a connection stays open.
-#[derive(PartialEq)]
-enum Next {
-    Wait,
-    Close,
-}
-
-impl Loop {
-    fn new(
-        config: FleetConfig,
-        listeners: Vec<TcpListener>,
-        shared: Arc<Shared>,
-    ) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (index, listener) in listeners.iter().enumerate() {
+/// Serves on this thread until it is told to stop or a listener fails.
+fn serve(listeners: Vec<TcpListener>, shared: &Arc<Shared>) -> io::Result<()> {
+    let id = rustix::thread::gettid().as_raw_nonzero().get();
+    shared.thread_id.store(id, Relaxed);
+    let waking = Arc::clone(shared);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .on_thread_unpark(move || *lock(&waking.woke) = Some(Instant::now()))
+        .build()?;
+    runtime.block_on(async {
+        let mut accepting = JoinSet::new();
+        for (target, listener) in listeners.into_iter().enumerate() {
             listener.set_nonblocking(true)?;
-            sockopt::set_socket_send_buffer_size(listener, SEND_BUFFER)?;
-            let token = epoll::EventData::new_u64(index as u64);
-            epoll::add(&epoll, listener, token, epoll::EventFlags::IN)?;
+            sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER)?;
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            accepting.spawn(accept(listener, target, Arc::clone(shared)));
         }
-        Ok(Self {
-            config,
-            epoll,
-            listeners,
-            targets: Body::fleet(&config),
-            connections: Vec::new(),
-            // The fastest level.
-            gzip: Gzip::new(1),
-            text: Vec::new(),
-            scratch: Scratch::default(),
-            shared,
-        })
-    }
+        tokio::select! {
+            () = shared.stop.notified() => Ok(()),
+            Some(ended) = accepting.join_next() => ended?,
+        }
+    })
+}
 
-    fn run(&mut self) -> io::Result<()> {
-        let id = rustix::thread::gettid().as_raw_nonzero().get();
-        self.shared.thread_id.store(id, Relaxed);
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: 50_000_000,
-        };
-        let mut events = Vec::with_capacity(256);
-        while !self.shared.stop.load(Relaxed) {
-            events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
-                Err(rustix::io::Errno::INTR) => continue,
-                other => other?,
-            };
-            let woke = Instant::now();
-            self.replace_targets();
-            for event in &events {
-                let token = event.data.u64() as usize;
-                match token.checked_sub(self.listeners.len()) {
-                    None => self.accept(token)?,
-                    Some(slot) => self.serve(slot, woke),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn replace_targets(&mut self) {
-        if !self.shared.has_replaced.swap(false, Relaxed) {
-            return;
-        }
-        for (place, body) in lock(&self.shared.replaced).drain(..) {
-            self.targets[place] = body;
-        }
-    }
-
-    fn accept(&mut self, target: usize) -> io::Result<()> {
-        let stream = match self.listeners[target].accept() {
-            Ok((stream, _)) => stream,
-            // The client left before it was accepted.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::ConnectionAborted
-                ) =>
-            {
-                return Ok(());
-            }
+async fn accept(
+    listener: tokio::net::TcpListener,
+    target: usize,
+    shared: Arc<Shared>,
+) -> io::Result<()> {
+    loop {
+        match listener.accept().await {
+            // An error is a client that is gone, such as a server that was killed.
+            Ok((stream, _)) => drop(tokio::spawn(connection(
+                stream,
+                target,
+                Arc::clone(&shared),
+            ))),
+            // It left before it was accepted.
+            Err(e) if e.kind() == ErrorKind::ConnectionAborted => {}
             Err(e) => return Err(e),
-        };
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        let free = self.connections.iter().position(Option::is_none);
-        let slot = free.unwrap_or(self.connections.len());
-        let token = epoll::EventData::new_u64((self.listeners.len() + slot) as u64);
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, &stream, token, flags)?;
-        if slot == self.connections.len() {
-            self.connections.push(None);
-        }
-        self.connections[slot] = Some(Connection {
-            stream,
-            target,
-            input: Vec::new(),
-            sending: None,
-        });
-        Ok(())
-    }
-
-    fn serve(&mut self, slot: usize, woke: Instant) {
-        // Closed by an earlier event of the same wake-up.
-        let Some(mut connection) = self.connections[slot].take() else {
-            return;
-        };
-        // A killed server resets its connections: nothing to report.
-        if matches!(self.go_on(&mut connection, woke), Ok(Next::Wait)) {
-            self.connections[slot] = Some(connection);
         }
     }
+}
 
-    /// Sends pending bytes, then reads and answers requests until the socket blocks on either.
-    fn go_on(&mut self, connection: &mut Connection, woke: Instant) -> io::Result<Next> {
-        loop {
-            if let Some(sending) = &mut connection.sending {
-                if !sending.go_on(&mut connection.stream)? {
-                    return Ok(Next::Wait);
-                }
-                self.done(sending.answer);
-                connection.sending = None;
+/// Answers a connection's requests one after another.
+async fn connection(mut stream: TcpStream, target: usize, shared: Arc<Shared>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut input = Vec::with_capacity(1 << 10);
+    while input.len() <= MAX_HEAD {
+        let Some(at) = find(&input, b"\r\n\r\n") else {
+            if stream.read_buf(&mut input).await? == 0 {
+                break;
             }
-            let end = find(&connection.input, b"\r\n\r\n").map(|at| at + 4);
-            let Some(end) = end else {
-                let mut buffer = [0; 4096];
-                match connection.stream.read(&mut buffer) {
-                    Ok(0) => return Ok(Next::Close),
-                    Ok(_) if connection.input.len() > MAX_HEAD => return Ok(Next::Close),
-                    Ok(n) => connection.input.extend_from_slice(&buffer[..n]),
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(Next::Wait),
-                    Err(e) => return Err(e),
-                }
-                continue;
-            };
-            let request = &connection.input[..end];
-            connection.sending =
-                self.answer(request, connection.target, &mut connection.stream, woke)?;
-            connection.input.drain(..end);
-        }
+            continue;
+        };
+        let (rest, answer) = shared.answer(&input[..at + 4], target, &stream)?;
+        input.drain(..at + 4);
+        stream.write_all(&rest).await?;
+        lock(&shared.answers).extend(answer);
     }
+    Ok(())
+}
 
-    /// Records a response that was sent to its last byte.
-    fn done(&self, answer: Option<Answer>) {
-        lock(&self.shared.answers).extend(answer);
-    }
-
-    /// Answers one request; returns the unsent rest.
+impl Shared {
+    /// Sends as much of an answer as the socket takes; returns the rest, and what to record unless it is a refusal.
     fn answer(
-        &mut self,
+        &self,
         request: &[u8],
         index: usize,
-        stream: &mut TcpStream,
-        woke: Instant,
-    ) -> io::Result<Option<Sending>> {
+        stream: &TcpStream,
+    ) -> io::Result<(Vec<u8>, Option<Answer>)> {
+        let refusal = |status: &str| {
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            Ok((head.into_bytes(), None))
+        };
         if !request.starts_with(b"GET /metrics ") {
-            return Ok(Some(Sending::refusal("404 Not Found")));
+            return refusal("404 Not Found");
         }
         let is_protobuf = self.config.shape == Shape::Native;
         if is_protobuf && find(request, MEDIA_TYPE.as_bytes()).is_none() {
-            return Ok(Some(Sending::refusal("406 Not Acceptable")));
+            return refusal("406 Not Acceptable");
         }
-        let target = &mut self.targets[index];
+        let mut pages = lock(&self.pages);
+        let Pages {
+            targets,
+            gzip,
+            text,
+            scratch,
+        } = &mut *pages;
+        let target = &mut targets[index];
         let start = cpu_time(ClockId::ThreadCPUTime);
         let at_ms = now_ms();
         let stamp_ms = self.config.clock.map_or(at_ms, |clock| clock.at(at_ms));
-        let samples = target.next(stamp_ms, &mut self.text, &mut self.scratch);
+        let samples = target.next(stamp_ms, text, scratch);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
         let (content, encoding) = match is_packed {
-            true => (self.gzip.pack(&self.text), "Content-Encoding: gzip\r\n"),
-            false => (self.text.as_slice(), ""),
+            true => (gzip.pack(text), "Content-Encoding: gzip\r\n"),
+            false => (text.as_slice(), ""),
         };
         let making = cpu_time(ClockId::ThreadCPUTime).saturating_sub(start);
-        self.shared
-            .making_ns
-            .fetch_add(making.as_nanos() as u64, Relaxed);
+        self.making_ns.fetch_add(making.as_nanos() as u64, Relaxed);
         let bytes = content.len();
         let kind = if is_protobuf {
             METRIC_FAMILIES
@@ -432,56 +356,26 @@ impl Loop {
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{encoding}Content-Length: {bytes}\r\n\r\n"
         );
+        let lag = lock(&self.woke).map_or(Duration::ZERO, |woke| woke.elapsed());
         let answer = Answer {
             target: index as u32,
             at_ms,
-            lag_us: u32::try_from(woke.elapsed().as_micros()).unwrap_or(u32::MAX),
+            lag_us: u32::try_from(lag.as_micros()).unwrap_or(u32::MAX),
             bytes: bytes as u32,
             samples: samples as u32,
             first_value: target.values()[0],
         };
-        let sent =
-            match stream.write_vectored(&[IoSlice::new(head.as_bytes()), IoSlice::new(content)]) {
-                Ok(sent) => sent,
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-                Err(e) => return Err(e),
-            };
-        if sent == head.len() + bytes {
-            self.done(Some(answer));
-            return Ok(None);
-        }
-        let mut rest = head.into_bytes();
-        rest.extend_from_slice(content);
-        Ok(Some(Sending {
-            rest,
-            sent,
-            answer: Some(answer),
-        }))
-    }
-}
-
-impl Sending {
-    /// An answer without a body.
-    fn refusal(status: &str) -> Self {
-        Self {
-            rest: format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes(),
-            sent: 0,
-            answer: None,
-        }
-    }
-
-    /// Writes as much as the socket accepts; returns whether that was everything.
-    fn go_on(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
-        while self.sent < self.rest.len() {
-            match stream.write(&self.rest[self.sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => self.sent += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(true)
+        let both = [IoSlice::new(head.as_bytes()), IoSlice::new(content)];
+        let sent = match stream.try_write_vectored(&both) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
+            sent => sent?,
+        };
+        let of_content = sent.saturating_sub(head.len());
+        let rest = [
+            &head.as_bytes()[sent.min(head.len())..],
+            &content[of_content..],
+        ];
+        Ok((rest.concat(), Some(answer)))
     }
 }
 

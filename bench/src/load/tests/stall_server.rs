@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** requests received within a stall are answered when it ends, not before.
 
-use crate::{harness::error::BenchError, load::listener::Listener};
+use crate::harness::error::BenchError;
+use narthex_testkit::Listener;
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -44,7 +45,8 @@ impl StallServer {
     /// Starts one on a free loopback port.
     pub(crate) fn start(stalls: Stalls) -> Result<Self, BenchError> {
         let started = Instant::now();
-        let listener = Listener::start("stalls", move |stream, _| serve(stream, stalls, started))?;
+        let listener = Listener::start("stalls", move |stream, _| serve(stream, stalls, started))
+            .map_err(BenchError::io("listen"))?;
         Ok(Self { listener })
     }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     harness::{
         error::BenchError,
-        measure::{Meter, Resident, ThreadTime, Usage, Used},
+        measure::{Meter, Resident, Usage, Used, running_times},
         server::{RunningServer, ServerSpec},
     },
     load::scraper::Scraper,
@@ -34,6 +34,13 @@ const TRACED: u64 = 20;
 pub(super) struct Plan {
     pub(super) flags: Flags,
     pub(super) base: PathBuf,
+}
+
+impl Plan {
+    /// Returns the approximate time of one turn.
+    pub(super) fn each(&self) -> Duration {
+        self.flags.interval * self.flags.scrapes + Duration::from_secs(2)
+    }
 }
 
 /// Result of one turn of scrapes.
@@ -142,7 +149,7 @@ struct Threads {
 
 impl Threads {
     fn read(pid: i32) -> Result<Self, BenchError> {
-        let ran = ThreadTime::read_all(pid)?;
+        let ran = running_times(pid)?;
         let ticks = Usage::read_tree(pid)?.cpu;
         Ok(Self { ran, ticks })
     }

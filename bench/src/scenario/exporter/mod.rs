@@ -41,16 +41,6 @@ flags! {
     }
 }
 
-/// Returns the built-in exporters, ours first, each with its default collectors.
-fn kinds() -> [ServerKind; 2] {
-    let listen = "--web.listen-address={listen}";
-    let peer = "prometheus-node-exporter";
-    [
-        ServerKind::narthex("node-exporter", listen, "/metrics"),
-        ServerKind::built_in("node_exporter", peer, listen, "/metrics"),
-    ]
-}
-
 /// Variants: whether the scraper accepts a compressed page, as Prometheus does.
 const ENCODINGS: [(&str, bool); 2] = [("identity", false), ("gzip", true)];
 
@@ -60,29 +50,24 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         flags: values.read(Flags::from_values)?,
         base: values.dir()?,
     };
-    let Flags {
-        scrapes, interval, ..
-    } = plan.flags;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
+    let (scrapes, interval) = (plan.flags.scrapes, plan.flags.interval);
+    let (mut servers, mut notes) = ServerSpec::chosen(values)?;
     without_command(&mut servers, "node-exporter", &mut notes)?;
-    let mut record = values.record(format!(
-        "{scrapes} scrapes of each exporter, {interval:?} between them"
-    ));
-    record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    let title = format!("{scrapes} scrapes of each exporter, {interval:?} between them");
+    let mut record = values.record(title, ServerSpec::subjects(&servers), notes);
     if plan.flags.incident {
         record.runs = step_by_step(values, &plan, &servers)?;
-        record.notes = notes;
         return Ok(record);
     }
     let mut exporters: Vec<Exporter> = servers
         .iter()
         .map(|spec| Exporter::start(&plan, spec))
         .collect::<Result<_, _>>()?;
-    let each = interval * scrapes + Duration::from_secs(2);
+    let each = plan.each();
     for_each_turn(
+        values,
         &servers,
         ENCODINGS.len(),
-        values.get("repetitions")?,
         each,
         |turn, spec, progress| {
             let (encoding, is_packed) = ENCODINGS[turn.variant];
@@ -102,7 +87,10 @@ fn run(values: &Values) -> Result<Record, BenchError> {
                     figures::add_syscalls(&mut record, subject, &calls);
                     counted.push((exporter.label().to_owned(), calls));
                 }
-                Err(why) => notes.push(format!("System calls are not counted: {why}.")),
+                Err(why) => {
+                    let note = format!("System calls are not counted: {why}.");
+                    record.notes.push(note);
+                }
             }
         }
         record.differences.extend(figures::syscall_table(&counted));
@@ -117,10 +105,10 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         let comparison = compare::Comparison::new(&before, &page, &after);
         let tables = figures::tables(first.label(), other.label(), &comparison);
         record.differences.extend(tables);
-        notes.push(figures::summary(first.label(), other.label(), &comparison));
+        let summary = figures::summary(first.label(), other.label(), &comparison);
+        record.notes.push(summary);
     }
-    notes.dedup();
-    record.notes = notes;
+    record.notes.dedup();
     Ok(record)
 }
 
@@ -142,19 +130,14 @@ fn step_by_step(
     }
     let mut runs = Vec::new();
     let steps = incident::STEPS.len();
-    for_each_turn(
-        servers,
-        steps,
-        values.get("repetitions")?,
-        plan.flags.interval * plan.flags.scrapes + Duration::from_secs(2),
-        |turn, spec, progress| {
-            let (name, _) = incident::STEPS[turn.variant];
-            progress.begin(&format!("{}: {name}", spec.label));
-            let exporter = &mut started[turn.subject * steps + turn.variant];
-            let scraped = exporter.scrape(plan, true)?;
-            runs.push(figures::run(name, &scraped).for_turn(turn));
-            Ok(())
-        },
-    )?;
+    let each = plan.each();
+    for_each_turn(values, servers, steps, each, |turn, spec, progress| {
+        let (name, _) = incident::STEPS[turn.variant];
+        progress.begin(&format!("{}: {name}", spec.label));
+        let exporter = &mut started[turn.subject * steps + turn.variant];
+        let scraped = exporter.scrape(plan, true)?;
+        runs.push(figures::run(name, &scraped).for_turn(turn));
+        Ok(())
+    })?;
     Ok(runs)
 }

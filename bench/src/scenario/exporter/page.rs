@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a line that cannot be parsed is an error with its number, never skipped.
 
-use crate::load::line::Line;
+use narthex_testkit::exposition::Line;
 use std::collections::BTreeMap;
 
 /// Prefixes of an exporter's metrics about itself.

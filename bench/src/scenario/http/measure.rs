@@ -17,7 +17,6 @@ use crate::{
         ticks::Ticks,
     },
     load::{
-        client::Client,
         dataset::{DatasetConfig, POD_SERIES},
         fleet::clock::now_ms,
         open_loop::{self, Load},
@@ -25,6 +24,7 @@ use crate::{
         scraper::{Scrape, Scraper, wait},
     },
 };
+use narthex_testkit::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     sync::atomic::{AtomicBool, Ordering},

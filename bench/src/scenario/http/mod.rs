@@ -30,17 +30,20 @@ pub(crate) static SCENARIO: Scenario = Scenario {
 /// Loads every subject.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let mut record = values.record(plan.title());
-    record.notes.clone_from(&plan.notes);
-    record.subjects = match &plan.subjects {
-        Subjects::Servers(servers) => servers.iter().map(ServerSpec::subject).collect(),
+    let subjects = match &plan.subjects {
+        Subjects::Servers(servers) => ServerSpec::subjects(servers),
         Subjects::Url { load, .. } => vec![Subject {
             label: load.host.clone(),
             version: "unknown".to_owned(),
             command: format!("http://{}{}", load.host, load.path),
         }],
     };
-    let turns = turns(record.subjects.len(), plan.series.len(), plan.repetitions);
+    let mut record = values.record(plan.title(), subjects, plan.notes.clone());
+    let turns = turns(
+        record.subjects.len(),
+        plan.series.len(),
+        values.get("repetitions")?,
+    );
     let progress = Progress::new(plan.each() * turns.len() as u32);
     for turn in turns {
         let series = plan.series[turn.variant];

@@ -20,29 +20,21 @@ const MEMORY: &str = "/dev/shm";
 const OURS_IN_CLONE: &str = "clients/lua";
 
 /// The servers that are built in, ours first.
-fn kinds() -> impl Iterator<Item = ServerKind> {
-    let nginx = |name, package: &str, config: &str| {
-        let mut kind =
-            ServerKind::built_in(name, "nginx", "-p {dir} -e stderr -c {config} -g", "/");
-        kind.arguments.push("daemon off;".to_owned());
-        kind.version = vec!["-v".to_owned()];
-        package.clone_into(&mut kind.package);
-        kind.with_config(config)
-    };
-    let alike = ServerKind::prometheus_alike().map(|kind| {
-        let kind = kind.with_arguments("--web.enable-remote-write-receiver");
-        kind.with_config("scrape_configs: []\n")
-    });
-    let lua = |name, library, options| {
+fn kinds() -> Vec<ServerKind> {
+    let lua = |library, options| {
         let config = include_str!("nginx-lua.conf").replace("{LIBRARY}", library);
-        let config = config.replace("{OPTIONS}", options);
-        nginx(name, "nginx libnginx-mod-http-lua", &config)
+        config.replace("{OPTIONS}", options)
     };
-    alike.into_iter().chain([
-        nginx("nginx", "nginx", include_str!("nginx.conf")),
-        lua(PEER, "{library}", ""),
-        lua(OURS, "{own_library}", ", { dir = \"{segments}\" }"),
-    ])
+    let mut kinds = ServerKind::built_in("http");
+    for kind in &mut kinds {
+        match kind.name.as_str() {
+            "nginx" => include_str!("nginx.conf").clone_into(&mut kind.config),
+            PEER => kind.config = lua("{library}", ""),
+            OURS => kind.config = lua("{own_library}", ", { dir = \"{segments}\" }"),
+            _ => {}
+        }
+    }
+    kinds
 }
 
 /// Directories of Lua libraries, of those that can be had.
@@ -119,7 +111,7 @@ pub(super) fn chosen(
     libraries: &Libraries,
     notes: &mut Vec<String>,
 ) -> Result<Vec<ServerSpec>, BenchError> {
-    let (mut servers, absent) = ServerSpec::chosen(values, kinds())?;
+    let (mut servers, absent) = ServerSpec::of_kinds(values, kinds())?;
     notes.extend(absent);
     let is_named = values.is_given("server");
     for kind in [PEER, OURS] {
@@ -160,10 +152,11 @@ fn lacking(kind: &str, libraries: &Libraries, modules: &Path) -> Option<String> 
 
 /// Returns the server that reads segments and is scraped in place of the one that writes them.
 pub(super) fn reader(program: &Path) -> ServerSpec {
-    let [kind, _] = ServerKind::prometheus_alike();
+    let mut kind = ServerKind::built_in("rules").remove(0);
+    kind.config = "segments:\n  dir: {segments}\n  interval: 1s\n".to_owned();
     ServerSpec {
         label: "reader".to_owned(),
-        kind: kind.with_config("segments:\n  dir: {segments}\n  interval: 1s\n"),
+        kind,
         program: program.to_owned(),
     }
 }

@@ -6,14 +6,11 @@
 //! that stored values can be compared.
 
 use crate::harness::cli::choices;
-use crate::load::{
-    fleet::{
-        body::write_value,
-        page::{Page, Scratch},
-        shape::{Lines, SeriesKind},
-    },
-    protobuf::METRIC_FAMILIES,
+use crate::load::fleet::{
+    body::write_value,
+    page::{Lines, METRIC_FAMILIES, Page, Scratch},
 };
+use narthex_testkit::fleet::SeriesKind;
 
 /// Series of a family of counters.
 const COUNTERS: usize = 20;

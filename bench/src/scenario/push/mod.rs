@@ -31,54 +31,35 @@ pub(crate) static SCENARIO: Scenario = Scenario {
 /// Arguments that `--persist` adds.
 const PERSIST: &str = "--persistence.file={dir}/groups --persistence.interval=30s";
 
-/// Returns the built-in gateways, ours first.
-fn kinds() -> [ServerKind; 3] {
-    let arguments = "--web.listen-address={listen} --log.level=warn";
-    let pushgateway =
-        |name| ServerKind::built_in(name, "prometheus-pushgateway", arguments, "/-/ready");
-    [
-        ServerKind::narthex("pushgateway", arguments, "/-/ready"),
-        pushgateway("pushgateway"),
-        pushgateway("pushgateway-unchecked").with_arguments("--push.disable-consistency-check"),
-    ]
-}
-
 /// Measures every gateway under every push mode.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values)?;
     without_command(&mut servers, "pushgateway", &mut notes)?;
     if plan.flags.persist {
         for server in &mut servers {
             server.kind = server.kind.clone().with_arguments(PERSIST);
         }
     }
-    let mut record = values.record(plan.title());
+    let mut record = values.record(plan.title(), ServerSpec::subjects(&servers), notes);
     let fleets: Vec<Fleet> = plan
         .modes
         .iter()
         .map(|mode| Fleet::new(&plan.settings, *mode))
         .collect();
-    record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    for_each_turn(
-        &servers,
-        fleets.len(),
-        plan.repetitions,
-        plan.each(),
-        |turn, server, progress| {
-            let fleet = &fleets[turn.variant];
-            match Session::start(&plan, fleet, server, progress)?.finish()? {
-                Err(why) => notes.push(why),
-                Ok(outcome) => {
-                    notes.extend(outcome.notes(&server.label, fleet));
-                    record
-                        .runs
-                        .push(figures::run(&plan, fleet, &outcome).for_turn(turn));
-                }
+    let (modes, each) = (fleets.len(), plan.each());
+    for_each_turn(values, &servers, modes, each, |turn, server, progress| {
+        let fleet = &fleets[turn.variant];
+        match Session::start(&plan, fleet, server, progress)?.finish()? {
+            Err(why) => record.notes.push(why),
+            Ok(outcome) => {
+                record.notes.extend(outcome.notes(&server.label, fleet));
+                record
+                    .runs
+                    .push(figures::run(&plan, fleet, &outcome).for_turn(turn));
             }
-            Ok(())
-        },
-    )?;
-    record.notes = notes;
+        }
+        Ok(())
+    })?;
     Ok(record)
 }

@@ -90,7 +90,6 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     /// One variant each.
     pub(crate) modes: Vec<PushMode>,
-    pub(crate) repetitions: usize,
     pub(crate) base: PathBuf,
 }
 
@@ -113,7 +112,6 @@ impl Plan {
             },
             modes: modes(&flags),
             flags,
-            repetitions: values.get("repetitions")?,
             base: values.dir()?,
         };
         let Flags {

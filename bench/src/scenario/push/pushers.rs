@@ -11,11 +11,9 @@ use super::{
 };
 use crate::{
     harness::{error::BenchError, measure::cpu_time, sync::join},
-    load::{
-        client::{Client, is_timeout},
-        latency::{Histogram, Latencies},
-    },
+    load::latency::{Histogram, Latencies},
 };
+use narthex_testkit::client::{Client, is_timeout};
 use rustix::time::ClockId;
 use std::{
     io,

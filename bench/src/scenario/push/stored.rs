@@ -8,7 +8,7 @@ use super::{
     fleet::{Fleet, JOB, host_name},
     pushers::Sent,
 };
-use crate::load::line::Line;
+use narthex_testkit::exposition::Line;
 use std::collections::HashMap;
 
 /// Result of reading back a fleet's series.

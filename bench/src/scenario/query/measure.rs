@@ -14,11 +14,11 @@ use crate::{
     },
     load::{
         api,
-        client::Client,
         dataset::DatasetConfig,
         remote_write::{self, Sent},
     },
 };
+use narthex_testkit::client::Client;
 use std::{
     fs,
     net::SocketAddr,
@@ -88,7 +88,7 @@ pub(super) fn run(
     server.wait_ready(LIMIT)?;
     let mut subject = Subject {
         plan,
-        client: Client::to_server(&server, LIMIT)?,
+        client: server.client(LIMIT)?,
         suffix: if spec.kind.name == VICTORIA_METRICS {
             "&nocache=1"
         } else {

@@ -56,25 +56,12 @@ flags! {
 /// The data ends at a full hour, so that every run has the same boundaries of blocks and steps.
 const END_MS: i64 = 3_600_000;
 
-/// The servers that are built in, ours first.
-fn kinds() -> impl Iterator<Item = ServerKind> {
-    let receiver = "--web.enable-remote-write-receiver --query.timeout=10m";
-    let patient = "-search.maxQueryDuration=10m -search.maxUniqueTimeseries=10000000";
-    let alike = ServerKind::prometheus_alike().map(|kind| {
-        kind.with_arguments(receiver)
-            .with_config("scrape_configs: []\n")
-    });
-    alike
-        .into_iter()
-        .chain([ServerKind::victoria_metrics().with_arguments(patient)])
-}
-
 /// Measures every server.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = plan(values)?;
-    let (servers, mut notes) = ServerSpec::chosen(values, kinds())?;
+    let (servers, notes) = ServerSpec::chosen(values)?;
     let data = &plan.data;
-    let mut record = values.record(format!(
+    let title = format!(
         "{} queries over {} series with {} samples, one every {:?}{}",
         plan.questions.len(),
         data.series,
@@ -84,42 +71,31 @@ fn run(values: &Values) -> Result<Record, BenchError> {
             let every = data.interval * u32::try_from(churn.every).unwrap_or(u32::MAX);
             format!("; {} of the pods replaced every {every:?}", churn.share)
         })
-    ));
-    record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    if servers
-        .iter()
-        .any(|server| server.kind.name == VICTORIA_METRICS)
-    {
-        notes.push(format!(
-            "{} keeps the results of range queries; it is asked not to use them.",
-            VICTORIA_METRICS
-        ));
+    );
+    let mut record = values.record(title, ServerSpec::subjects(&servers), notes);
+    let mut kinds = servers.iter().map(|server| server.kind.name.as_str());
+    if kinds.any(|kind| kind == VICTORIA_METRICS) {
+        let what = "keeps the results of range queries; it is asked not to use them.";
+        record.notes.push(format!("{VICTORIA_METRICS} {what}"));
     }
     let each = Duration::from_secs_f64(20.0 + data.samples() as f64 * 3e-6);
     let mut asked = vec![None; servers.len()];
-    for_each_turn(
-        &servers,
-        1,
-        values.get("repetitions")?,
-        each,
-        |turn, server, progress| {
-            let measured = measure::run(&plan, server, progress)?;
-            let mut add = |phase, round, written| {
-                let run = figures::run(&plan, phase, round, written);
-                record.runs.push(run.for_turn(turn));
-            };
-            add("warm", &measured.warm, Some(&measured.written));
-            if let Some(cold) = &measured.cold {
-                add("cold", cold, None);
-            }
-            asked[turn.subject].get_or_insert(measured.answers);
-            Ok(())
-        },
-    )?;
+    for_each_turn(values, &servers, 1, each, |turn, server, progress| {
+        let measured = measure::run(&plan, server, progress)?;
+        let mut add = |phase, round, written| {
+            let run = figures::run(&plan, phase, round, written);
+            record.runs.push(run.for_turn(turn));
+        };
+        add("warm", &measured.warm, Some(&measured.written));
+        if let Some(cold) = &measured.cold {
+            add("cold", cold, None);
+        }
+        asked[turn.subject].get_or_insert(measured.answers);
+        Ok(())
+    })?;
     let asked: Vec<_> = asked.into_iter().flatten().collect();
     let labels: Vec<&str> = servers.iter().map(|server| server.label.as_str()).collect();
     record.differences = figures::agreement(&plan, &labels, &asked);
-    record.notes = notes;
     Ok(record)
 }
 

@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     harness::{error::BenchError, server::RunningServer},
-    load::{
-        api,
-        line::{Line, unescape},
-    },
+    load::api,
 };
-use narthex_testkit::http;
+use narthex_testkit::{
+    exposition::{Line, unescape},
+    http,
+};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},

@@ -6,8 +6,9 @@
 use super::corpus::{Corpus, Rounds, damaged};
 use crate::{
     harness::{error::BenchError, sync::lock},
-    load::{fleet::clock::now_ms, gzip::Gzip, line::Line, listener::Listener},
+    load::{fleet::clock::now_ms, gzip::Gzip},
 };
+use narthex_testkit::{Listener, exposition::Line};
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -106,7 +107,8 @@ impl Feed {
         let serving = Arc::clone(&state);
         let serve = move |stream: TcpStream, stop: &AtomicBool| serve(stream, &serving, stop);
         let feed = Self {
-            listener: Listener::start(&format!("feed-{name}"), serve)?,
+            listener: Listener::start(&format!("feed-{name}"), serve)
+                .map_err(BenchError::io("serve the corpus"))?,
             state,
         };
         feed.served()?;

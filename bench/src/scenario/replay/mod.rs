@@ -26,31 +26,16 @@ pub(crate) static SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Returns the built-in servers, ours first. Prometheus gets the flag that allows snapshots.
-fn kinds() -> [ServerKind; 3] {
-    let [narthex, prometheus] =
-        ServerKind::prometheus_alike().map(|kind| kind.with_config("{scrape}{storage}"));
-    [
-        narthex,
-        prometheus.with_arguments("--web.enable-admin-api"),
-        ServerKind::victoria_metrics()
-            .with_arguments("-promscrape.config={config}")
-            .with_config("{scrape}"),
-    ]
-}
-
 /// Serves the corpus to every server.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (servers, notes) = ServerSpec::chosen(values, kinds())?;
-    let mut record = values.record(plan.title());
-    record.notes = notes;
-    record.notes.extend(plan.notes.iter().cloned());
-    record.notes.push(
+    let (servers, mut notes) = ServerSpec::chosen(values)?;
+    notes.extend(plan.notes.iter().cloned());
+    notes.push(
         "at rest is a snapshot where a server makes one on demand (Prometheus), else its directory after a stop"
             .to_owned(),
     );
-    record.subjects = servers.iter().map(ServerSpec::subject).collect();
+    let mut record = values.record(plan.title(), ServerSpec::subjects(&servers), notes);
     let expected = plan.corpora.iter().map(|corpus| {
         let sample = expect::sample(corpus, plan.rounds, plan.flags.compare);
         sample.map_err(damaged(&corpus.about().name))
@@ -59,22 +44,17 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         0 => plan.corpora.iter().map(|_| Vec::new()).collect(),
         _ => expected.collect::<Result<Vec<_>, _>>()?,
     };
-    for_each_turn(
-        &servers,
-        1,
-        plan.repetitions,
-        plan.each(),
-        |turn, server, progress| {
-            let outcome = run::run(&plan, server, &expected, progress)?;
-            if let Some(first) = &outcome.compared.first {
-                let label = &server.label;
-                let note = format!("{label} does not hold what it was sent: {first}");
-                record.notes.push(note);
-            }
-            record.runs.push(figures::run(&outcome).for_turn(turn));
-            Ok(())
-        },
-    )?;
+    let each = plan.each();
+    for_each_turn(values, &servers, 1, each, |turn, server, progress| {
+        let outcome = run::run(&plan, server, &expected, progress)?;
+        if let Some(first) = &outcome.compared.first {
+            let label = &server.label;
+            let note = format!("{label} does not hold what it was sent: {first}");
+            record.notes.push(note);
+        }
+        record.runs.push(figures::run(&outcome).for_turn(turn));
+        Ok(())
+    })?;
     Ok(record)
 }
 

@@ -53,7 +53,6 @@ pub(crate) struct Plan {
     /// Real time between two scrapes.
     pub(crate) interval: Duration,
     pub(crate) compression: u32,
-    pub(crate) repetitions: usize,
     pub(crate) base: PathBuf,
     /// When the first round was recorded, and how long the recording is.
     from_ms: i64,
@@ -107,7 +106,6 @@ impl Plan {
             rounds,
             interval,
             compression,
-            repetitions: values.get("repetitions")?,
             base: values.dir()?,
             from_ms,
             recorded: Duration::from_millis((to_ms - from_ms).unsigned_abs()),

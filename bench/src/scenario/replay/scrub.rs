@@ -4,7 +4,7 @@
 //! in the order of first appearance, so that series keep their identity. The rules are in docs/bench.md.
 //! **Invariant:** the same recording is scrubbed the same way every time, and scrubbing twice changes nothing more.
 
-use crate::load::line::{Line, unescape};
+use narthex_testkit::exposition::{Line, unescape};
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -19,41 +19,28 @@ pub(crate) static SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Returns the built-in servers, ours first. VictoriaMetrics evaluates rules in another process, which asks over HTTP.
-fn kinds() -> impl Iterator<Item = ServerKind> {
-    let alike = ServerKind::prometheus_alike();
-    alike.into_iter().map(|kind| kind.with_config("{scrape}"))
-}
-
 /// Measures every server, before its rules without them if that is asked for.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (servers, notes) = ServerSpec::chosen(values, kinds())?;
-    let mut record = values.record(plan.title());
-    record.notes = notes;
+    let (servers, notes) = ServerSpec::chosen(values)?;
+    let mut record = values.record(plan.title(), ServerSpec::subjects(&servers), notes);
     record.notes.push(
         "Durations of evaluations are what the server says of itself; their quantiles cover the warm-up too."
             .to_owned(),
     );
-    record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    for_each_turn(
-        &servers,
-        1,
-        plan.repetitions,
-        plan.each(),
-        |turn, server, progress| {
-            let mut baseline = None;
-            if plan.flags.baseline {
-                let outcome = run::measure(&plan, server, false, progress)?;
-                baseline = Some(figures::cores(&outcome));
-                let run = figures::run(&outcome, "without rules", None);
-                record.runs.push(run.for_turn(turn));
-            }
-            let outcome = run::measure(&plan, server, true, progress)?;
-            let run = figures::run(&outcome, "with rules", baseline);
+    let each = plan.each();
+    for_each_turn(values, &servers, 1, each, |turn, server, progress| {
+        let mut baseline = None;
+        if plan.flags.baseline {
+            let outcome = run::measure(&plan, server, false, progress)?;
+            baseline = Some(figures::cores(&outcome));
+            let run = figures::run(&outcome, "without rules", None);
             record.runs.push(run.for_turn(turn));
-            Ok(())
-        },
-    )?;
+        }
+        let outcome = run::measure(&plan, server, true, progress)?;
+        let run = figures::run(&outcome, "with rules", baseline);
+        record.runs.push(run.for_turn(turn));
+        Ok(())
+    })?;
     Ok(record)
 }

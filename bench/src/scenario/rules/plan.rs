@@ -41,7 +41,6 @@ flags! {
 pub(super) struct Plan {
     pub(super) flags: Flags,
     pub(super) fleet: FleetConfig,
-    pub(super) repetitions: usize,
     /// Directory for servers' data.
     pub(super) base: PathBuf,
 }
@@ -73,7 +72,6 @@ impl Plan {
                 line_labels: false,
                 clock: None,
             },
-            repetitions: values.get("repetitions")?,
             base: values.dir()?,
             flags,
         })

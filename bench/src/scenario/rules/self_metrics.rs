@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a metric that the server lacks is `None`, never 0.
 
-use crate::load::line::Line;
+use narthex_testkit::exposition::Line;
 
 /// What a page says of all groups.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -29,28 +29,17 @@ pub(crate) static SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Returns the built-in servers, ours first.
-///
-/// All settings are defaults except those the comparison needs: the same scrapes, answers that do not lag behind stored
-/// data, and prompt reloading of the targets' files. In the configuration `{scrape}` is shared by every server and
-/// `{storage}` is for Prometheus only.
-fn kinds() -> impl Iterator<Item = ServerKind> {
-    let victoria_metrics = ServerKind::victoria_metrics()
-        .with_arguments("-promscrape.config={config} -promscrape.fileSDCheckInterval=1s")
-        .with_config("{scrape}");
-    let alike = ServerKind::prometheus_alike().map(|kind| kind.with_config("{scrape}{storage}"));
-    alike.into_iter().chain([victoria_metrics])
-}
-
 /// Measures every server in all repetitions and variants.
 fn run(values: &Values) -> Result<Record, BenchError> {
     let plan = Plan::from_values(values)?;
-    let (mut servers, mut notes) = ServerSpec::chosen(values, kinds())?;
+    let (mut servers, mut notes) = ServerSpec::chosen(values)?;
     config::fit_servers(&plan, values, &mut servers, &mut notes)?;
-    let mut record = values.record(plan.title());
-    record.notes = notes;
-    record.subjects = servers.iter().map(ServerSpec::subject).collect();
-    let turns = turns(servers.len(), plan.variants.len(), plan.repetitions);
+    let mut record = values.record(plan.title(), ServerSpec::subjects(&servers), notes);
+    let turns = turns(
+        servers.len(),
+        plan.variants.len(),
+        values.get("repetitions")?,
+    );
     let at_once = if plan.flags.parallel {
         servers.len()
     } else {

@@ -77,7 +77,6 @@ flags! {
 pub(super) struct Plan {
     pub(super) flags: Flags,
     pub(super) fleet: FleetConfig,
-    pub(super) repetitions: usize,
     /// For each variant, whether there are queries.
     pub(super) variants: &'static [bool],
     /// Number of targets replaced each time.
@@ -102,7 +101,6 @@ impl Plan {
                 line_labels: flags.line_labels,
                 clock: None,
             },
-            repetitions: values.get("repetitions")?,
             variants: match flags.queries {
                 WithQueries::Both => &[false, true],
                 WithQueries::With => &[true],

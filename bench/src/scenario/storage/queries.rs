@@ -8,7 +8,6 @@ use crate::{
     harness::{error::BenchError, server::RunningServer},
     load::{
         api,
-        client::Client,
         fleet::{
             clock::{Clock, now_ms},
             shape::Families,
@@ -18,7 +17,7 @@ use crate::{
     },
     record::Figure,
 };
-use narthex_testkit::http;
+use narthex_testkit::{client::Client, http};
 use serde_json::Value;
 use std::{
     net::SocketAddr,

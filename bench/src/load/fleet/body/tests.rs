@@ -50,7 +50,7 @@ fn config(targets: usize, series: usize, shape: Shape, line_labels: bool) -> Fle
     }
 }
 
-fn rendered(series: &Series) -> String {
+fn rendered(series: &Target) -> String {
     let lines = series.prefixes().iter().zip(series.values());
     lines
         .map(|(prefix, value)| format!("{prefix}{value}\n"))
@@ -67,7 +67,7 @@ fn texts_are_the_fleets_over_many_rounds_and_share_their_layout() {
         assert!(bodies[0].common.ends_with(".internal\","));
         let mut text = Vec::new();
         for (index, body) in bodies.iter_mut().enumerate() {
-            let mut series = Series::new(shape, index, 3, 97);
+            let mut series = shape.target(index, 3, 97);
             for round in 0..100 {
                 series.step();
                 assert_eq!(body.next(0, &mut text, &mut Scratch::default()), 97);
@@ -84,7 +84,7 @@ fn labels_of_the_target_are_in_its_lines_or_in_its_configuration() {
     for shape in [Shape::Fleet, Shape::Service] {
         let config = config(2, 397, shape, false);
         let mut bodies = Body::fleet(&config);
-        let mut series = Series::new(shape, 1, 3, 397);
+        let mut series = shape.target(1, 3, 397);
         series.step();
         let labels = target_labels(&config, 1, 0);
         assert!(
@@ -102,7 +102,7 @@ fn labels_of_the_target_are_in_its_lines_or_in_its_configuration() {
 fn lines_without_anything_in_common_still_have_their_text() {
     let mut text = Vec::new();
     for shape in [Shape::Fleet, Shape::Objects] {
-        let mut series = Series::new(shape, 0, 3, 1);
+        let mut series = shape.target(0, 3, 1);
         series.step();
         Body::fleet(&config(1, 1, shape, true))[0].next(0, &mut text, &mut Scratch::default());
         assert!(text == rendered(&series).as_bytes());
@@ -112,7 +112,7 @@ fn lines_without_anything_in_common_still_have_their_text() {
 #[test]
 fn shuffled_lines_are_the_same_lines_with_their_family_around_them() {
     let mut body = Body::fleet(&config(1, 97, Shape::Shuffled, true)).remove(0);
-    let mut series = Series::new(Shape::Fleet, 0, 3, 97);
+    let mut series = Shape::Fleet.target(0, 3, 97);
     let (mut text, mut orders) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         series.step();

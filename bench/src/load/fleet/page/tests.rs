@@ -1,10 +1,6 @@
 //! Tests of `page`.
 
-use super::super::{
-    body::Body,
-    config::FleetConfig,
-    shape::{Series, Shape},
-};
+use super::super::{body::Body, config::FleetConfig, shape::Shape};
 use super::*;
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_model::{ColumnId, LabelSet, cell::Cell};
@@ -49,7 +45,7 @@ fn a_page_says_what_the_lines_say_and_has_whole_histograms() {
     let parser = || Parser::new(LabelSet::empty(), options);
     let (mut read, mut scratch, mut page) = (parser(), Scratch::default(), Vec::new());
     let mut body = Body::fleet(&CONFIG).remove(2);
-    let mut series = Series::new(Shape::Native, 2, 3, 700);
+    let mut series = Shape::Native.target(2, 3, 700);
     for _ in 0..20 {
         series.step();
         assert_eq!(body.next(0, &mut page, &mut scratch), 700);

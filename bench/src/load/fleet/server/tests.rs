@@ -2,6 +2,7 @@
 
 use super::*;
 use narthex_testkit::{fleet::Target, http};
+use std::io::Write;
 
 const SMALL: FleetConfig = FleetConfig {
     targets: 3,
@@ -83,7 +84,7 @@ fn a_body_larger_than_the_socket_arrives_whole_and_packed_when_wanted() {
 #[test]
 fn requests_in_one_packet_are_answered_in_turn() {
     let fleet = FleetServer::start(SMALL).unwrap();
-    let mut stream = TcpStream::connect(fleet.addresses()[2]).unwrap();
+    let mut stream = std::net::TcpStream::connect(fleet.addresses()[2]).unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
     stream.write_all(&request.repeat(3)).unwrap();
     let mut reader = io::BufReader::new(stream);

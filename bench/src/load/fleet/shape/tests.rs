@@ -3,75 +3,18 @@
 use super::*;
 
 #[test]
-fn a_service_has_every_kind_and_as_many_series_as_asked_for() {
-    for series in [4, 50, 500, 588] {
-        let one = Series::new(Shape::Service, 3, 1, series);
-        assert_eq!((one.prefixes().len(), one.values().len()), (series, series));
-    }
-    for series in [100, 500, 588, 1234] {
-        let one = Series::new(Shape::Native, 3, 1, series);
-        assert_eq!((one.prefixes().len(), one.values().len()), (series, series));
-    }
-    let one = Series::new(Shape::Service, 3, 1, 500);
-    let page = one.prefixes().concat();
-    for kind in ["counter", "gauge", "histogram", "summary"] {
-        assert!(page.contains(&format!(" {kind}\n")), "{kind}");
-    }
-    let labels = |prefix: &String| prefix.matches("=\"").count();
-    // The scrape adds job and instance.
-    assert!(
-        one.prefixes()
-            .iter()
-            .map(labels)
-            .all(|n| (6..=10).contains(&n))
-    );
-}
-
-#[test]
-fn buckets_never_fall_and_the_last_is_the_count() {
-    let mut one = Series::new(Shape::Service, 0, 0, 500);
-    let at = one
-        .prefixes()
-        .iter()
-        .position(|p| p.contains("_bucket{"))
-        .unwrap();
-    for _ in 0..50 {
-        one.step();
-        let buckets = &one.values()[at..at + 13];
-        assert!(buckets[..12].is_sorted(), "{buckets:?}");
-        assert_eq!(buckets[11], buckets[12]);
-    }
-}
-
-#[test]
-fn objects_seldom_change_and_have_their_own_labels() {
-    let mut one = Series::new(Shape::Objects, 0, 0, 8_000);
-    assert_eq!(one.prefixes().len(), 8_000);
-    let mut names: Vec<&String> = one.prefixes().iter().collect();
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), 8_000);
-    let before = one.values().to_vec();
-    one.step();
-    let changed = before
-        .iter()
-        .zip(one.values())
-        .filter(|(a, b)| a != b)
-        .count();
-    assert!((400..800).contains(&changed), "{changed} of 8000");
-    assert!(one.prefixes()[0].contains(Shape::Objects.families().counter));
-}
-
-#[test]
-fn the_fleet_is_testkits_value_by_value() {
-    for series in [3, 97, 588] {
-        let mut one = Series::new(Shape::Fleet, 4, 2, series);
-        let mut other = fleet::Target::new(4, 2, series);
-        assert_eq!(one.prefixes(), other.prefixes());
-        for round in 0..20 {
-            one.step();
-            other.step();
-            assert_eq!(one.values(), other.values(), "round {round}");
+fn every_shape_has_the_families_of_its_queries() {
+    for shape in [Shape::Fleet, Shape::Service, Shape::Native, Shape::Objects] {
+        let page = shape.target(0, 0, 600).prefixes().concat();
+        let Families {
+            counter,
+            by,
+            gauge,
+            bucket,
+            native,
+        } = shape.families();
+        for part in [counter, by, gauge, bucket, native] {
+            assert!(page.contains(part), "{shape:?}: {part}");
         }
     }
 }
