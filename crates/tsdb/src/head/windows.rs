@@ -1,8 +1,8 @@
 //! The newest rows of some columns of a strip, decoded: rules and dashboards ask for the same columns again after every few rows.
 //!
 //! A window is made when columns are asked for the second time, and goes on with every row that was stored since. The
-//! newest row of a page is decoded once for all of them. Of a long window the rows that it began with are kept as columns, packed as
-//! those of a block: one column of a row costs as much to decode as several, one column of a strip almost nothing.
+//! newest row of a page is decoded once for all of them. Most rows of a long window are kept as columns, packed as those of a
+//! block: one column of a row costs as much to decode as several, one column of a strip almost nothing.
 //!
 //! **Invariant:** a window has, of consecutive rows, what decoding them would give. They are visible, hence never taken
 //! back, and hold no histograms.
@@ -18,13 +18,14 @@ use narthex_model::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Most rows and cells of a window whose rows are kept as they are.
-const MOST_ROWS: usize = 64;
+/// Most rows and cells of a window whose rows are kept as they are: more take a fifth of the memory as columns, and are copied
+/// from them about as fast.
+const MOST_ROWS: usize = 31;
 const MOST_CELLS: usize = 4096;
 /// Most rows and cells of a window at all: more is rarely asked for, and takes long to pack.
 const MOST_PACKED_ROWS: usize = 1024;
 const MOST_PACKED_CELLS: usize = 64 << 10;
-/// Most rows behind the packed ones; with more, a window is made anew.
+/// Most rows behind the packed ones; when there are more, they are packed, too.
 const MOST_UNPACKED: usize = 8;
 /// Most windows of a strip.
 const MOST_WINDOWS: usize = 64;
@@ -62,7 +63,9 @@ pub(crate) struct Window {
     first_row: u64,
     /// No row before the first is at or after this.
     from_ms: i64,
-    times_ms: Vec<i64>,
+    /// Time of the first row when the window was made, and times of all rows behind it.
+    base_ms: i64,
+    offsets_ms: Vec<u32>,
     /// The first rows of a long window.
     packed: Option<Packed>,
     /// The others, one row after the other.
@@ -181,11 +184,15 @@ impl Windows {
         window.columns = Arc::clone(columns);
         // Room for the cells as they are, as long as it is not known what they take packed.
         window.lease = memory
-            .lease(Window::bytes_of(kind, rows, columns.len()))
+            .lease(Window::bytes_of(rows, rows * columns.len(), 0))
             .ok();
-        if window.lease.is_some() {
-            window.fill(kind, decoded);
+        if window.lease.is_none() {
+            return;
+        }
+        if window.fill(kind, decoded).is_some() {
             window.read_at = newest_row;
+        } else {
+            window.lease = None;
         }
     }
 
@@ -243,13 +250,13 @@ fn kind_of(columns: &[u32], tile: &Tile) -> Option<Kind> {
 }
 
 impl Packed {
-    fn new(tile: &Tile) -> Self {
-        let rows = tile.times_ms.len();
+    /// Packs `rows` cells of each column, which `cells_of` adds.
+    fn new(rows: usize, columns: usize, mut cells_of: impl FnMut(usize, &mut Vec<f64>)) -> Self {
         let mut encoder = ColumnEncoder::new();
         let (mut bytes, mut cells) = (Vec::new(), Vec::with_capacity(rows));
-        let ends = (0..tile.series).map(|series| {
+        let ends = (0..columns).map(|column| {
             cells.clear();
-            cells.extend((0..rows).map(|row| tile.get(row, series)));
+            cells_of(column, &mut cells);
             encoder.encode(&cells, &[], &mut bytes);
             u32::try_from(bytes.len()).expect("few cells take less than 4 GiB")
         });
@@ -280,7 +287,8 @@ impl Window {
             columns: Arc::clone(columns),
             first_row: 0,
             from_ms: i64::MAX,
-            times_ms: Vec::new(),
+            base_ms: 0,
+            offsets_ms: Vec::new(),
             packed: None,
             cells: Vec::new(),
             asked: 0,
@@ -290,19 +298,27 @@ impl Window {
     }
 
     fn end_row(&self) -> u64 {
-        self.first_row + self.times_ms.len() as u64
+        self.first_row + self.offsets_ms.len() as u64
     }
 
-    /// Returns the most bytes of a window of so many rows and columns.
-    fn bytes_of(kind: Kind, rows: usize, columns: usize) -> u64 {
-        let spare = match kind {
-            Kind::Plain => SPARE_ROWS,
-            Kind::Packed => MOST_UNPACKED,
-        };
-        ((rows + spare) * (size_of::<i64>() + columns * size_of::<f64>())) as u64
+    fn time_ms(&self, row: usize) -> i64 {
+        self.base_ms + i64::from(self.offsets_ms[row])
     }
 
-    fn fill(&mut self, kind: Kind, decoded: &Decoded<'_>) {
+    /// Returns the bytes of a window with room for so many times and cells beside the packed ones.
+    fn bytes_of(times: usize, cells: usize, packed: usize) -> u64 {
+        (size_of::<Self>() + times * size_of::<u32>() + cells * size_of::<f64>() + packed) as u64
+    }
+
+    /// Leases what the window takes by now; `None` if there is no memory for it.
+    fn lease(&mut self) -> Option<()> {
+        let packed = self.packed.as_ref().map_or(0, Packed::heap_bytes);
+        let bytes = Self::bytes_of(self.offsets_ms.capacity(), self.cells.capacity(), packed);
+        self.lease.as_mut()?.resize(bytes).ok()
+    }
+
+    /// Makes the window of rows; `None` if they are too far apart, or take more memory packed than there is.
+    fn fill(&mut self, kind: Kind, decoded: &Decoded<'_>) -> Option<()> {
         let Decoded {
             first_row,
             from_ms,
@@ -310,26 +326,24 @@ impl Window {
         } = decoded;
         let rows = tile.times_ms.len();
         (self.first_row, self.from_ms, self.asked) = (*first_row, *from_ms, rows);
+        self.base_ms = *tile.times_ms.first()?;
+        let offset = |time_ms: &i64| u32::try_from(time_ms - self.base_ms).ok();
+        let offsets: Option<Vec<u32>> = tile.times_ms.iter().map(offset).collect();
+        self.offsets_ms = offsets?;
+        self.offsets_ms.shrink_to_fit();
+        (self.packed, self.cells) = (None, Vec::new());
         if kind == Kind::Packed {
-            self.times_ms = Vec::with_capacity(rows + MOST_UNPACKED);
-            self.times_ms.extend_from_slice(&tile.times_ms);
-            self.cells = Vec::new();
-            let packed = Packed::new(tile);
-            let unused = rows * tile.series * size_of::<f64>();
-            let unused = unused.saturating_sub(packed.heap_bytes()) as u64;
-            self.packed = Some(packed);
-            if let Some(lease) = &mut self.lease {
-                lease.shrink(unused);
+            self.packed = Some(Packed::new(rows, tile.series, |series, cells| {
+                cells.extend((0..rows).map(|row| tile.get(row, series)));
+            }));
+        } else {
+            self.cells.reserve_exact(rows * tile.series);
+            for row in 0..rows {
+                let cells = (0..tile.series).map(|series| tile.get(row, series));
+                self.cells.extend(cells);
             }
-            return;
         }
-        self.times_ms = Vec::with_capacity(rows + SPARE_ROWS);
-        self.times_ms.extend_from_slice(&tile.times_ms);
-        self.cells = Vec::with_capacity((rows + SPARE_ROWS) * tile.series);
-        for row in 0..rows {
-            let cells = (0..tile.series).map(|series| tile.get(row, series));
-            self.cells.extend(cells);
-        }
+        self.lease()
     }
 
     /// Decodes the rows up to number `end` that it lacks; `None` if it has to be made anew.
@@ -347,10 +361,6 @@ impl Window {
         let published = open.published();
         let newest = published.end_row();
         if newest < end || published.first_row > own_end || newest - own_end > FEW_ROWS {
-            return None;
-        }
-        let packed_end = self.first_row + self.packed_rows() as u64;
-        if self.packed.is_some() && newest - packed_end > MOST_UNPACKED as u64 {
             return None;
         }
         let page = *self.columns.first()? as usize / PAGE_COLUMNS;
@@ -385,7 +395,7 @@ impl Window {
                 return None;
             }
             let row = usize::try_from(self.end_row() - published.first_row).ok()?;
-            self.push(published.time_ms(row), cells.into_iter());
+            self.push(published.time_ms(row), cells.into_iter())?;
         }
         Some(())
     }
@@ -404,24 +414,71 @@ impl Window {
             return None;
         }
         let row = usize::try_from(self.end_row() - published.first_row).ok()?;
-        self.push(published.time_ms(row), columns.iter().map(cell));
-        Some(())
+        self.push(published.time_ms(row), columns.iter().map(cell))
     }
 
     fn packed_rows(&self) -> usize {
         self.packed.as_ref().map_or(0, |packed| packed.rows)
     }
 
-    fn push(&mut self, time_ms: i64, cells: impl Iterator<Item = f64>) {
-        if self.packed.is_none() && self.times_ms.len() >= self.asked + SPARE_ROWS {
-            let gone = self.times_ms.len() - (self.asked + LEFT_ROWS).min(self.times_ms.len());
-            self.times_ms.drain(..gone);
-            self.cells.drain(..gone * self.columns.len());
-            self.first_row += gone as u64;
-            self.from_ms = self.times_ms.first().copied().unwrap_or(time_ms);
+    /// Adds a row; `None` if there is no memory for it, or it is too long after the first.
+    fn push(&mut self, time_ms: i64, cells: impl Iterator<Item = f64>) -> Option<()> {
+        let columns = self.columns.len();
+        let behind = self.offsets_ms.len() - self.packed_rows();
+        if self.packed.is_none() && behind >= self.asked + SPARE_ROWS {
+            let gone = behind - (self.asked + LEFT_ROWS).min(behind);
+            self.cells.drain(..gone * columns);
+            self.forget_times(gone, time_ms);
+        } else if self.packed.is_some() && behind == MOST_UNPACKED {
+            self.pack(time_ms);
+            self.lease()?;
         }
-        self.times_ms.push(time_ms);
+        if self.cells.capacity() < self.cells.len() + columns {
+            // Whoever asks after a row asks after many, and what is asked at one time alone has no use for the room.
+            let rows = match self.packed {
+                Some(_) => MOST_UNPACKED,
+                None => SPARE_ROWS,
+            };
+            self.cells.reserve_exact(rows * columns);
+            self.offsets_ms.reserve_exact(rows);
+            self.lease()?;
+        }
+        let offset_ms = u32::try_from(time_ms - self.base_ms).ok()?;
+        self.offsets_ms.push(offset_ms);
         self.cells.extend(cells);
+        Some(())
+    }
+
+    /// Forgets the times of the first `gone` rows, before a row at `time_ms` comes.
+    fn forget_times(&mut self, gone: usize, time_ms: i64) {
+        self.offsets_ms.drain(..gone);
+        self.first_row += gone as u64;
+        let first = self.offsets_ms.first().copied().unwrap_or_default();
+        self.from_ms = match self.offsets_ms.is_empty() {
+            true => time_ms,
+            false => self.base_ms + i64::from(first),
+        };
+        self.offsets_ms
+            .iter_mut()
+            .for_each(|offset| *offset -= first);
+        self.base_ms = self.from_ms;
+    }
+
+    /// Packs the rows behind the packed ones with those of them that are still asked for, before a row at `time_ms` comes.
+    fn pack(&mut self, time_ms: i64) {
+        let Some(packed) = self.packed.take() else {
+            return;
+        };
+        let (columns, all) = (self.columns.len(), self.offsets_ms.len());
+        let gone = all.saturating_sub(self.asked + LEFT_ROWS).min(packed.rows);
+        let mut before = vec![0.0; packed.rows];
+        self.packed = Some(Packed::new(all - gone, columns, |column, cells| {
+            packed.decode(column, &mut before);
+            cells.extend_from_slice(&before[gone..]);
+            cells.extend(self.cells.iter().skip(column).step_by(columns));
+        }));
+        self.cells.clear();
+        self.forget_times(gone, time_ms);
     }
 
     /// Returns the rows within `range` that `rows` show; `None` if it may lack some of them.
@@ -433,7 +490,11 @@ impl Window {
             let at = row.saturating_sub(self.first_row);
             usize::try_from(at).unwrap_or(usize::MAX)
         };
-        let at = |time_ms: i64| self.times_ms.partition_point(|own_ms| *own_ms < time_ms);
+        let at = |time_ms: i64| {
+            let offset_ms = time_ms.saturating_sub(self.base_ms);
+            self.offsets_ms
+                .partition_point(|own_ms| i64::from(*own_ms) < offset_ms)
+        };
         let from = at(range.min_ms).max(number(rows.0));
         let to = at(range.max_ms.saturating_add(1)).min(number(rows.1));
         Some(from..to.max(from))
@@ -442,7 +503,11 @@ impl Window {
     /// Copies rows to a tile.
     pub(crate) fn copy(&self, rows: Range<usize>, layout: Layout, tile: &mut Tile) {
         let columns = self.columns.len();
-        tile.shape(layout, &self.times_ms[rows.clone()], columns, ABSENT);
+        tile.clear(layout);
+        let times = rows.clone().map(|row| self.time_ms(row));
+        tile.times_ms.extend(times);
+        tile.series = columns;
+        tile.cells.resize(rows.len() * columns, ABSENT);
         let packed = rows.start.min(self.packed_rows())..rows.end.min(self.packed_rows());
         if !packed.is_empty() {
             self.copy_packed(packed.clone(), tile);
