@@ -36,6 +36,7 @@ pub mod lex;
 mod math;
 mod notes;
 mod observe;
+mod order;
 pub mod parse;
 mod plan;
 mod result;

@@ -53,7 +53,10 @@ impl Eval<'_> {
                 if steps.count > 1 {
                     self.notes().add(Note::sort_in_range_query(node.span));
                 }
-                sink(sort::sort(call.function, block, &texts(&call.args)))
+                {
+                    let stop = &self.ctx.stop;
+                    sink(sort::sort(call.function, block, &texts(&call.args), stop)?)
+                }
             }
             (F::LabelReplace | F::LabelJoin, Some(vector)) => {
                 let change = labels::Change::new(call.function, &texts(&call.args), self.ctx)?;

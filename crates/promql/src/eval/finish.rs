@@ -7,6 +7,7 @@ use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
     functions::extended,
+    order::{arrange, ordered},
     plan::{Node, NodeKind, Plan, Steps, Window},
     result::{MatrixSeries, SampleValue, Value, VectorSample},
 };
@@ -131,7 +132,7 @@ impl Eval<'_> {
             }
             Ok(())
         })?;
-        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        self.sort(&mut all)?;
         held.join(meter.finish());
         Ok((Value::Matrix(all), held))
     }
@@ -189,13 +190,28 @@ impl Eval<'_> {
             meter.add(heap_bytes(&series) - floats * POINT_BYTES as usize)?;
             all.push(series);
         }
-        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        self.sort(&mut all)?;
         Ok((Value::Matrix(all), meter.finish()))
+    }
+
+    /// Sorts series by their labels.
+    fn sort(&self, all: &mut [MatrixSeries]) -> Outcome<()> {
+        let _order = self
+            .memory
+            .acquire(0, (all.len() * 2 * size_of::<usize>()) as u64)?;
+        let compare = |a: usize, b: usize| all[a].labels.cmp(&all[b].labels);
+        let mut pace = self.ctx.stop.pace();
+        let order = ordered(all.len(), COMPARE_WORK, &mut pace, compare)?;
+        arrange(all, order);
+        Ok(())
     }
 }
 
 /// Memory of a point of a result, in bytes.
 const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;
+
+/// Work of comparing two series' labels, in samples read.
+const COMPARE_WORK: usize = 32;
 
 /// Work of creating a series of a result, in samples read.
 const SERIES_WORK: usize = 32;

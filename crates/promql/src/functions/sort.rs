@@ -5,43 +5,60 @@
 
 use super::FunctionId;
 use crate::eval::{Block, Sample};
-use narthex_model::LabelSet;
+use crate::order::ordered;
+use narthex_model::{
+    LabelSet,
+    storage::{Stop, StopReason},
+};
 use std::cmp::Ordering;
 
+/// Work of comparing two values, and the labels of two series, in samples read.
+const VALUE_WORK: usize = 4;
+const LABELS_WORK: usize = 64;
+
 /// Sorts the rows of a block.
-pub(crate) fn sort(id: FunctionId, mut block: Block, names: &[&str]) -> Block {
+///
+/// # Errors
+/// Fails when stopped.
+pub(crate) fn sort(
+    id: FunctionId,
+    mut block: Block,
+    names: &[&str],
+    stop: &Stop,
+) -> Result<Block, StopReason> {
+    let mut pace = stop.pace();
     let descending = matches!(id, FunctionId::SortDesc | FunctionId::SortByLabelDesc);
-    let mut order: Vec<usize> = (0..block.len()).collect();
-    if matches!(id, FunctionId::Sort | FunctionId::SortDesc) {
+    let order = if matches!(id, FunctionId::Sort | FunctionId::SortDesc) {
         block.map_floats(|x| x);
         block.drop_empty_rows();
-        order.truncate(block.len());
         let value = |row: usize| match block.sample(row, 0) {
             Sample::Float(x) => x,
             _ => f64::NAN,
         };
-        order.sort_by(|a, b| by_value(value(*a), value(*b), descending));
+        let compare = |a, b| by_value(value(a), value(b), descending);
+        ordered(block.len(), VALUE_WORK, &mut pace, compare)?
     } else {
         let labels: Vec<LabelSet> = block.series.iter().map(|s| s.labels()).collect();
-        order.sort_by(|a, b| {
-            let ordering = by_labels(&labels[*a], &labels[*b], names);
+        let compare = |a: usize, b: usize| {
+            let ordering = by_labels(&labels[a], &labels[b], names);
             if descending {
                 ordering.reverse()
             } else {
                 ordering
             }
-        });
-    }
+        };
+        ordered(block.len(), LABELS_WORK, &mut pace, compare)?
+    };
     let cells = order
         .iter()
         .flat_map(|row| block.row(*row).to_vec())
         .collect();
     let series = order.iter().map(|row| block.series[*row].clone()).collect();
-    Block {
+    Ok(Block {
         cells,
         series,
         ..block
-    }
+    })
 }
 
 fn by_value(a: f64, b: f64, descending: bool) -> Ordering {
