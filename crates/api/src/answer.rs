@@ -6,10 +6,16 @@
 use crate::{error::ApiError, json};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use narthex_net::{axum::response::Response, body_of, respond_json};
+use narthex_net::{
+    axum::{body::Body, response::Response},
+    body_of, respond_json,
+};
 
 /// Approximate length of a piece; shorter responses are sent whole.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// What precedes the data.
+const BEGIN: &[u8] = br#"{"status":"success","data":"#;
 
 /// Writes some more of the data and returns whether there is more.
 pub(crate) type Write = Box<dyn FnMut(&mut Vec<u8>) -> bool + Send>;
@@ -67,6 +73,8 @@ impl Drop for Source {
 /// JSON, written or to be written.
 pub(crate) enum Data {
     Whole(Vec<u8>),
+    /// With its envelope.
+    Enveloped(Bytes),
     Pieces(Write),
     /// An absent result.
     Nothing,
@@ -75,6 +83,43 @@ pub(crate) enum Data {
 impl Answer {
     pub(crate) fn whole(data: Vec<u8>) -> Self {
         Self::new(Data::Whole(data))
+    }
+
+    /// Returns a response with a text that `envelop` made.
+    pub(crate) fn enveloped(text: Bytes) -> Self {
+        Self::new(Data::Enveloped(text))
+    }
+
+    /// Returns the text of the response, if it comes without notes and is no longer than `most`; otherwise the response that
+    /// goes on with what was written.
+    pub(crate) fn envelop(self, most: usize) -> Result<Vec<u8>, Self> {
+        let Data::Pieces(mut write) = self.data else {
+            return Err(self);
+        };
+        let mut text = BEGIN.to_vec();
+        if !self.warnings.is_empty() || !self.infos.is_empty() {
+            return Err(Self {
+                data: Data::Pieces(write),
+                ..self
+            });
+        }
+        while text.len() < most {
+            if !write(&mut text) {
+                text.push(b'}');
+                return Ok(text);
+            }
+        }
+        let mut written = Some(text.split_off(BEGIN.len()));
+        let write = move |out: &mut Vec<u8>| {
+            if let Some(written) = written.take() {
+                out.extend_from_slice(&written);
+            }
+            write(out)
+        };
+        Err(Self {
+            data: Data::Pieces(Box::new(write)),
+            ..self
+        })
     }
 
     /// Returns a response whose data `write` produces.
@@ -205,7 +250,7 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
         infos,
         holds,
     } = answer;
-    let mut body = br#"{"status":"success","data":"#.to_vec();
+    let mut body = BEGIN.to_vec();
     let mut end = Vec::new();
     notes(&mut end, "warnings", &warnings);
     notes(&mut end, "infos", &infos);
@@ -216,6 +261,9 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
             body.extend_from_slice(&end);
             return respond_json(body, headers);
         }
+        Data::Enveloped(text) if text.len() < PIECE_BYTES => return respond_json(text, headers),
+        // Like a long text that is made while it is sent.
+        Data::Enveloped(text) => return json_response(Body::from(text)),
         Data::Pieces(write) => write,
         Data::Nothing => return respond_json(Vec::new(), headers),
     };
@@ -223,7 +271,11 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
         body.extend_from_slice(&end);
         return respond_json(body, headers);
     }
-    let mut response = Response::new(body_of(pieces(body, write, end, holds)));
+    json_response(body_of(pieces(body, write, end, holds)))
+}
+
+fn json_response(body: Body) -> Response {
+    let mut response = Response::new(body);
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),

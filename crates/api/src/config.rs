@@ -5,6 +5,7 @@
 
 use crate::{
     activity::Activity,
+    kept::KeptAnswers,
     metrics,
     process::{NoStatus, ServerStatus},
 };
@@ -17,6 +18,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
+
+/// Most bytes of kept answers.
+const MOST_KEPT_BYTES: u64 = 8 << 20;
 
 /// Settings of the API.
 #[derive(Clone, Debug)]
@@ -91,6 +95,7 @@ pub struct Api {
     budget: Budget,
     /// Memory of listings.
     listings: Budget,
+    pub(crate) kept: KeptAnswers,
     /// Runtime for calls when the serving one has enough to do.
     overflow: Option<OverflowThreads>,
 }
@@ -124,6 +129,7 @@ impl Api {
             status: Arc::new(NoStatus),
             activity: activity.expect("nothing is leased from a new budget"),
             listings: budget.clone(),
+            kept: KeptAnswers::new(&budget, MOST_KEPT_BYTES),
             overflow: None,
             budget,
         }
@@ -137,6 +143,7 @@ impl Api {
     /// Lets calls about labels, series, metadata and status lease from `listings` instead of the queries' budget.
     #[must_use]
     pub fn with_listings(mut self, listings: Budget) -> Self {
+        self.kept = KeptAnswers::new(&listings, MOST_KEPT_BYTES);
         self.listings = listings;
         self
     }

@@ -20,6 +20,7 @@ mod federate;
 #[doc(hidden)]
 pub mod fuzz;
 mod json;
+mod kept;
 mod listing;
 mod metrics;
 mod params;

@@ -5,6 +5,7 @@ use crate::{
     config::{Api, Gate},
     error::ApiError,
     json,
+    kept::{Found, Of, Question},
     params::Params,
     query::run,
 };
@@ -18,7 +19,7 @@ use narthex_net::axum::{
     response::Response,
 };
 use narthex_promql::{ErrorKind, parse_selector_within};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 pub(crate) async fn label_names(
     State(api): State<Arc<Api>>,
@@ -28,7 +29,7 @@ pub(crate) async fn label_names(
     let outcome = listed(
         &api,
         request,
-        false,
+        Of::Names,
         |view, query, ctx| view.label_names(query, ctx),
         |out, name| {
             json::string(out, &name);
@@ -50,10 +51,11 @@ pub(crate) async fn label_values(
             &headers,
         );
     }
+    let of = Of::Values(name.clone());
     let list = move |view: &dyn View, query: &SeriesQuery, ctx: &Context| {
         view.label_values(&name, query, ctx)
     };
-    let outcome = listed(&api, request, false, list, |out, value| {
+    let outcome = listed(&api, request, of, list, |out, value| {
         json::string(out, &value);
     });
     respond(outcome.await, &headers)
@@ -67,7 +69,7 @@ pub(crate) async fn series(
     let outcome = listed(
         &api,
         request,
-        true,
+        Of::Series,
         |view, query, ctx| view.series(query, ctx),
         |out, set| json::labels(out, &set),
     );
@@ -78,13 +80,14 @@ pub(crate) async fn series(
 async fn listed<T: Send + 'static>(
     api: &Arc<Api>,
     request: Request,
-    match_required: bool,
+    of: Of,
     list: impl FnOnce(&dyn View, &SeriesQuery, &Context) -> Result<Listing<T>, StorageError>
     + Send
     + 'static,
     write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
 ) -> Result<Answer, ApiError> {
     let params = Params::read(api, request).await?;
+    let match_required = of == Of::Series;
     if match_required && params.all("match[]").next().is_none() {
         return Err(ApiError::bad_data("no match[] parameter provided"));
     }
@@ -108,19 +111,61 @@ async fn listed<T: Send + 'static>(
             range,
             limit,
         };
-        let view = api.store.view(query.range)?;
-        let listing = list(&*view, &query, ctx)?;
-        let mut answer = Answer::list(listing.items, write);
-        answer.holds.add(listing.lease);
-        answer.warnings = listing.warnings;
-        if listing.truncated {
-            answer
-                .warnings
-                .push("results truncated due to limit".to_owned());
-        }
-        Ok(answer)
+        let question = Question {
+            of,
+            selectors: params.all("match[]").map(Cow::into_owned).collect(),
+            limit,
+        };
+        kept_or_listed(api, &question, &query, ctx, || {
+            let view = api.store.view(query.range)?;
+            let listing = list(&*view, &query, ctx)?;
+            let mut answer = Answer::list(listing.items, write);
+            answer.holds.add(listing.lease);
+            answer.warnings = listing.warnings;
+            if listing.truncated {
+                answer
+                    .warnings
+                    .push("results truncated due to limit".to_owned());
+            }
+            Ok(answer)
+        })
     })
     .await
+}
+
+/// Returns the answer that was given before, if it would be given again; otherwise lists, and keeps what comes out if it was
+/// asked for before.
+fn kept_or_listed(
+    api: &Api,
+    question: &Question,
+    query: &SeriesQuery,
+    ctx: &Context,
+    list: impl FnOnce() -> Result<Answer, ApiError>,
+) -> Result<Answer, ApiError> {
+    let mark = || api.store.listing_mark(question.of.listed(), query, ctx);
+    let Some(before) = mark()? else {
+        return list();
+    };
+    let found = api.kept.find(question, before);
+    if let Found::Answer(text) = found {
+        return Ok(Answer::enveloped(text));
+    }
+    let answer = list()?;
+    let most = api.kept.most_of_one();
+    let is_worth = matches!(found, Found::Again) && ctx.warnings.is_empty();
+    let Some(_room) = is_worth
+        .then(|| ctx.budget.lease(most as u64).ok())
+        .flatten()
+    else {
+        return Ok(answer);
+    };
+    if mark()? != Some(before) {
+        return Ok(answer);
+    }
+    Ok(match answer.envelop(most) {
+        Ok(text) => Answer::enveloped(api.kept.keep(question, before, text)),
+        Err(answer) => answer,
+    })
 }
 
 /// Parses the selectors of all `match[]`, whose regular expressions share a memory limit; `named` turns the error of

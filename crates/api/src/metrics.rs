@@ -1,6 +1,6 @@
 //! The API's own metrics.
 
-use narthex_client::{Gauge, HistogramVec, Registry};
+use narthex_client::{Counter, Gauge, HistogramVec, Registry};
 
 pub(crate) static QUERIES: Gauge = Gauge::new(
     "prometheus_engine_queries",
@@ -20,11 +20,16 @@ pub(crate) static DURATION: HistogramVec<1> = HistogramVec::new(
     ],
 );
 
+pub(crate) static KEPT: Counter = Counter::new(
+    "narthex_api_kept_answers_total",
+    "Calls about labels and series answered with the text of an earlier answer, which would have been the same.",
+);
+
 /// Registers the metrics of the API.
 ///
 /// # Errors
 /// Fails when a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     crate::activity::register_metrics(registry)?;
-    registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION])
+    registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION, &KEPT])
 }

@@ -7,6 +7,8 @@ use crate::{
     answer::{Answer, respond},
     config::{Api, Gate},
     error::{ApiError, ErrorType},
+    json,
+    kept::{Found, Of, Question},
     params::Params,
     process::{BlockStatus, ServerStatus, WalReplay},
     query::run,
@@ -14,7 +16,7 @@ use crate::{
 use http::{HeaderMap, header::CONTENT_TYPE};
 use narthex_model::{
     date::rfc3339,
-    storage::{Share, TimeRange},
+    storage::{Cardinality, ListingOf, SeriesQuery, Share, TimeRange},
 };
 use narthex_net::{
     Router,
@@ -183,29 +185,65 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
         },
     };
     run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
-        let view = api.store.view(TimeRange::ALL)?;
-        let counted = view.cardinality(limit, ctx)?;
-        let list = |counts: &[(String, u64)]| -> Value {
-            let entry = |(name, value): &(String, u64)| json!({ "name": name, "value": value });
-            counts.iter().map(entry).collect()
+        let question = Question {
+            of: Of::Cardinality,
+            selectors: Vec::new(),
+            limit: Some(limit),
+        };
+        let mark = || {
+            let all = SeriesQuery::all(TimeRange::ALL);
+            api.store.listing_mark(ListingOf::Cardinality, &all, ctx)
+        };
+        let before = mark()?;
+        let found = before.map(|mark| api.kept.find(&question, mark));
+        let counts = match (found, before) {
+            (Some(Found::Answer(counts)), _) => counts,
+            (found, before) => {
+                let view = api.store.view(TimeRange::ALL)?;
+                let counts = counts(&view.cardinality(limit, ctx)?);
+                match (found, before) {
+                    (Some(Found::Again), Some(before)) if mark()? == Some(before) => {
+                        api.kept.keep(&question, before, counts)
+                    }
+                    _ => counts.into(),
+                }
+            }
         };
         let range = api.store.time_range();
-        let data = json!({
-            "headStats": {
-                "numSeries": counted.series,
-                "numLabelPairs": counted.pairs,
-                "chunkCount": 0,
-                "minTime": range.map_or(i64::MAX, |range| range.min_ms),
-                "maxTime": range.map_or(i64::MIN, |range| range.max_ms),
-            },
-            "seriesCountByMetricName": list(&counted.by_metric),
-            "labelValueCountByLabelName": list(&counted.values_by_label),
-            "memoryInBytesByLabelName": list(&counted.bytes_by_label),
-            "seriesCountByLabelValuePair": list(&counted.by_pair),
-        });
-        Ok(Answer::whole(data.to_string().into_bytes()))
+        let min_ms = range.map_or(i64::MAX, |range| range.min_ms);
+        let max_ms = range.map_or(i64::MIN, |range| range.max_ms);
+        let mut data = format!(r#"{{"headStats":{{"minTime":{min_ms},"maxTime":{max_ms},"#);
+        data.reserve_exact(counts.len());
+        let mut data = data.into_bytes();
+        data.extend_from_slice(&counts);
+        Ok(Answer::whole(data))
     })
     .await
+}
+
+/// Writes the rest of the answer behind the times, which change with every row.
+fn counts(counted: &Cardinality) -> Vec<u8> {
+    let mut out = format!(
+        r#""numSeries":{},"numLabelPairs":{},"chunkCount":0}}"#,
+        counted.series, counted.pairs
+    )
+    .into_bytes();
+    let lists = [
+        ("seriesCountByMetricName", &counted.by_metric),
+        ("labelValueCountByLabelName", &counted.values_by_label),
+        ("memoryInBytesByLabelName", &counted.bytes_by_label),
+        ("seriesCountByLabelValuePair", &counted.by_pair),
+    ];
+    for (key, counts) in lists {
+        out.extend_from_slice(format!(",\"{key}\":").as_bytes());
+        json::list(&mut out, counts, |out, (name, value)| {
+            out.extend_from_slice(b"{\"name\":");
+            json::string(out, name);
+            out.extend_from_slice(format!(",\"value\":{value}}}").as_bytes());
+        });
+    }
+    out.push(b'}');
+    out
 }
 
 /// Rejects the admin calls for deletion and snapshots, which the storage does not offer.

@@ -1,12 +1,13 @@
 //! Costs of untrusted calls, through the routes as they are served.
 
+mod kept;
 mod surface;
 
 use super::*;
 use http::{Method, Request, StatusCode, header};
 use narthex_model::{
     LabelSet, MemStore,
-    storage::{Budget, SeriesSample, Sink},
+    storage::{Budget, SeriesSample, Sink, Store},
 };
 use narthex_net::axum::{
     body::{Body, to_bytes},
@@ -37,6 +38,14 @@ fn served_by(budget_bytes: u64, status: impl Fn(&Budget) -> Arc<dyn ServerStatus
         let samples: Vec<SeriesSample> = (0..=500).map(sample).collect();
         store.append_samples(&samples).unwrap();
     }
+    served_from(budget_bytes, Arc::new(store), status)
+}
+
+fn served_from(
+    budget_bytes: u64,
+    store: Arc<dyn Store>,
+    status: impl Fn(&Budget) -> Arc<dyn ServerStatus>,
+) -> Served {
     let config = ApiConfig {
         timeout: Duration::from_secs(60),
         max_concurrency: 1,
@@ -51,7 +60,7 @@ fn served_by(budget_bytes: u64, status: impl Fn(&Budget) -> Arc<dyn ServerStatus
     let budget = Budget::new("all queries", budget_bytes);
     let engine = Arc::new(Engine::new(EngineOptions::default()));
     let now_ms = Arc::new(|| END_MS);
-    let api = Api::new(Arc::new(store), engine, config, budget.clone(), now_ms);
+    let api = Api::new(store, engine, config, budget.clone(), now_ms);
     let api = api.with_status(status(&budget));
     Served {
         router: routes(Arc::new(api)),

@@ -48,8 +48,8 @@ use narthex_model::sync::Whole as _;
 use narthex_model::{
     Schema,
     storage::{
-        Account, Binding, BoundRound, Budget, Context, Outcome, Prepared, Selector, SeriesSample,
-        Sink, StorageError, Store, SyncToken, TimeRange, View,
+        Account, Binding, BoundRound, Budget, Context, ListingMark, ListingOf, Outcome, Prepared,
+        Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
     },
 };
 pub use open::Opening;
@@ -346,6 +346,15 @@ impl Store for Db {
         ctx: &Context,
     ) -> Result<Box<dyn Prepared>, StorageError> {
         view::DbView::prepare_alone(Arc::clone(&self.0), range, selectors, ctx)
+    }
+
+    fn listing_mark(
+        &self,
+        of: ListingOf<'_>,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Option<ListingMark>, StorageError> {
+        view::listing_mark(&self.0, of, query, ctx)
     }
 
     fn time_range(&self) -> Option<TimeRange> {

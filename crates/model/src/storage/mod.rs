@@ -14,6 +14,7 @@ mod budget;
 mod error;
 mod hash;
 mod listing;
+mod mark;
 mod merge;
 mod merged_batch;
 mod read;
@@ -29,6 +30,7 @@ pub use hash::group_key_of;
 pub use listing::{
     Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
 };
+pub use mark::{ListingMark, ListingOf, Marker};
 pub use merge::unify;
 pub use merged_batch::{Layer, MergedBatch};
 pub use read::{Batch, Estimate, LastCell, Prepared, SeriesKey, Store, View};

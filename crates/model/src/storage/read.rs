@@ -1,8 +1,8 @@
 //! The reading half of the contract.
 
 use super::{
-    Cardinality, Context, ExemplarSeries, Grouping, Layout, Listing, Selector, SeriesQuery,
-    StorageError, Tile, TimeRange, group_key_of,
+    Cardinality, Context, ExemplarSeries, Grouping, Layout, Listing, ListingMark, ListingOf,
+    Selector, SeriesQuery, StorageError, Tile, TimeRange, group_key_of,
 };
 use crate::{
     cell::{self, Cell},
@@ -36,6 +36,23 @@ pub trait Store: Send + Sync {
         ctx: &Context,
     ) -> Result<Box<dyn Prepared>, StorageError> {
         self.view(range)?.prepare(selectors, ctx)
+    }
+
+    /// Returns a mark of what `of` lists for `query`, far sooner than it is listed: while the mark stays the same, so does
+    /// the list, whatever the range. `None` where the store does not know.
+    ///
+    /// A view lists what was there when the mark was made if the mark is still the same afterwards.
+    ///
+    /// # Errors
+    /// As `View::prepare`.
+    fn listing_mark(
+        &self,
+        of: ListingOf<'_>,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Option<ListingMark>, StorageError> {
+        let _ = (of, query, ctx);
+        Ok(None)
     }
 
     /// Returns the times of the oldest and the newest sample, or `None` for an empty store.

@@ -34,6 +34,12 @@ impl Warnings {
         }
     }
 
+    /// Reports whether nothing was noted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().texts.is_empty()
+    }
+
     /// Returns the texts in the order they were added, and clears them.
     #[must_use]
     pub fn drain(&self) -> Vec<String> {

@@ -164,6 +164,37 @@ fn features_of_scraping_change_what_is_stored_and_shown() {
     server.stop();
 }
 
+/// Through everything that is between the API and the storage of a server, some of which once hid what the storage knows.
+#[test]
+fn answers_about_labels_are_sent_again_while_rows_come() {
+    let dir = TempDir::new("kept-answers");
+    let target = Target::answering(|n| Reply {
+        status: 200,
+        content_type: "text/plain; version=0.0.4",
+        body: format!("a {n}\n").into_bytes(),
+    });
+    let text = format!(
+        "scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
+         static_configs: [{{targets: [{:?}]}}]}}]\n",
+        target.address
+    );
+    let server = Running::start(&dir.join("data"), &dir.write("p.yml", &text));
+    server.wait_vector("a > 2", |elements| !elements.is_empty());
+    let ask = || {
+        let jobs = server.data("/api/v1/label/job/values", &[]);
+        let series = server.data("/api/v1/series", &[("match[]", "a")]);
+        (jobs.to_string(), series.as_array().map(Vec::len))
+    };
+    let first = ask();
+    assert_eq!(first, (r#"["j"]"#.to_owned(), Some(1)));
+    support::until("answers are kept", || {
+        assert_eq!(ask(), first);
+        let kept = server.metric("narthex_api_kept_answers_total");
+        kept.filter(|kept| *kept >= 4.0)
+    });
+    server.stop();
+}
+
 #[test]
 fn queries_of_rules_name_their_group_in_the_log() {
     let dir = TempDir::new("query-log-rules");

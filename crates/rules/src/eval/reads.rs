@@ -8,8 +8,8 @@
 use narthex_model::{
     Family, LabelSet, METRIC_NAME, MatchOp, Matcher,
     storage::{
-        Cardinality, Context, ExemplarSeries, Listing, Prepared, Selector, SeriesQuery,
-        StorageError, Store, TimeRange, View,
+        Cardinality, Context, ExemplarSeries, Listing, ListingMark, ListingOf, Prepared, Selector,
+        SeriesQuery, StorageError, Store, TimeRange, View,
     },
     sync::Whole as _,
 };
@@ -97,6 +97,15 @@ impl Store for NotedStore {
     ) -> Result<Box<dyn Prepared>, StorageError> {
         self.reads.note_all(selectors);
         self.store.prepare(range, selectors, ctx)
+    }
+
+    fn listing_mark(
+        &self,
+        of: ListingOf<'_>,
+        query: &SeriesQuery,
+        ctx: &Context,
+    ) -> Result<Option<ListingMark>, StorageError> {
+        self.store.listing_mark(of, query, ctx)
     }
 
     fn time_range(&self) -> Option<TimeRange> {

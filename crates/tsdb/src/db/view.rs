@@ -18,7 +18,8 @@ use narthex_model::{
     metadata::Family,
     storage::{
         Batch, Cardinality, CardinalityCount, Collector, Context, Estimate, ExemplarSeries, Lease,
-        Listing, Prepared, Selector, SeriesQuery, StorageError, TimeRange, View, unify,
+        Listing, ListingMark, ListingOf, Marker, Prepared, Selector, SeriesQuery, StorageError,
+        TimeRange, View, unify,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -304,6 +305,34 @@ impl View for DbView {
             .for_each(|series| series.exemplars.sort_by_key(|exemplar| exemplar.0));
         Ok(found)
     }
+}
+
+/// Returns a mark of a listing.
+///
+/// # Errors
+/// Fails over budget and when stopped.
+pub(super) fn listing_mark(
+    inner: &Inner,
+    of: ListingOf<'_>,
+    query: &SeriesQuery,
+    ctx: &Context,
+) -> Result<Option<ListingMark>, StorageError> {
+    let mut marker = Marker::default();
+    // A flush moves rows from strips to blocks under the write lock.
+    let all = inner.blocks.read().guarded();
+    if all.unreadable().any(|block| block.overlaps(query.range)) {
+        // The answer comes with a warning.
+        return Ok(None);
+    }
+    for block in all.overlapping(query.range) {
+        marker.add_wide(block.meta().id.0);
+        // Parts of a block may have other series than the whole of it.
+        let (own, asked) = (range_of(&block), query.range);
+        marker.add(asked.min_ms.max(own.min_ms).cast_unsigned());
+        marker.add(asked.max_ms.min(own.max_ms).cast_unsigned());
+    }
+    let is_known = inner.head.mark_listing(of, query, ctx, &mut marker)?;
+    Ok(is_known.then(|| marker.finish()))
 }
 
 /// Finds what selectors select in the head.

@@ -13,6 +13,7 @@ mod hang;
 mod late;
 mod listing;
 mod lives;
+mod marks;
 mod merge;
 mod order;
 mod panics;

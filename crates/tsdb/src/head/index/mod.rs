@@ -18,7 +18,7 @@ use hashbrown::HashTable;
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet, METRIC_NAME, Matcher,
-    storage::{Budget, Lease, Stop, StopReason, StorageError},
+    storage::{Budget, Context, Lease, Stop, StopReason, StorageError},
 };
 use selections::Selections;
 use std::{
@@ -54,6 +54,8 @@ pub(crate) struct Index {
     identities: HashTable<Place>,
     /// What was selected, and no change since concerns.
     selections: Mutex<Selections>,
+    /// How often a strip or a column came or a strip went.
+    changes: u64,
     /// All strips by number, built on demand.
     ordered: Mutex<Option<Arc<[Arc<Strip>]>>>,
 }
@@ -79,6 +81,9 @@ pub(crate) enum Resolved {
     /// A new, appended column.
     Fresh(u32),
 }
+
+/// A selection that is kept, with a number that nothing else ever kept has.
+pub(crate) type Numbered = (u64, Arc<[Chosen]>);
 
 /// The selected columns of one strip, ascending.
 #[derive(Clone, Debug)]
@@ -111,6 +116,7 @@ impl Index {
             by_common: HashMap::default(),
             identities: HashTable::default(),
             selections: Mutex::new(Selections::new(memory)),
+            changes: 0,
             ordered: Mutex::default(),
         }
     }
@@ -128,6 +134,7 @@ impl Index {
             sets: Vec::new(),
         });
         self.by_strip.insert(strip.id, at);
+        self.changes += 1;
         self.forget_order();
         self.by_common
             .entry(strip.common.clone())
@@ -164,6 +171,7 @@ impl Index {
         if !selections.is_empty() {
             selections.forget(metric_name(&entry.strip.common, set));
         }
+        self.changes += 1;
         let id = self.sets.acquire(set, at);
         let columns = &mut entry.sets;
         let column = u32::try_from(columns.len()).expect("fewer than 2^32 columns");
@@ -271,6 +279,7 @@ impl Index {
             }
         }
         self.free.push(at);
+        self.changes += 1;
         self.forget_order();
         entry.sets.len()
     }
@@ -320,6 +329,16 @@ impl Index {
         &self.sets
     }
 
+    /// Returns the common sets.
+    pub(crate) fn commons(&self) -> &SetTable {
+        &self.commons
+    }
+
+    /// Returns a number that changes whenever a strip or a column comes, or a strip goes.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Returns the local set of each column of a strip.
     pub(crate) fn sets_of(&self, strip: u32) -> Option<&[u32]> {
         let at = *self.by_strip.get(&strip)?;
@@ -347,7 +366,7 @@ impl Index {
         lease: &mut Lease,
     ) -> Result<Vec<Chosen>, StorageError> {
         let known = self.selections.lock().whole().get(matchers);
-        if let Some(known) = known {
+        if let Some((_, known)) = known {
             let is_recent = |chosen: &&Chosen| chosen.strip.max_ms() >= min_ms;
             let recent = known.iter().filter(is_recent);
             let recent: Vec<Chosen> = recent.cloned().collect();
@@ -405,6 +424,25 @@ impl Index {
             self.selections.lock().whole().keep(matchers, &chosen);
         }
         Ok(chosen)
+    }
+
+    /// Returns what `matchers` select in all strips, by age; `None` where it is not kept.
+    ///
+    /// # Errors
+    /// As `select`.
+    pub(crate) fn kept(
+        &self,
+        matchers: &[Matcher],
+        ctx: &Context,
+    ) -> Result<Option<Numbered>, StorageError> {
+        let known = self.selections.lock().whole().get(matchers);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let mut lease = ctx.budget.lease(0)?;
+        let column_bytes = 2 * size_of::<u32>();
+        self.select(matchers, i64::MIN, &ctx.stop, column_bytes, &mut lease)?;
+        Ok(self.selections.lock().whole().get(matchers))
     }
 
     /// Returns the entries that can have a series with the labels that `matchers` want, found by those that accept few

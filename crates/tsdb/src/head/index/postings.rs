@@ -31,6 +31,9 @@ pub(crate) struct SetTable {
     ids: HashMap<LabelSet, u32, foldhash::fast::RandomState>,
     names: HashMap<Box<str>, ByName>,
     all: SetIds,
+    /// How often a label came or went, and when this was of a new name or of the last of one.
+    changes: u64,
+    names_changed: u64,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,8 @@ struct Slot {
 #[derive(Debug, Default)]
 struct ByName {
     values: HashMap<Label, Posting, foldhash::fast::RandomState>,
+    /// The table's number of changes when a value came or went.
+    changed: u64,
 }
 
 /// Most values of identifying labels occur in one set only.
@@ -83,13 +88,19 @@ impl SetTable {
         for label in set {
             let by_name = match self.names.get_mut(label.name()) {
                 Some(by_name) => by_name,
-                None => self.names.entry(label.name().into()).or_default(),
+                None => {
+                    self.names_changed = self.changes + 1;
+                    self.names.entry(label.name().into()).or_default()
+                }
             };
-            by_name
-                .values
-                .entry(label.clone())
-                .and_modify(|posting| posting.insert(id))
-                .or_insert(Posting::One(id));
+            match by_name.values.get_mut(label) {
+                Some(posting) => posting.insert(id),
+                None => {
+                    self.changes += 1;
+                    by_name.changed = self.changes;
+                    by_name.values.insert(label.clone(), Posting::One(id));
+                }
+            }
         }
         id
     }
@@ -116,9 +127,12 @@ impl SetTable {
                 .is_some_and(|posting| posting.remove(id))
             {
                 by_name.values.remove(label);
+                self.changes += 1;
+                by_name.changed = self.changes;
             }
             if by_name.values.is_empty() {
                 self.names.remove(label.name());
+                self.names_changed = self.changes;
             }
         }
         self.ids.remove(&set);
@@ -153,6 +167,16 @@ impl SetTable {
     pub(crate) fn values_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let by_name = self.names.get(name).into_iter();
         by_name.flat_map(|by_name| by_name.values.keys().map(Label::value))
+    }
+
+    /// Returns a number that changes whenever a value of label `name` comes or goes.
+    pub(crate) fn values_changed(&self, name: &str) -> u64 {
+        self.names.get(name).map_or(0, |by_name| by_name.changed)
+    }
+
+    /// Returns a number that changes whenever the name of a label comes or goes.
+    pub(crate) fn names_changed(&self) -> u64 {
+        self.names_changed
     }
 
     /// Returns the entries that use any of the sets.

@@ -7,7 +7,7 @@
 //! goes, takes along the selections that may have it.
 //! **Invariant:** what is kept is leased, and holds texts of matchers, not their patterns: those belong to queries.
 
-use super::Chosen;
+use super::{Chosen, Numbered};
 use hashbrown::{Equivalent, HashMap};
 use narthex_model::{
     METRIC_NAME, MatchOp, Matcher,
@@ -34,12 +34,16 @@ pub(super) struct Selections {
     most_of_one: u64,
     memory: Budget,
     held: Option<Lease>,
+    /// Selections that were kept so far.
+    count: u64,
 }
 
 type Table = HashMap<Key, Kept, foldhash::fast::RandomState>;
 
 #[derive(Debug)]
 struct Kept {
+    /// Different for all that were ever kept.
+    number: u64,
     chosen: Arc<[Chosen]>,
     bytes: u64,
 }
@@ -78,18 +82,19 @@ impl Selections {
             most_of_one: (most / LARGEST).min(MOST_OF_ONE),
             memory: memory.share("selections", most, memory.percent(50)),
             held: None,
+            count: 0,
         }
     }
 
-    /// Returns what `matchers` select, in all strips.
-    pub(super) fn get(&self, matchers: &[Matcher]) -> Option<Arc<[Chosen]>> {
+    /// Returns what `matchers` select, in all strips, and its number.
+    pub(super) fn get(&self, matchers: &[Matcher]) -> Option<Numbered> {
         let table = match metric_of(matchers) {
             Some(metric) => self.of_metrics.get(metric)?,
             None => &self.others,
         };
         table
             .get(&Asked(matchers))
-            .map(|kept| Arc::clone(&kept.chosen))
+            .map(|kept| (kept.number, Arc::clone(&kept.chosen)))
     }
 
     /// Keeps what `matchers` select in all strips. When there is no memory for it, all are made anew.
@@ -116,7 +121,9 @@ impl Selections {
             Some(metric) => self.of_metrics.entry_ref(metric).or_default(),
             None => &mut self.others,
         };
+        self.count += 1;
         let kept = Kept {
+            number: self.count,
             chosen: chosen.into(),
             bytes,
         };

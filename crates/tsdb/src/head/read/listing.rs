@@ -4,7 +4,7 @@
 //! it comes from the postings if any strip may: it may then name labels of series outside the range.
 
 use super::super::Head;
-use super::{HeadSnapshot, Visible, overlaps};
+use super::{HeadSnapshot, Visible, mark::is_listed};
 use narthex_model::{
     ColumnId, LabelHash, LabelSet,
     bits::BitSet,
@@ -140,12 +140,10 @@ impl Head {
         let strips = self.index().strips();
         let mut any = false;
         let mut pace = ctx.stop.pace();
-        for strip in strips.iter() {
+        for (strip, own) in snapshot.each(&strips) {
             pace.spend(STRIP_WORK)?;
-            if snapshot
-                .get(strip.id)
-                .is_some_and(|snapshot| overlaps(&strip.lock(), snapshot, query.range))
-            {
+            let is_listed = own.is_some_and(|own| is_listed(strip, own, query.range));
+            if is_listed {
                 visit(&strip.common)?;
                 any = true;
             }

@@ -5,6 +5,7 @@
 
 mod decode;
 mod listing;
+mod mark;
 mod out_of_order;
 mod strip;
 
