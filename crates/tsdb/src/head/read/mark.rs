@@ -176,9 +176,11 @@ impl HeadSnapshot {
 
 /// Reports whether a strip may have samples within `range` that its snapshot shows.
 ///
-/// Mostly its newest one is, which needs no lock: the newest row is in no block while any row is in none.
+/// Mostly its newest one is, which needs no lock: the newest row is in no block while any row is in none, and no other sample
+/// is newer.
 pub(super) fn is_listed(strip: &Strip, snapshot: StripSnapshot, range: TimeRange) -> bool {
-    let has_newest = snapshot.rows.0 < snapshot.rows.1 && range.contains(strip.max_ms());
+    let only_rows = snapshot.rows.0 < snapshot.rows.1 && snapshot.out_of_order.1 == 0;
+    let has_newest = only_rows && range.contains(strip.max_ms());
     has_newest || (!snapshot.is_empty() && overlaps(&strip.lock(), snapshot, range))
 }
 
