@@ -20,6 +20,10 @@ use narthex_model::{
 };
 use std::{cell::Cell, sync::Arc};
 
+/// Labels of a series' type and unit.
+const METRIC_TYPE: &str = "__type__";
+const METRIC_UNIT: &str = "__unit__";
+
 /// The parts of an origin that a walk needs, and the data it collects.
 pub(crate) struct BodyBuilder<'a> {
     pub(crate) options: ParseOptions,
@@ -321,9 +325,15 @@ impl<'a> BodyBuilder<'a> {
 
     /// Returns the column of a series after resolving, appending one when it is new.
     pub(crate) fn column(&mut self, parsed: &LabelSet) -> Result<u32, String> {
-        let resolved = self
-            .resolver
-            .resolve_beside(parsed, &self.blank, self.schema.common());
+        let typed = self
+            .options
+            .type_and_unit_labels
+            .then(|| self.with_type_and_unit(parsed));
+        let resolved = self.resolver.resolve_beside(
+            typed.as_ref().unwrap_or(parsed),
+            &self.blank,
+            self.schema.common(),
+        );
         let resolved = resolved.inspect_err(|_| {
             // A refused sample counts as scraped.
             self.cells.counts.skipped += 1;
@@ -363,6 +373,22 @@ impl<'a> BodyBuilder<'a> {
         self.cells.grow(column.index() + 1);
         self.stats.added += 1;
         Ok(column.0)
+    }
+
+    /// Returns labels with the type and the unit of their family, where these are known.
+    ///
+    /// A series keeps what it had when it was first seen, as Prometheus' cache of series does.
+    fn with_type_and_unit(&mut self, parsed: &LabelSet) -> LabelSet {
+        let families = &mut self.families;
+        let (metric_type, unit) = families.type_and_unit(parsed.metric_name(), self.schema);
+        let mut labels = parsed.to_builder();
+        if metric_type != MetricType::Unknown {
+            labels.set(METRIC_TYPE, metric_type.as_str());
+        }
+        if !unit.is_empty() {
+            labels.set(METRIC_UNIT, &unit);
+        }
+        labels.finish()
     }
 
     /// Ends the walk: converts the groups' lines and enforces the limits.

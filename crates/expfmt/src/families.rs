@@ -22,6 +22,8 @@ pub(crate) struct Families {
     declared: HashMap<Arc<str>, Family>,
     /// Families by name; filled on first use.
     known: HashMap<Arc<str>, (FamilyId, MetricType)>,
+    /// Units of families, where head lines give any.
+    units: HashMap<Arc<str>, Arc<str>>,
     indexed: bool,
     /// Whether a family of the schema got other metadata.
     pub(crate) changed: bool,
@@ -104,7 +106,11 @@ impl Families {
         match about {
             About::Help(help) => head.help = help.into(),
             About::Type(metric_type) => head.metric_type = metric_type,
-            About::Unit(unit) => head.unit = unit.into(),
+            About::Unit(unit) => {
+                head.unit = unit.into();
+                self.units
+                    .insert(Arc::clone(&head.name), Arc::clone(&head.unit));
+            }
         }
         if let (Some(id), true) = (self.head_id, before != *head) {
             let head = head.clone();
@@ -140,6 +146,23 @@ impl Families {
         };
         let (name, metric_type) = self.named(metric).or_else(stripped)?;
         Some((Arc::clone(name), metric_type))
+    }
+
+    /// Returns the type and the unit of a metric's family, unknown and empty where there is none.
+    pub(crate) fn type_and_unit(
+        &mut self,
+        metric: &str,
+        schema: &Schema,
+    ) -> (MetricType, Arc<str>) {
+        let Some((name, metric_type)) = self.find(metric, schema) else {
+            return Default::default();
+        };
+        let stored = || {
+            let (id, _) = self.known.get(&name)?;
+            Some(Arc::clone(&schema.families().get(id.0 as usize)?.unit))
+        };
+        let unit = self.units.get(&name).cloned().or_else(stored);
+        (metric_type, unit.unwrap_or_default())
     }
 
     /// Returns the family of this name.

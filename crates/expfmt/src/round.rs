@@ -18,6 +18,8 @@ pub struct ParseOptions {
     pub custom_buckets: bool,
     /// Whether start times are read; `_created` lines are then not series of their own.
     pub start_times: bool,
+    /// Whether each series gets labels with the type and unit of its family, instead of those that the body has.
+    pub type_and_unit_labels: bool,
     /// Most samples kept of one body, 0 for no limit; a body with more is refused completely.
     pub sample_limit: usize,
     /// Most buckets of a native histogram, 0 for no limit; resolution is reduced to stay below.
@@ -38,6 +40,7 @@ impl Default for ParseOptions {
             classic_histograms: false,
             custom_buckets: false,
             start_times: false,
+            type_and_unit_labels: false,
             sample_limit: 0,
             bucket_limit: 0,
             max_histogram_schema: 8,

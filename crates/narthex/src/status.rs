@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** flags and configuration are those in effect, with secrets hidden; the rest is read on request.
 
-use crate::cli::{CONCURRENT_RULES, START_STORAGE, ServerOptions};
+use crate::cli::{CONCURRENT_RULES, START_STORAGE, ServerOptions, TYPE_AND_UNIT_LABELS};
 use crate::{
     cgroup::Resources,
     notifications::{CONFIGURATION_UNSUCCESSFUL, Notifications},
@@ -79,7 +79,11 @@ pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
         ("scrape", "extra_scrape_metrics", true),
         ("scrape", "openmetrics2", false),
         ("scrape", "start_timestamp_zero_ingestion", false),
-        ("scrape", "type_and_unit_labels", false),
+        (
+            "scrape",
+            "type_and_unit_labels",
+            options.has_feature(TYPE_AND_UNIT_LABELS),
+        ),
         ("tsdb", "delayed_compaction", false),
         ("tsdb", "exemplar_storage", true),
         ("tsdb", "histograms_st_encoding", false),

@@ -45,6 +45,8 @@ pub struct JobConfig {
     pub convert_classic_histograms_to_nhcb: bool,
     /// Whether to store start times; `_created` series are then dropped.
     pub start_timestamps: bool,
+    /// Whether series get labels with the type and unit of their family.
+    pub type_and_unit_labels: bool,
     /// Whether to store `scrape_timeout_seconds`, `scrape_sample_limit` and `scrape_body_size_bytes` too.
     pub extra_scrape_metrics: bool,
     /// Names that metrics and labels may have.
@@ -88,6 +90,7 @@ impl JobConfig {
             always_scrape_classic_histograms: false,
             convert_classic_histograms_to_nhcb: false,
             start_timestamps: false,
+            type_and_unit_labels: false,
             accept_zstd: false,
             extra_scrape_metrics: false,
             metric_name_validation_scheme: NameScheme::Utf8,

@@ -69,7 +69,8 @@ pub(crate) fn labels_of(plan: &Plan, format: Format, body: &[u8]) -> LabelSet {
     let own = found.labels.iter().filter(|label| {
         let name = label.name();
         // These are renamed or rewritten line by line.
-        let special = ["le", "quantile"].contains(&name) || name.starts_with("exported_");
+        let special = ["le", "quantile", "__type__", "__unit__"].contains(&name)
+            || name.starts_with("exported_");
         !special && plan.labels.label(name).is_none() && plan.names.allows_label(name)
     });
     let labels = LabelSet::from_labels(own.cloned());

@@ -108,6 +108,7 @@ impl Plan {
         options.classic_histograms = classic;
         options.custom_buckets = convert;
         options.start_times = job.start_timestamps;
+        options.type_and_unit_labels = job.type_and_unit_labels;
         options.sample_limit = job.limits.samples;
         options.bucket_limit = job.limits.native_histogram_buckets;
         options.max_histogram_schema = job.limits.max_histogram_schema();

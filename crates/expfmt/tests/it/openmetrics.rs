@@ -408,3 +408,53 @@ fn problems_have_lines_and_lints_are_prometheus() {
     );
     assert!(lint(Format::Text, b"a one\n").is_err());
 }
+
+/// As with Prometheus' feature of this name: what the body says itself is used only where the format says nothing.
+#[test]
+fn types_and_units_become_labels() {
+    let typed = |format: Format, body: &str| {
+        let mut parser = parser(|options| options.type_and_unit_labels = true);
+        let mut shown = Vec::new();
+        // Later bodies are parsed along the first, and change what a series is called no more.
+        for body in [body, body, &body.replace("counter", "gauge")] {
+            let round = parser.parse(format, body.as_bytes(), 5, &mut KeepLabels);
+            let frame = round.unwrap().frame;
+            let labels = frame
+                .present()
+                .iter()
+                .map(|at| frame.schema().column(ColumnId(at as u32)).set.to_string());
+            let labels: Vec<String> = labels.collect();
+            assert!(shown.is_empty() || shown == labels, "{labels:?}");
+            shown = labels;
+        }
+        shown
+    };
+    let body = "# TYPE req_seconds counter\n# UNIT req_seconds seconds\n\
+req_seconds_total{__type__=\"own\",__unit__=\"own\",p=\"/\"} 17.5\n# TYPE temp unknown\ntemp{__type__=\"own\"} 1\n\
+# TYPE rpc histogram\nrpc_bucket{le=\"+Inf\"} 3\nrpc_count 3\nrpc_sum 3\nfree 1\n# EOF\n";
+    assert_eq!(
+        typed(Format::OpenMetrics, body),
+        [
+            "req_seconds_total{__type__=\"counter\", __unit__=\"seconds\", p=\"/\"}",
+            "temp{__type__=\"own\"}",
+            "rpc_bucket{__type__=\"histogram\", le=\"+Inf\"}",
+            "rpc_count{__type__=\"histogram\"}",
+            "rpc_sum{__type__=\"histogram\"}",
+            "free",
+        ]
+    );
+    let body = "# TYPE a counter\na 1\n# TYPE b untyped\nb{__unit__=\"own\"} 1\n# TYPE c summary\nc{quantile=\"1\"} 1\n";
+    assert_eq!(
+        typed(Format::Text, body),
+        [
+            "a{__type__=\"counter\"}",
+            "b{__unit__=\"own\"}",
+            "c{__type__=\"summary\", quantile=\"1.0\"}",
+        ]
+    );
+    let body = "# TYPE a counter\na 1\n";
+    let mut plain = parser(|_| {});
+    let round = plain.parse(Format::Text, body.as_bytes(), 5, &mut KeepLabels);
+    let frame = round.unwrap().frame;
+    assert_eq!(frame.schema().column(ColumnId(0)).set.to_string(), "a");
+}

@@ -29,6 +29,8 @@ pub(crate) const PER_STEP_STATS: &str = "promql-per-step-stats";
 pub(crate) const SEARCH: &str = "search-api";
 /// Feature that stores when scraped counters began.
 pub(crate) const START_STORAGE: &str = "st-storage";
+/// Feature that stores the types and units of series as labels.
+pub(crate) const TYPE_AND_UNIT_LABELS: &str = "type-and-unit-labels";
 /// Feature that takes letters of any script and dots in names without quotes.
 pub(crate) const UNQUOTED_UTF8_NAMES: &str = "promql-unquoted-utf8-names";
 /// Feature that has rates use start times of counters.
@@ -87,10 +89,7 @@ pub(crate) const FEATURES: [(&str, Support); 32] = [
         "st-synthesis",
         Support::Missing("start times are not made up"),
     ),
-    (
-        "type-and-unit-labels",
-        Support::Missing("types and units are no labels"),
-    ),
+    (TYPE_AND_UNIT_LABELS, Support::Honoured),
     (USE_START_TIMESTAMPS, Support::Honoured),
     (
         "use-uncached-io",

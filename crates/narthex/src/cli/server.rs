@@ -5,7 +5,7 @@
 use super::{
     features::{
         self, AUTO_RELOAD, CONCURRENT_RULES, EXTRA_SCRAPE_METRICS, START_STORAGE, Support,
-        UNQUOTED_UTF8_NAMES, ZSTD_SCRAPE,
+        TYPE_AND_UNIT_LABELS, UNQUOTED_UTF8_NAMES, ZSTD_SCRAPE,
     },
     pushgateway::{Aggregated, Periods, prefix},
 };
@@ -239,6 +239,7 @@ impl ServerOptions {
         Features {
             extra_scrape_metrics: self.has_feature(EXTRA_SCRAPE_METRICS),
             start_timestamps: self.has_feature(START_STORAGE),
+            type_and_unit_labels: self.has_feature(TYPE_AND_UNIT_LABELS),
             zstd: self.has_feature(ZSTD_SCRAPE),
         }
     }

@@ -125,6 +125,8 @@ pub(crate) struct Features {
     pub(crate) extra_scrape_metrics: bool,
     /// Whether start times are read, and protobuf, which has most of them, is the first format unless the file has a list.
     pub(crate) start_timestamps: bool,
+    /// Whether series get labels with the type and unit of their family.
+    pub(crate) type_and_unit_labels: bool,
     /// Whether targets may answer in zstd.
     pub(crate) zstd: bool,
 }
@@ -254,6 +256,7 @@ impl Config {
         for job in &mut jobs.list {
             job.scrape.start_timestamps = features.start_timestamps;
             job.scrape.accept_zstd = features.zstd;
+            job.scrape.type_and_unit_labels = features.type_and_unit_labels;
         }
         config.jobs = jobs.list;
         config.read_rest(&root);

@@ -7,7 +7,8 @@ use super::{
 use crate::{
     cgroup::Resources,
     cli::{
-        DELAYED_NAME_REMOVAL, PER_STEP_STATS, SEARCH, ServerOptions, Support, USE_START_TIMESTAMPS,
+        DELAYED_NAME_REMOVAL, PER_STEP_STATS, SEARCH, ServerOptions, Support, TYPE_AND_UNIT_LABELS,
+        USE_START_TIMESTAMPS,
     },
     config::Config,
     host,
@@ -374,6 +375,7 @@ pub(super) fn engine(options: &ServerOptions) -> Engine {
         parse: options.query_language(),
         delayed_name_removal: options.has_feature(DELAYED_NAME_REMOVAL),
         use_start_timestamps: options.has_feature(USE_START_TIMESTAMPS),
+        type_and_unit_labels: options.has_feature(TYPE_AND_UNIT_LABELS),
         ..EngineOptions::default()
     })
 }

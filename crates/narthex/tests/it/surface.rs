@@ -143,7 +143,8 @@ fn features_of_scraping_change_what_is_stored_and_shown() {
         target.address
     );
     let config = dir.write("p.yml", &text);
-    let features = "extra-scrape-metrics,st-storage,use-start-timestamps,zstd-scrape";
+    let features =
+        "extra-scrape-metrics,st-storage,type-and-unit-labels,use-start-timestamps,zstd-scrape";
     let spawn = support::server_in(&dir.join("data"))
         .arg(support::config_flag(&config))
         .arg("--web.enable-lifecycle")
@@ -152,6 +153,13 @@ fn features_of_scraping_change_what_is_stored_and_shown() {
     server.wait_vector("scrape_timeout_seconds", |elements| !elements.is_empty());
     server.wait_vector("start_timestamp(a_total) == 1700000000", |elements| {
         !elements.is_empty()
+    });
+    server.wait_vector("a_total{__type__=\"counter\"}", |elements| {
+        !elements.is_empty()
+    });
+    // A function that drops the name drops the type, too.
+    server.wait_vector("rate(a_total[10s])", |elements| {
+        elements.keys().any(|labels| !labels.contains("__type__"))
     });
     // Reloaded, they still hold.
     let reload = || http::post(&format!("{}/-/reload", server.url), "text/plain", b"").unwrap();
@@ -187,7 +195,7 @@ fn answers_about_labels_are_sent_again_while_rows_come() {
     };
     let first = ask();
     assert_eq!(first, (r#"["j"]"#.to_owned(), Some(1)));
-    support::until("answers are kept", || {
+    until("answers are kept", || {
         assert_eq!(ask(), first);
         let kept = server.metric("narthex_api_kept_answers_total");
         kept.filter(|kept| *kept >= 4.0)
