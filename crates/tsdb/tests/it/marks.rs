@@ -165,13 +165,16 @@ fn selectors() -> [Vec<Vec<Matcher>>; 5] {
 fn listed(db: &Db, of: ListingOf<'_>, query: &SeriesQuery) -> Option<String> {
     let (view, ctx) = (db.view(query.range).expect("a view"), Context::unlimited());
     Some(match of {
-        ListingOf::Names => format!("{:?}", view.label_names(query, &ctx).unwrap().items),
+        ListingOf::Names => format!("{:?}", view.label_names(query, &ctx).expect("a list").items),
         ListingOf::Values(name) => {
-            format!("{:?}", view.label_values(name, query, &ctx).unwrap().items)
+            format!(
+                "{:?}",
+                view.label_values(name, query, &ctx).expect("a list").items
+            )
         }
-        ListingOf::Series => format!("{:?}", view.series(query, &ctx).unwrap().items),
+        ListingOf::Series => format!("{:?}", view.series(query, &ctx).expect("a list").items),
         ListingOf::Cardinality if query.range == TimeRange::ALL && query.any_of.is_empty() => {
-            format!("{:?}", view.cardinality(9, &ctx).unwrap())
+            format!("{:?}", view.cardinality(9, &ctx).expect("a list"))
         }
         ListingOf::Cardinality => return None,
     })
