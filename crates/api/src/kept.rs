@@ -7,7 +7,7 @@
 use crate::metrics;
 use bytes::Bytes;
 use narthex_model::{
-    storage::{Budget, Lease, ListingMark, ListingOf},
+    storage::{Budget, Context, Lease, ListingMark, ListingOf, SeriesQuery, StorageError, Store},
     sync::Whole as _,
 };
 use std::{collections::HashMap, sync::Mutex};
@@ -37,7 +37,7 @@ pub(crate) enum Of {
 }
 
 impl Of {
-    pub(crate) fn listed(&self) -> ListingOf<'_> {
+    fn listed(&self) -> ListingOf<'_> {
         match self {
             Self::Names => ListingOf::Names,
             Self::Values(name) => ListingOf::Values(name),
@@ -85,7 +85,7 @@ impl AsRef<[u8]> for Leased {
 }
 
 /// What is known of a question.
-pub(crate) enum Found {
+enum Found {
     /// The answer.
     Answer(Bytes),
     /// It has been asked before, and its answer is worth being kept.
@@ -94,7 +94,53 @@ pub(crate) enum Found {
     Nothing,
 }
 
+/// What a look-up found: the answer, or the mark of what is to be listed where that is worth being kept.
+pub(crate) enum LookedUp {
+    Answer(Bytes),
+    Unknown(Option<ListingMark>),
+}
+
+/// What is asked of a store.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) question: &'a Question,
+    pub(crate) query: &'a SeriesQuery,
+    pub(crate) ctx: &'a Context,
+}
+
+impl Asked<'_> {
+    fn mark(&self) -> Result<Option<ListingMark>, StorageError> {
+        let listed = self.question.of.listed();
+        self.store.listing_mark(listed, self.query, self.ctx)
+    }
+
+    /// Reports whether what was listed after [`KeptAnswers::look_up`] gave `mark` is the answer that has it, and came without
+    /// warnings.
+    ///
+    /// # Errors
+    /// As `Store::listing_mark`.
+    pub(crate) fn has_still(&self, mark: ListingMark) -> Result<bool, StorageError> {
+        Ok(self.ctx.warnings.is_empty() && self.mark()? == Some(mark))
+    }
+}
+
 impl KeptAnswers {
+    /// Looks for the answer that the store would give now.
+    ///
+    /// # Errors
+    /// As `Store::listing_mark`.
+    pub(crate) fn look_up(&self, asked: Asked<'_>) -> Result<LookedUp, StorageError> {
+        let Some(mark) = asked.mark()? else {
+            return Ok(LookedUp::Unknown(None));
+        };
+        Ok(match self.find(asked.question, mark) {
+            Found::Answer(text) => LookedUp::Answer(text),
+            Found::Again => LookedUp::Unknown(Some(mark)),
+            Found::Nothing => LookedUp::Unknown(None),
+        })
+    }
+
     /// Returns an empty table; answers lease from a share of `memory`.
     pub(crate) fn new(memory: &Budget, most_bytes: u64) -> Self {
         let most_bytes = most_bytes.min(memory.percent(5));
@@ -113,7 +159,7 @@ impl KeptAnswers {
     }
 
     /// Looks for the answer that has this mark, and notes that it was asked for.
-    pub(crate) fn find(&self, question: &Question, mark: ListingMark) -> Found {
+    fn find(&self, question: &Question, mark: ListingMark) -> Found {
         if question.bytes() > LONGEST_QUESTION {
             return Found::Nothing;
         }

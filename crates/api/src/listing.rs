@@ -5,7 +5,7 @@ use crate::{
     config::{Api, Gate},
     error::ApiError,
     json,
-    kept::{Found, Of, Question},
+    kept::{Asked, LookedUp, Of, Question},
     params::Params,
     query::run,
 };
@@ -142,28 +142,29 @@ fn kept_or_listed(
     ctx: &Context,
     list: impl FnOnce() -> Result<Answer, ApiError>,
 ) -> Result<Answer, ApiError> {
-    let mark = || api.store.listing_mark(question.of.listed(), query, ctx);
-    let Some(before) = mark()? else {
-        return list();
+    let asked = Asked {
+        store: &*api.store,
+        question,
+        query,
+        ctx,
     };
-    let found = api.kept.find(question, before);
-    if let Found::Answer(text) = found {
-        return Ok(Answer::enveloped(text));
-    }
+    let mark = match api.kept.look_up(asked)? {
+        LookedUp::Answer(text) => return Ok(Answer::enveloped(text)),
+        LookedUp::Unknown(mark) => mark,
+    };
     let answer = list()?;
     let most = api.kept.most_of_one();
-    let is_worth = matches!(found, Found::Again) && ctx.warnings.is_empty();
-    let Some(_room) = is_worth
-        .then(|| ctx.budget.lease(most as u64).ok())
-        .flatten()
-    else {
+    let Some(mark) = mark else {
         return Ok(answer);
     };
-    if mark()? != Some(before) {
+    let Ok(_room) = ctx.budget.lease(most as u64) else {
+        return Ok(answer);
+    };
+    if !asked.has_still(mark)? {
         return Ok(answer);
     }
     Ok(match answer.envelop(most) {
-        Ok(text) => Answer::enveloped(api.kept.keep(question, before, text)),
+        Ok(text) => Answer::enveloped(api.kept.keep(question, mark, text)),
         Err(answer) => answer,
     })
 }

@@ -8,7 +8,7 @@ use crate::{
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     json,
-    kept::{Found, Of, Question},
+    kept::{Asked, LookedUp, Of, Question},
     params::Params,
     process::{BlockStatus, ServerStatus, WalReplay},
     query::run,
@@ -16,7 +16,7 @@ use crate::{
 use http::{HeaderMap, header::CONTENT_TYPE};
 use narthex_model::{
     date::rfc3339,
-    storage::{Cardinality, ListingOf, SeriesQuery, Share, TimeRange},
+    storage::{Cardinality, SeriesQuery, Share, TimeRange},
 };
 use narthex_net::{
     Router,
@@ -190,21 +190,20 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
             selectors: Vec::new(),
             limit: Some(limit),
         };
-        let mark = || {
-            let all = SeriesQuery::all(TimeRange::ALL);
-            api.store.listing_mark(ListingOf::Cardinality, &all, ctx)
+        let all = SeriesQuery::all(TimeRange::ALL);
+        let asked = Asked {
+            store: &*api.store,
+            question: &question,
+            query: &all,
+            ctx,
         };
-        let before = mark()?;
-        let found = before.map(|mark| api.kept.find(&question, mark));
-        let counts = match (found, before) {
-            (Some(Found::Answer(counts)), _) => counts,
-            (found, before) => {
+        let counts = match api.kept.look_up(asked)? {
+            LookedUp::Answer(counts) => counts,
+            LookedUp::Unknown(mark) => {
                 let view = api.store.view(TimeRange::ALL)?;
                 let counts = counts(&view.cardinality(limit, ctx)?);
-                match (found, before) {
-                    (Some(Found::Again), Some(before)) if mark()? == Some(before) => {
-                        api.kept.keep(&question, before, counts)
-                    }
+                match mark {
+                    Some(mark) if asked.has_still(mark)? => api.kept.keep(&question, mark, counts),
                     _ => counts.into(),
                 }
             }

@@ -53,10 +53,8 @@ impl Eval<'_> {
                 if steps.count > 1 {
                     self.notes().add(Note::sort_in_range_query(node.span));
                 }
-                {
-                    let stop = &self.ctx.stop;
-                    sink(sort::sort(call.function, block, &texts(&call.args), stop)?)
-                }
+                let names = texts(&call.args);
+                sink(sort::sort(call.function, block, &names, &self.ctx.stop)?)
             }
             (F::LabelReplace | F::LabelJoin, Some(vector)) => {
                 let change = labels::Change::new(call.function, &texts(&call.args), self.ctx)?;
