@@ -53,34 +53,54 @@ impl<'a> SharedNames<'a> {
     }
 }
 
-/// Reports for each strip of `selections`, in order, whether it may be left out of a search for newest samples.
+/// Leaves out of `selections`, and of the batches `alone` of the head, what a search for newest samples need not look at.
 ///
-/// It is then known to have ended within `range`, and its labels show that no other strip and no batch of `head` has a
-/// series of it that did not. Of strips that all ended, none has anything newer than its markers.
-pub(super) fn ended<'h>(
-    selections: &'h [Selection],
-    head: impl Iterator<Item = &'h Arc<dyn Batch>> + Clone,
+/// It is known to have ended within `range`, and its labels show that no other strip and no batch of `alone` or `mixed` has
+/// a series of it that did not. Of those that all ended, none has anything newer than its markers.
+pub(super) fn leave_out_ended(
+    selections: &mut [Selection],
+    alone: &mut Vec<Arc<dyn Batch>>,
+    mixed: &[Arc<dyn Batch>],
+    range: TimeRange,
+) {
+    let has_ended = ended(selections, alone, mixed, range);
+    let mut has_ended = has_ended.into_iter();
+    let mut is_kept = || !has_ended.next().unwrap_or(false);
+    for selection in selections {
+        selection.retain(|_| is_kept());
+    }
+    alone.retain(|_| is_kept());
+}
+
+/// Reports for each strip of `selections` and then for each batch of `alone` whether it may be left out.
+fn ended(
+    selections: &[Selection],
+    alone: &[Arc<dyn Batch>],
+    mixed: &[Arc<dyn Batch>],
     range: TimeRange,
 ) -> Vec<bool> {
     let strips = || selections.iter().flat_map(Selection::strips);
-    let mut ended: Vec<bool> = strips().map(|strip| strip.has_ended(range)).collect();
+    let in_blocks = strips().map(|strip| strip.has_ended(range));
+    let in_head = alone.iter().map(|batch| batch.has_ended(range));
+    let mut ended: Vec<bool> = in_blocks.chain(in_head).collect();
     if !ended.contains(&true) {
         return ended;
     }
-    let with_names = strips().map(|strip| Some((strip.common(), strip.known.common_names())));
-    let Some(names) = SharedNames::new(head.clone().map(common_of).chain(with_names)) else {
+    let known = strips().map(|strip| Some((strip.common(), strip.known.common_names())));
+    let commons = || known.clone().chain(alone.iter().map(common_of));
+    let Some(names) = SharedNames::new(commons().chain(mixed.iter().map(common_of))) else {
         ended.fill(false);
         return ended;
     };
-    let alive = strips().zip(&ended).filter(|(_, ended)| !**ended);
-    let alive = alive.map(|(strip, _)| strip.common());
-    let alive: HashSet<LabelHash, foldhash::fast::RandomState> = head
-        .filter_map(|batch| batch.common())
-        .chain(alive)
+    let commons = || commons().flatten().map(|(common, _)| common);
+    let alive = commons().zip(&ended).filter(|(_, ended)| !**ended);
+    let alive = alive.map(|(common, _)| common);
+    let alive: HashSet<LabelHash, foldhash::fast::RandomState> = alive
+        .chain(mixed.iter().filter_map(|batch| batch.common()))
         .map(|common| names.key(common))
         .collect();
-    for (strip, ended) in strips().zip(&mut ended) {
-        *ended = *ended && !alive.contains(&names.key(strip.common()));
+    for (common, ended) in commons().zip(&mut ended) {
+        *ended = *ended && !alive.contains(&names.key(common));
     }
     ended
 }

@@ -112,14 +112,6 @@ impl DbView {
                 range,
                 hints,
             } = selector;
-            let HeadBatches {
-                alone,
-                mixed,
-                estimate,
-                lease,
-            } = selected.batches(&self.snapshot, *range, hints, ctx)?;
-            prepared.leases.extend(lease);
-            prepared.count(estimate);
             self.warn_of_missing(*range, ctx);
             let mut selections = Vec::new();
             for block in self.blocks_within(*range) {
@@ -128,12 +120,18 @@ impl DbView {
                     Err(error) => block.leave_out(error, ctx)?,
                 }
             }
+            // Blocks may have samples from before the end, which would be the newest without it.
+            let only_alive = hints.newest && selections.is_empty();
+            let HeadBatches {
+                mut alone,
+                mixed,
+                estimate,
+                lease,
+            } = selected.batches(&self.snapshot, *range, hints, only_alive, ctx)?;
+            prepared.leases.extend(lease);
+            prepared.count(estimate);
             if hints.newest {
-                let ended = shared_names::ended(&selections, alone.iter().chain(&mixed), *range);
-                let mut ended = ended.into_iter();
-                for selection in &mut selections {
-                    selection.retain(|_| !ended.next().unwrap_or(false));
-                }
+                shared_names::leave_out_ended(&mut selections, &mut alone, &mixed, *range);
             }
             let mut in_blocks = Vec::new();
             for selection in selections {

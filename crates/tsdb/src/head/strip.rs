@@ -53,6 +53,8 @@ pub(crate) struct Strip {
     out_of_order: AtomicU64,
     flushed_out_of_order: AtomicU64,
     max_ms: AtomicI64,
+    /// Number of the row after one that ended all columns; 0 for none.
+    ended_rows: AtomicU64,
     /// Newest time that this process wrote into a block; `i64::MIN` before the first.
     flushed_max_ms: AtomicI64,
     has_shared: AtomicBool,
@@ -133,6 +135,7 @@ impl Strip {
             out_of_order: AtomicU64::new(start.out_of_order),
             flushed_out_of_order: AtomicU64::new(start.out_of_order),
             max_ms: AtomicI64::new(i64::MIN),
+            ended_rows: AtomicU64::new(0),
             flushed_max_ms: AtomicI64::new(i64::MIN),
             has_shared: AtomicBool::new(false),
             bound: AtomicBool::new(false),
@@ -204,6 +207,23 @@ impl Strip {
         self.out_of_order
             .store(mark.out_of_order, Ordering::Release);
         self.touched_ms.fetch_max(now_ms, Ordering::AcqRel);
+    }
+
+    /// Records that the row before row `rows`, which is shown next, is a staleness marker of every column.
+    pub(crate) fn note_ended(&self, rows: u64) {
+        self.ended_rows.store(rows, Ordering::Release);
+    }
+
+    /// Reports whether the newest sample that a snapshot shows until `max_ms` is known to be a staleness marker in all
+    /// columns, and no other strip has one of these series.
+    pub(crate) fn has_ended(&self, snapshot: StripSnapshot, max_ms: i64) -> bool {
+        let StripSnapshot { rows, out_of_order } = snapshot;
+        // Later rows change the newest time before they are shown.
+        rows.0 < rows.1
+            && self.ended_rows.load(Ordering::Acquire) == rows.1
+            && out_of_order.0 == out_of_order.1
+            && self.max_ms() <= max_ms
+            && !self.has_shared()
     }
 
     /// Changes the newest time of any sample; returns the one before.

@@ -83,15 +83,6 @@ fn what_has_ended_is_not_read_again() {
     const DEAD: usize = 20;
     let db = database(DEAD);
     let end_ms = BASE_MS + 9000;
-    let (before, read) = ask(&db, end_ms);
-    assert_eq!(read, (DEAD + LIVE) as u64);
-    db.flush().expect("flushed");
-    assert_eq!(
-        ask(&db, end_ms),
-        (before.clone(), read),
-        "blocks are read once"
-    );
-    assert_eq!(ask(&db, end_ms), (before, LIVE as u64));
     let all = TimeRange::new(BASE_MS, end_ms);
     let ended = |range: TimeRange| {
         let batches = batches(&db, range);
@@ -100,11 +91,24 @@ fn what_has_ended_is_not_read_again() {
             .inspect(|batch| assert_eq!(newest(&***batch, range), None))
             .count()
     };
-    assert_eq!(ended(all), DEAD);
-    // Not in ranges without the marker, in which they had not ended.
-    assert_eq!(ended(TimeRange::new(BASE_MS, BASE_MS + 199)), 0);
-    assert_eq!(ended(TimeRange::new(BASE_MS + 201, end_ms)), 0);
-    assert_eq!(ask(&db, BASE_MS + 199).1, DEAD as u64);
+    let knows_who_ended = |at: &str| {
+        assert_eq!(ended(all), DEAD, "{at}");
+        // Not in ranges without the marker, in which they had not ended.
+        assert_eq!(ended(TimeRange::new(BASE_MS, BASE_MS + 199)), 0, "{at}");
+        assert_eq!(ended(TimeRange::new(BASE_MS + 201, end_ms)), 0, "{at}");
+        assert_eq!(ask(&db, BASE_MS + 199).1, DEAD as u64, "{at}");
+    };
+    let (before, read) = ask(&db, end_ms);
+    assert_eq!(read, LIVE as u64, "the head knows at once");
+    knows_who_ended("in the head");
+    db.flush().expect("flushed");
+    assert_eq!(
+        ask(&db, end_ms),
+        (before.clone(), (DEAD + LIVE) as u64),
+        "blocks are read once"
+    );
+    assert_eq!(ask(&db, end_ms), (before, LIVE as u64));
+    knows_who_ended("in a block");
     // A target comes back, another has a late sample.
     for (pod, time_ms) in [("dead-3", BASE_MS + 6000), ("dead-4", BASE_MS + 50)] {
         let schema = schema(pod);
@@ -131,6 +135,51 @@ fn what_has_ended_is_not_read_again() {
     let again = ask(&db, end_ms);
     assert_eq!(again.0.len(), after.len());
     assert!(again.0.contains("dead-3"));
+}
+
+#[test]
+fn an_end_in_the_head_hides_what_blocks_have() {
+    let clock = ManualClock::new(BASE_MS + 10_000);
+    let db = Db::open(Arc::new(FaultyIo::new()), options(), Arc::new(clock)).expect("a database");
+    let pods: Vec<String> = (0..4).map(|at| format!("pod-{at}")).collect();
+    let mut bindings: Vec<_> = pods
+        .iter()
+        .map(|pod| (schema(pod), db.bind(&schema(pod)).expect("a binding")))
+        .collect();
+    let mut store = |at: usize, time_ms: i64, fill: &dyn Fn(&mut Frame)| {
+        let (schema, binding) = &mut bindings[at];
+        let mut frame = Frame::new(schema.clone(), time_ms);
+        fill(&mut frame);
+        binding.append(&frame).expect("appended");
+    };
+    let live = |frame: &mut Frame| {
+        frame.set(ColumnId(0), 1.0);
+        frame.set(ColumnId(1), 2.0);
+    };
+    let end = |frame: &mut Frame| {
+        frame.mark_stale(ColumnId(0));
+        frame.mark_stale(ColumnId(1));
+    };
+    (0..4).for_each(|at| store(at, BASE_MS, &live));
+    // The first has a block's sample and an end in the head, the second ended in the block, too.
+    store(1, BASE_MS + 100, &end);
+    db.flush().expect("flushed");
+    store(0, BASE_MS + 200, &end);
+    // An end of one series alone, and an end after which the target came back.
+    store(2, BASE_MS + 200, &|frame| frame.mark_stale(ColumnId(1)));
+    store(3, BASE_MS + 200, &end);
+    store(3, BASE_MS + 300, &live);
+    let end_ms = BASE_MS + 9000;
+    for _ in 0..3 {
+        let (answer, _) = ask(&db, end_ms);
+        let seen = |pod: &&String| answer.contains(pod.as_str());
+        let seen: Vec<&String> = pods.iter().filter(seen).collect();
+        assert_eq!(seen, [&pods[2], &pods[3]], "{answer}");
+    }
+    let (earlier, _) = ask(&db, BASE_MS + 150);
+    assert!(earlier.contains("pod-0") && !earlier.contains("pod-1"));
+    db.flush().expect("flushed");
+    assert!(!ask(&db, end_ms).0.contains("pod-0"));
 }
 
 /// Returns the most memory that selecting `up` took, and the number of series selected.

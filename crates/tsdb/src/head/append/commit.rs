@@ -66,6 +66,8 @@ struct Stored {
     before: StripMark,
     has_fresh_columns: bool,
     row: Option<RowBefore>,
+    /// Whether the row ends all columns.
+    ends_all: bool,
     logged: (u32, usize),
     max_ms: i64,
 }
@@ -134,6 +136,9 @@ impl<'a> PendingFrame<'a> {
         if let Stage::Stored(stored) = std::mem::replace(&mut self.stage, Stage::Done) {
             if stored.has_fresh_columns {
                 self.strip.lock().open.show_columns();
+            }
+            if stored.ends_all {
+                self.strip.note_ended(stored.end.rows);
             }
             self.strip.show(stored.end, self.limits.now_ms);
         }
@@ -248,6 +253,9 @@ impl StripState {
             before,
             has_fresh_columns: self.open.has_fresh_columns(),
             row,
+            ends_all: change
+                .parts
+                .is_some_and(|parts| parts.ends_all(self.schema.len())),
             logged,
             max_ms: strip.set_max_ms(max_ms),
         }

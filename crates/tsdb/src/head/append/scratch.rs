@@ -54,6 +54,13 @@ impl<'a> RowParts<'a> {
             histogram_bytes: &[],
         }
     }
+
+    /// Reports whether all `columns` of the strip are stale in this row.
+    pub(super) fn ends_all(&self, columns: usize) -> bool {
+        // A frame may say twice that a column is stale.
+        let different = self.stale.chunk_by(|one, next| one == next);
+        self.stale.len() >= columns && different.count() == columns
+    }
 }
 
 impl Scratch {

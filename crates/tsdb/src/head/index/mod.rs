@@ -18,7 +18,7 @@ use hashbrown::HashTable;
 use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash, LabelSet, METRIC_NAME, Matcher,
-    storage::{Budget, Context, Lease, Stop, StopReason, StorageError},
+    storage::{Budget, Context, Lease, OverBudget, Stop, StopReason, StorageError},
 };
 use selections::Selections;
 use std::{
@@ -365,15 +365,49 @@ impl Index {
         column_bytes: usize,
         lease: &mut Lease,
     ) -> Result<Vec<Chosen>, StorageError> {
-        let known = self.selections.lock().whole().get(matchers);
-        if let Some((_, known)) = known {
-            let is_recent = |chosen: &&Chosen| chosen.strip.max_ms() >= min_ms;
-            let recent = known.iter().filter(is_recent);
-            let recent: Vec<Chosen> = recent.cloned().collect();
-            let columns: usize = recent.iter().map(|chosen| chosen.columns.len()).sum();
-            lease.grow((columns * column_bytes) as u64)?;
+        let is_recent = |chosen: &&Chosen| chosen.strip.max_ms() >= min_ms;
+        let bytes_of = |chosen: &[Chosen]| {
+            let columns: usize = chosen.iter().map(|chosen| chosen.columns.len()).sum();
+            (columns * column_bytes) as u64
+        };
+        let mut selections = self.selections.lock().whole();
+        if let Some((_, known)) = selections.get(matchers) {
+            let recent: Vec<Chosen> = known.iter().filter(is_recent).cloned().collect();
+            lease.grow(bytes_of(&recent))?;
             return Ok(recent);
         }
+        // What is kept is for all times.
+        let from_ms = if selections.is_asked_again(matchers) {
+            i64::MIN
+        } else {
+            min_ms
+        };
+        drop(selections);
+        let (mut chosen, is_all) =
+            self.search(matchers, from_ms, stop, &mut |columns: usize| {
+                lease.grow((columns * column_bytes) as u64)
+            })?;
+        chosen.sort_by_key(|chosen| chosen.strip.id);
+        if is_all {
+            self.selections.lock().whole().keep(matchers, &chosen);
+        }
+        if from_ms < min_ms {
+            let all = bytes_of(&chosen);
+            chosen.retain(|chosen| is_recent(&chosen));
+            lease.shrink(all - bytes_of(&chosen));
+        }
+        Ok(chosen)
+    }
+
+    /// Searches strips with anything at or after `from_ms`, passing the number of columns of each that is found to `found`;
+    /// reports whether no other strip was left out, and few had to be asked.
+    fn search(
+        &self,
+        matchers: &[Matcher],
+        from_ms: i64,
+        stop: &Stop,
+        found: &mut dyn FnMut(usize) -> Result<(), OverBudget>,
+    ) -> Result<(Vec<Chosen>, bool), StorageError> {
         let mut pace = stop.pace();
         let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
         let mut of_rest: HashMap<Vec<usize>, ChosenSets> = HashMap::new();
@@ -388,7 +422,7 @@ impl Index {
                 continue;
             };
             pace.spend(1)?;
-            if entry.strip.max_ms() < min_ms {
+            if entry.strip.max_ms() < from_ms {
                 has_ended = true;
                 continue;
             }
@@ -411,19 +445,14 @@ impl Index {
             };
             let columns = self.columns_with(at, entry, sets);
             if !columns.is_empty() {
-                lease.grow((columns.len() * column_bytes) as u64)?;
+                found(columns.len())?;
                 chosen.push(Chosen {
                     strip: Arc::clone(&entry.strip),
                     columns,
                 });
             }
         }
-        chosen.sort_by_key(|chosen| chosen.strip.id);
-        // What is kept is for all times, and strips that ended are soon gone.
-        if candidates.is_some() && !has_ended {
-            self.selections.lock().whole().keep(matchers, &chosen);
-        }
-        Ok(chosen)
+        Ok((chosen, candidates.is_some() && !has_ended))
     }
 
     /// Returns what `matchers` select in all strips, by age; `None` where it is not kept.

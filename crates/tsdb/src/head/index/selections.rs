@@ -14,7 +14,7 @@ use narthex_model::{
     storage::{Budget, Lease},
 };
 use std::{
-    hash::{Hash, Hasher},
+    hash::{BuildHasher as _, Hash, Hasher},
     sync::Arc,
 };
 
@@ -22,6 +22,8 @@ use std::{
 const MOST_OF_ONE: u64 = 1 << 20;
 /// Most bytes of all selections.
 const MOST_BYTES: u64 = 20 << 20;
+/// Places for matchers that were asked once.
+const ASKED: usize = 256;
 /// Selections that there is room for, however large.
 const LARGEST: u64 = 4;
 
@@ -36,6 +38,9 @@ pub(super) struct Selections {
     held: Option<Lease>,
     /// Selections that were kept so far.
     count: u64,
+    /// Hashes of matchers that were asked lately, each in the place that it leads to.
+    asked: Box<[u64; ASKED]>,
+    hasher: foldhash::fast::RandomState,
 }
 
 type Table = HashMap<Key, Kept, foldhash::fast::RandomState>;
@@ -83,7 +88,17 @@ impl Selections {
             memory: memory.share("selections", most, memory.percent(50)),
             held: None,
             count: 0,
+            asked: Box::new([0; ASKED]),
+            hasher: foldhash::fast::RandomState::default(),
         }
+    }
+
+    /// Reports whether `matchers` were asked before, and records that they are asked. It may be wrong, where two
+    /// selections have the same place or hash.
+    pub(super) fn is_asked_again(&mut self, matchers: &[Matcher]) -> bool {
+        let hash = self.hasher.hash_one(Asked(matchers));
+        let place = usize::try_from(hash % ASKED as u64).unwrap_or(0);
+        std::mem::replace(&mut self.asked[place], hash) == hash
     }
 
     /// Returns what `matchers` select, in all strips, and its number.

@@ -249,6 +249,39 @@ fn selections_of_many_strips_are_kept() {
     assert_eq!((memory.used_bytes(), ask(&index).len()), (0, 2999));
 }
 
+#[test]
+fn selections_are_kept_although_strips_ended() {
+    let memory = Budget::new("head", 64 << 20);
+    let mut index = Index::new(&memory);
+    for id in 1..=30 {
+        let common = LabelSet::new([("job", &*format!("j{id}"))]);
+        let strip = Arc::new(Strip::new(id, common, StripMark::default()));
+        strip.set_max_ms(i64::from(id) * 100);
+        index.add_strip(&strip);
+        let set = LabelSet::new([(METRIC_NAME, "m")]);
+        index.resolve(id, &set, true, &mut Vec::new());
+    }
+    let ask = |min_ms: i64, name: &str| {
+        let budget = Budget::unlimited();
+        let mut lease = budget.lease(0).expect("unlimited");
+        let matchers = [Matcher::equal(METRIC_NAME, name)];
+        let found = index.select(&matchers, min_ms, &Stop::never(), 10, &mut lease);
+        let found = found.expect("selected");
+        assert_eq!(budget.used_bytes(), found.len() as u64 * 10);
+        let ids: Vec<u32> = found.iter().map(|chosen| chosen.strip.id).collect();
+        (ids, memory.used_bytes())
+    };
+    let recent: Vec<u32> = (20..=30).collect();
+    assert_eq!(ask(2000, "m"), (recent.clone(), 0), "asked once");
+    let (found, kept) = ask(2000, "m");
+    assert_eq!(found, recent);
+    assert!(kept > 0, "asked twice");
+    assert_eq!(ask(2000, "m"), (recent, kept));
+    assert_eq!(ask(2900, "m"), (vec![29, 30], kept));
+    assert_eq!(ask(i64::MIN, "m").0.len(), 30);
+    assert_eq!(ask(2000, "other").0, []);
+}
+
 /// A service whose series are recorded by hundreds of rules cost each rule's first evaluation a look at all of those.
 #[test]
 fn the_matcher_with_the_fewest_sets_narrows_a_search() {

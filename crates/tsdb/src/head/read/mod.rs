@@ -243,17 +243,21 @@ fn overlaps(state: &StripState, snapshot: StripSnapshot, range: TimeRange) -> bo
         || row_chunks_within(state, snapshot, range).next().is_some()
 }
 
-/// Returns what a snapshot shows of the columns within `range`.
+/// Returns what a snapshot shows of the columns within `range`; with `only_alive`, of strips that are not known to have
+/// ended by its last moment.
 fn visible(
     chosen: Vec<Chosen>,
     snapshot: &HeadSnapshot,
     range: TimeRange,
+    only_alive: bool,
     ctx: &Context,
 ) -> Result<Vec<Visible>, StorageError> {
     let mut visible = Vec::new();
     for chosen in chosen {
         ctx.stop.check()?;
-        if let Some(own) = snapshot.get(chosen.strip.id) {
+        let own = snapshot.get(chosen.strip.id);
+        let own = own.filter(|own| !only_alive || !chosen.strip.has_ended(*own, range.max_ms));
+        if let Some(own) = own {
             visible.extend(Visible::new(chosen, own, range));
         }
     }
@@ -261,7 +265,8 @@ fn visible(
 }
 
 impl Selected {
-    /// Returns the batches that a snapshot shows within `range`.
+    /// Returns the batches that a snapshot shows within `range`; with `only_alive`, without strips that are known to have
+    /// ended by its last moment.
     ///
     /// # Errors
     /// Fails over budget and when stopped.
@@ -270,6 +275,7 @@ impl Selected {
         snapshot: &HeadSnapshot,
         range: TimeRange,
         hints: &Hints,
+        only_alive: bool,
         ctx: &Context,
     ) -> Result<HeadBatches, StorageError> {
         let mut batches = HeadBatches::default();
@@ -278,7 +284,7 @@ impl Selected {
             windows,
             mut lease,
         } = self;
-        for visible in visible(chosen, snapshot, range, ctx)? {
+        for visible in visible(chosen, snapshot, range, only_alive, ctx)? {
             let mixed = Arc::from(&*visible.rows_mixed);
             let rows = [(Arc::clone(&visible.rows_alone), false), (mixed, true)];
             for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
@@ -352,7 +358,7 @@ impl Head {
         let index = self.index();
         let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
         drop(index);
-        visible(chosen, snapshot, range, ctx)
+        visible(chosen, snapshot, range, false, ctx)
     }
 
     /// Visits the series that match any of the alternatives and may have a sample within `range`, possibly repeatedly.

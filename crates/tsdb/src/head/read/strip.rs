@@ -6,7 +6,7 @@
 use super::decode::{Picks, decode};
 use crate::head::{
     row_chunk::RowChunk,
-    strip::{PAGE_COLUMNS, Strip, StripState},
+    strip::{PAGE_COLUMNS, Strip, StripSnapshot, StripState},
     windows::{Decoded, Window},
 };
 use narthex_chunks::row::{RowBack, RowState};
@@ -435,6 +435,14 @@ impl Batch for StripBatch {
             return Ok(());
         }
         last_by_reading(self, series, range, out, ctx)
+    }
+
+    fn has_ended(&self, range: TimeRange) -> bool {
+        let snapshot = StripSnapshot {
+            rows: self.row_range,
+            out_of_order: (0, 0),
+        };
+        range.contains(self.range.max_ms) && self.strip.has_ended(snapshot, range.max_ms)
     }
 }
 
