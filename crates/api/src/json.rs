@@ -88,7 +88,9 @@ pub(crate) fn time(out: &mut Vec<u8>, time_ms: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(ms / 1000).as_bytes());
     let fraction = ms % 1000;
     if fraction > 0 {
-        out.extend_from_slice(format!(".{fraction:03}").as_bytes());
+        // Four digits, of which the first is left out.
+        out.push(b'.');
+        out.extend_from_slice(&itoa::Buffer::new().format(1000 + fraction).as_bytes()[1..]);
     }
 }
 

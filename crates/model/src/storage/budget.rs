@@ -365,6 +365,7 @@ impl Lease {
     /// Fails, keeping what it has, when a level would exceed its limit.
     pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
         match bytes.checked_sub(self.bytes) {
+            Some(0) => Ok(()),
             Some(more) => self.grow(more),
             None => {
                 self.shrink(self.bytes - bytes);

@@ -9,10 +9,18 @@ use narthex_model::{
     cell::{self, ABSENT, Cell},
     storage::{Batch, Grouping},
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 /// Labels that describe what a metric measures, which its result no longer does.
 pub(crate) const META_LABELS: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
+
+static WITHOUT_META: LazyLock<Grouping> = LazyLock::new(|| Grouping {
+    without: true,
+    names: META_LABELS.map(Box::from).into(),
+});
 
 /// Identity of a row.
 #[derive(Clone)]
@@ -52,6 +60,20 @@ impl Series {
                     labels.without(&META_LABELS)
                 } else {
                     labels
+                }
+            }
+        }
+    }
+
+    /// Returns the hash of the labels, without making the set.
+    pub(crate) fn hash(&self) -> LabelHash {
+        match &self.identity {
+            Identity::Owned(labels) => labels.hash(),
+            Identity::Stored { batch, index, bare } => {
+                if *bare {
+                    batch.group_key(*index as usize, &WITHOUT_META)
+                } else {
+                    batch.identity(*index as usize)
                 }
             }
         }

@@ -55,7 +55,7 @@ pub(super) fn run(
             continue;
         }
         let series = operation.result(&many.series[row].labels(), &one.series[partner].labels());
-        if !labels.insert(series.labels().hash()) {
+        if !labels.insert(series.hash()) {
             return Ok(None);
         }
         meter.add(series.heap_bytes())?;

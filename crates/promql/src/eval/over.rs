@@ -133,7 +133,7 @@ impl Eval<'_> {
         let mut seen = HashSet::new();
         self.windows_of(over, steps, &mut |rows| {
             let block = self.whole(rows, steps.count)?;
-            if !block.series.iter().all(|s| seen.insert(s.labels().hash())) {
+            if !block.series.iter().all(|s| seen.insert(s.hash())) {
                 return Err(rows::same_labels());
             }
             whole.append(block);

@@ -232,7 +232,7 @@ impl<'a> Pairing<'a> {
                 many.as_ref().unwrap_or(&stand_in(&one)),
                 one.as_ref().unwrap_or(&stand_in(&many)),
             );
-            let hash = series.labels().hash();
+            let hash = series.hash();
             Paired {
                 series,
                 hash,

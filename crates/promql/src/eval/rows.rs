@@ -25,7 +25,7 @@ impl Rows {
 
     /// Returns the row of `series`, creating it if necessary.
     pub(super) fn row(&mut self, series: &Series) -> Outcome<usize> {
-        let hash = series.labels().hash();
+        let hash = series.hash();
         if let Some(row) = self.by_labels.get(&hash) {
             return Ok(*row);
         }
@@ -82,9 +82,7 @@ pub(crate) fn merge_equal(mut block: Block) -> Outcome<Block> {
     let mut first: HashMap<LabelHash, usize> = HashMap::with_capacity(block.len());
     let mut keep = vec![true; block.len()];
     for (row, kept) in keep.iter_mut().enumerate() {
-        let target = *first
-            .entry(block.series[row].labels().hash())
-            .or_insert(row);
+        let target = *first.entry(block.series[row].hash()).or_insert(row);
         if target == row {
             continue;
         }
@@ -112,7 +110,7 @@ pub(crate) fn merge_equal(mut block: Block) -> Outcome<Block> {
 /// Fails when two rows have equal labels, whatever their samples.
 pub(super) fn refuse_equal(block: &Block) -> Outcome<()> {
     let mut seen = std::collections::HashSet::with_capacity(block.len());
-    if block.series.iter().all(|s| seen.insert(s.labels().hash())) {
+    if block.series.iter().all(|s| seen.insert(s.hash())) {
         Ok(())
     } else {
         Err(same_labels())

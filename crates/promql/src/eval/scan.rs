@@ -189,7 +189,7 @@ pub(super) struct Reader {
     pub(super) chunk: Vec<u32>,
     tile: Tile,
     pub(super) newest: Vec<Option<LastCell>>,
-    hold: Hold,
+    pub(super) hold: Hold,
 }
 
 /// Some series of a batch, decoded.

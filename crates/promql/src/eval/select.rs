@@ -169,7 +169,12 @@ impl Eval<'_> {
         let alive = piece.batches.iter().filter(|batch| !batch.has_ended(range));
         for batch in alive {
             self.ctx.stop.check()?;
-            let Reader { chunk, newest, .. } = reader;
+            let Reader {
+                chunk,
+                newest,
+                hold,
+                ..
+            } = reader;
             let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
             let end = series.min(piece.first.saturating_add(piece.series));
             chunk.clear();
@@ -177,7 +182,7 @@ impl Eval<'_> {
             // The number of rows is irrelevant here, and computing it may cost the store a search.
             self.memory.count_series(chunk.len());
             let bytes = chunk.len() * size_of::<Option<LastCell>>();
-            let _hold = self.memory.acquire(0, bytes as u64)?;
+            self.memory.change(hold, 0, bytes as u64)?;
             newest.clear();
             self.traced(Phase::Read, || batch.last(chunk, range, newest, self.ctx))?;
             let mut rows = StoredRows::new(batch, 0..1);

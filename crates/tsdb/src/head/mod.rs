@@ -32,6 +32,7 @@ use families::Families;
 use index::{Index, Owners, Resolved};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelSet, METRIC_NAME, Schema, metadata::Family, storage::Budget};
+use read::AllListed;
 use std::{
     collections::HashMap,
     sync::{
@@ -61,6 +62,7 @@ pub(crate) struct Head {
     next_strip: AtomicU32,
     /// Memory of rows kept decoded.
     windows: Budget,
+    all_listed: Mutex<Option<AllListed>>,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -98,6 +100,7 @@ impl Head {
             exemplars: Mutex::new(ExemplarRing::new(EXEMPLARS)),
             ungrouped: Mutex::new(None),
             next_strip: AtomicU32::new(1),
+            all_listed: Mutex::default(),
             metrics,
         }
     }

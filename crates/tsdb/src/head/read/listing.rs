@@ -4,7 +4,7 @@
 //! it comes from the postings if any strip may: it may then name labels of series outside the range.
 
 use super::super::Head;
-use super::{HeadSnapshot, Visible, mark::is_listed};
+use super::{HeadSnapshot, STRIP_WORK, Visible, mark::is_listed};
 use narthex_model::{
     ColumnId, LabelHash, LabelSet,
     bits::BitSet,
@@ -14,9 +14,6 @@ use narthex_model::{
     },
 };
 use std::{borrow::Borrow, collections::HashSet, hash::Hash};
-
-/// Cost of checking a strip, in samples read.
-const STRIP_WORK: usize = 64;
 
 /// Visits labels and sets, until it fails.
 type Visit<'v, T> = dyn FnMut(&T) -> Result<(), StorageError> + 'v;
@@ -91,6 +88,7 @@ impl Head {
     ) -> Result<(), StorageError> {
         let mut lease = ctx.budget.lease(0)?;
         let chosen = self.visible(snapshot, &[], TimeRange::ALL, ctx, &mut lease)?;
+        let chosen: Vec<Visible> = chosen.collect::<Result<_, _>>()?;
         let index = self.index();
         let sets = index.sets().len();
         let _uses = ctx.budget.lease((sets * size_of::<u64>()) as u64)?;
@@ -103,7 +101,7 @@ impl Head {
             let sets = index.sets_of(visible.strip.id);
             let mut all = 0;
             let mut one = |column: u32, is_shared: bool| -> Result<(), StorageError> {
-                pace.spend(4)?;
+                pace.spend(8)?;
                 if is_shared && !shared.insert(common.hash() + set(column).hash()) {
                     return Ok(());
                 }
@@ -162,7 +160,9 @@ impl Head {
         let mut lease = ctx.budget.lease(0)?;
         let mut chosen: Vec<Visible> = Vec::new();
         for matchers in &query.any_of {
-            chosen.extend(self.visible(snapshot, matchers, query.range, ctx, &mut lease)?);
+            for visible in self.visible(snapshot, matchers, query.range, ctx, &mut lease)? {
+                chosen.push(visible?);
+            }
         }
         ctx.stop.check()?;
         let index = self.index();

@@ -8,6 +8,7 @@ use super::{
     HeadSnapshot, RowChunk, Strip, StripSnapshot, Visible, out_of_order_overlaps, overlaps,
     row_chunks_within,
 };
+use narthex_model::sync::Whole as _;
 use narthex_model::{
     LabelHash,
     storage::{Context, ListingOf, Marker, SeriesQuery, StorageError, TimeRange},
@@ -16,6 +17,14 @@ use std::sync::Arc;
 
 /// Cost of asking a strip, in samples read.
 const STRIP_WORK: usize = 16;
+
+/// A moment at which every strip of the index was listed, as each had a sample within an interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllListed {
+    /// Number of the index's changes.
+    changes: u64,
+    samples: TimeRange,
+}
 
 /// What a listing shows of a strip's columns.
 enum Seen {
@@ -61,21 +70,40 @@ impl Head {
         marker: &mut Marker,
     ) -> Result<(), StorageError> {
         let index = self.index();
-        let strips = index.strips();
+        let (strips, changes) = (index.strips(), index.changes());
         let changed = [index.sets(), index.commons()].map(|table| match of {
             ListingOf::Values(name) => table.values_changed(name),
             _ => table.names_changed(),
         });
         drop(index);
+        // Samples that were in the head still are, or in a block, which changes the mark.
+        let known = *self.all_listed.lock().whole();
+        let covers = |known: &AllListed| {
+            let AllListed { samples, .. } = *known;
+            known.changes == changes && samples.hull(range) == range
+        };
+        if known.as_ref().is_some_and(covers) {
+            marker.add(1);
+            changed.into_iter().for_each(|changed| marker.add(changed));
+            return Ok(());
+        }
         let mut pace = ctx.stop.pace();
         let (mut all, mut listed) = (true, Vec::with_capacity(strips.len()));
+        let mut samples = None;
         for strip in strips.iter() {
             pace.spend(STRIP_WORK)?;
+            let newest_ms = strip.max_ms();
             let is_listed = is_listed(strip, strip.snapshot(), range);
             all &= is_listed;
             if is_listed {
                 listed.push(strip);
+                let newest = TimeRange::new(newest_ms, newest_ms);
+                samples = Some(samples.map_or(newest, |samples: TimeRange| samples.hull(newest)));
             }
+        }
+        let known = samples.filter(|samples| all && samples.hull(range) == range);
+        if let Some(samples) = known {
+            *self.all_listed.lock().whole() = Some(AllListed { changes, samples });
         }
         marker.add(u64::from(all));
         if listed.is_empty() {

@@ -10,6 +10,7 @@ mod out_of_order;
 mod strip;
 
 pub(crate) use decode::decode_row_chunk;
+pub(crate) use mark::AllListed;
 pub(crate) use strip::StripBatch;
 
 use super::{
@@ -23,6 +24,7 @@ use narthex_model::{
     storage::{Batch, Budget, Context, Estimate, Hints, Lease, StorageError, TimeRange},
 };
 use out_of_order::OutOfOrderBatch;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Part of the head that a view sees.
@@ -53,6 +55,8 @@ pub(crate) struct Selected {
     lease: Lease,
 }
 
+/// Cost of looking at a strip, in samples read.
+const STRIP_WORK: usize = 64;
 /// Bytes of one selected column: its number in the index's selection, in a list that doubles, and in a batch.
 const COLUMN_BYTES: usize = 4 * size_of::<u32>();
 /// Bytes of a series with out-of-order samples: a batch of its own, in a list that doubles.
@@ -92,12 +96,18 @@ impl HeadSnapshot {
         Self::new(&strips)
     }
 
-    fn get(&self, strip: u32) -> Option<StripSnapshot> {
-        let at = self
-            .strips
-            .binary_search_by_key(&strip, |(number, _)| *number)
-            .ok()?;
-        Some(self.strips[at].1)
+    /// Returns the snapshot of a strip that is at or after place `from`, and moves `from` behind it.
+    fn next(&self, from: &mut usize, strip: u32) -> Option<StripSnapshot> {
+        let rest = self.strips.get(*from..)?;
+        let at = match rest.first()? {
+            // Mostly all strips of a snapshot are selected.
+            (number, _) if *number == strip => 0,
+            _ => rest.partition_point(|(number, _)| *number < strip),
+        };
+        *from += at;
+        let (_, snapshot) = rest.get(at).filter(|(number, _)| *number == strip)?;
+        *from += 1;
+        Some(*snapshot)
     }
 }
 
@@ -123,7 +133,8 @@ impl Visible {
     fn new(chosen: Chosen, snapshot: StripSnapshot, range: TimeRange) -> Option<Self> {
         let Chosen { strip, columns } = chosen;
         let state = strip.lock();
-        let row_chunks: Vec<&RowChunk> = row_chunks_within(&state, snapshot, range).collect();
+        let row_chunks: SmallVec<[&RowChunk; 4]> =
+            row_chunks_within(&state, snapshot, range).collect();
         let out_of_order_overlaps = out_of_order_overlaps(&state, snapshot, range);
         if row_chunks.is_empty() && !out_of_order_overlaps {
             return None;
@@ -184,7 +195,6 @@ impl Visible {
             }
         }
         visible.rows_alone = rows_alone.into();
-        drop(state);
         Some(visible)
     }
 
@@ -243,25 +253,26 @@ fn overlaps(state: &StripState, snapshot: StripSnapshot, range: TimeRange) -> bo
         || row_chunks_within(state, snapshot, range).next().is_some()
 }
 
-/// Returns what a snapshot shows of the columns within `range`; with `only_alive`, of strips that are not known to have
-/// ended by its last moment.
-fn visible(
+/// Returns what a snapshot shows of the columns within `range`, in strips by age; with `only_alive`, of strips that are not
+/// known to have ended by its last moment.
+fn visible<'s>(
     chosen: Vec<Chosen>,
-    snapshot: &HeadSnapshot,
+    snapshot: &'s HeadSnapshot,
     range: TimeRange,
     only_alive: bool,
-    ctx: &Context,
-) -> Result<Vec<Visible>, StorageError> {
-    let mut visible = Vec::new();
-    for chosen in chosen {
-        ctx.stop.check()?;
-        let own = snapshot.get(chosen.strip.id);
-        let own = own.filter(|own| !only_alive || !chosen.strip.has_ended(*own, range.max_ms));
-        if let Some(own) = own {
-            visible.extend(Visible::new(chosen, own, range));
+    ctx: &'s Context,
+) -> impl Iterator<Item = Result<Visible, StorageError>> {
+    let (mut from, mut pace) = (0, ctx.stop.pace());
+    chosen.into_iter().filter_map(move |chosen| {
+        if let Err(reason) = pace.spend(STRIP_WORK) {
+            return Some(Err(reason.into()));
         }
-    }
-    Ok(visible)
+        let own = snapshot.next(&mut from, chosen.strip.id)?;
+        if only_alive && chosen.strip.has_ended(own, range.max_ms) {
+            return None;
+        }
+        Visible::new(chosen, own, range).map(Ok)
+    })
 }
 
 impl Selected {
@@ -278,27 +289,26 @@ impl Selected {
         only_alive: bool,
         ctx: &Context,
     ) -> Result<HeadBatches, StorageError> {
+        ctx.stop.check()?;
         let mut batches = HeadBatches::default();
         let Self {
             chosen,
             windows,
             mut lease,
         } = self;
-        for visible in visible(chosen, snapshot, range, only_alive, ctx)? {
-            let mixed = Arc::from(&*visible.rows_mixed);
-            let rows = [(Arc::clone(&visible.rows_alone), false), (mixed, true)];
-            for (columns, mixed) in rows.into_iter().filter(|(columns, _)| !columns.is_empty()) {
+        for visible in visible(chosen, snapshot, range, only_alive, ctx) {
+            let visible = visible?;
+            let mut add_rows = |columns: Arc<[u32]>, mixed: bool| {
                 batches.count(columns.len(), visible.rows);
-                let batch = StripBatch::new(
-                    Arc::clone(&visible.strip),
-                    visible.schema.clone(),
-                    columns,
-                    visible.snapshot.rows,
-                    visible.range,
-                    hints.start_times,
-                    windows.clone(),
-                );
+                let batch =
+                    StripBatch::new(&visible, columns, range, hints.start_times, windows.clone());
                 batches.push(Arc::new(batch), mixed);
+            };
+            if !visible.rows_alone.is_empty() {
+                add_rows(Arc::clone(&visible.rows_alone), false);
+            }
+            if !visible.rows_mixed.is_empty() {
+                add_rows(Arc::from(&*visible.rows_mixed), true);
             }
             let out_of_order = [
                 (&visible.out_of_order_alone, false),
@@ -346,19 +356,19 @@ impl Head {
         })
     }
 
-    fn visible(
+    fn visible<'s>(
         &self,
-        snapshot: &HeadSnapshot,
+        snapshot: &'s HeadSnapshot,
         matchers: &[Matcher],
         range: TimeRange,
-        ctx: &Context,
+        ctx: &'s Context,
         lease: &mut Lease,
-    ) -> Result<Vec<Visible>, StorageError> {
+    ) -> Result<impl Iterator<Item = Result<Visible, StorageError>> + use<'s>, StorageError> {
         ctx.stop.check()?;
         let index = self.index();
         let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
         drop(index);
-        visible(chosen, snapshot, range, false, ctx)
+        Ok(visible(chosen, snapshot, range, false, ctx))
     }
 
     /// Visits the series that match any of the alternatives and may have a sample within `range`, possibly repeatedly.
@@ -382,7 +392,7 @@ impl Head {
         for matchers in any_of {
             let mut lease = ctx.budget.lease(0)?;
             for visible in self.visible(snapshot, matchers, range, ctx, &mut lease)? {
-                visible.series().try_for_each(&mut *visit)?;
+                visible?.series().try_for_each(&mut *visit)?;
             }
         }
         Ok(())

@@ -3,7 +3,10 @@
 //! **Invariant:** row chunks are fetched once, at the first read that no window answers; the newest values come from the encoder's state,
 //! without decoding, if nothing newer than the view has been stored. The state is copied only to decode from it.
 
-use super::decode::{Picks, decode};
+use super::{
+    Visible,
+    decode::{Picks, decode},
+};
 use crate::head::{
     row_chunk::RowChunk,
     strip::{PAGE_COLUMNS, Strip, StripSnapshot, StripState},
@@ -33,6 +36,8 @@ pub(crate) struct StripBatch {
     /// Rows: from inclusive, to exclusive.
     row_range: (u64, u64),
     range: TimeRange,
+    /// An upper bound of the rows within a range, that of the selector.
+    most_rows: (TimeRange, usize),
     start_times: bool,
     /// Memory of rows kept decoded.
     windows: Budget,
@@ -44,21 +49,21 @@ pub(crate) struct StripBatch {
 const LAST_STEPS: usize = 8;
 
 impl StripBatch {
-    pub(crate) fn new(
-        strip: Arc<Strip>,
-        schema: Schema,
+    /// Returns columns of a visible strip, of which there may be rows within `range`.
+    pub(super) fn new(
+        visible: &Visible,
         columns: Arc<[u32]>,
-        row_range: (u64, u64),
         range: TimeRange,
         start_times: bool,
         windows: Budget,
     ) -> Self {
         Self {
-            strip,
-            schema,
+            strip: Arc::clone(&visible.strip),
+            schema: visible.schema.clone(),
             columns,
-            row_range,
-            range,
+            row_range: visible.snapshot.rows,
+            range: visible.range,
+            most_rows: (range, visible.rows),
             start_times,
             windows,
             fetched: OnceLock::new(),
@@ -359,6 +364,10 @@ impl Batch for StripBatch {
     }
 
     fn rows(&self, range: TimeRange) -> usize {
+        let (of, rows) = self.most_rows;
+        if range == of {
+            return rows;
+        }
         if let Some(rows) = self.in_window(range, |_, rows| rows.len()) {
             return rows;
         }
