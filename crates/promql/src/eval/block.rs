@@ -3,7 +3,10 @@
 //! **Invariant:** `cells.len() == series.len() * steps`, one series after the other; a histogram cell's index is
 //! below `histograms.len()`; no cell is a staleness marker; `dense` is true only if every cell is a float.
 
-use super::memory::{Hold, ROW_BYTES};
+use super::{
+    joined::Given,
+    memory::{Hold, ROW_BYTES},
+};
 use narthex_model::{
     Histogram, LabelHash, LabelSet, METRIC_NAME,
     cell::{self, ABSENT, Cell},
@@ -30,6 +33,12 @@ pub(crate) enum Identity {
         batch: Arc<dyn Batch>,
         index: u32,
         bare: bool,
+    },
+    /// A stored series without `META_LABELS`, with labels of its partner.
+    Joined {
+        batch: Arc<dyn Batch>,
+        index: u32,
+        given: Arc<Given>,
     },
     /// Labels of a computed result.
     Owned(LabelSet),
@@ -62,6 +71,11 @@ impl Series {
                     labels
                 }
             }
+            Identity::Joined {
+                batch,
+                index,
+                given,
+            } => given.to(&**batch, *index as usize),
         }
     }
 
@@ -76,6 +90,11 @@ impl Series {
                     batch.identity(*index as usize)
                 }
             }
+            Identity::Joined {
+                batch,
+                index,
+                given,
+            } => given.hash_to(&**batch, *index as usize),
         }
     }
 
@@ -90,13 +109,14 @@ impl Series {
                 }
                 batch.labels_only(*index as usize, names)
             }
+            Identity::Joined { .. } => self.labels().only(names),
         }
     }
 
     /// Returns the memory of a row's identity in bytes; the labels themselves are shared.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.identity {
-            Identity::Stored { .. } => ROW_BYTES,
+            Identity::Stored { .. } | Identity::Joined { .. } => ROW_BYTES,
             Identity::Owned(labels) => ROW_BYTES + labels.heap_bytes(),
         }
     }
@@ -104,7 +124,7 @@ impl Series {
     pub(crate) fn metric_name(&self) -> String {
         match &self.identity {
             Identity::Owned(labels) => labels.metric_name().to_owned(),
-            Identity::Stored { bare: true, .. } => String::new(),
+            Identity::Stored { bare: true, .. } | Identity::Joined { .. } => String::new(),
             Identity::Stored { batch, index, .. } => batch
                 .label(*index as usize, METRIC_NAME)
                 .map(Cow::into_owned)
@@ -119,6 +139,11 @@ impl Series {
                 let grouping = if *bare { &keys.bare } else { &keys.whole };
                 batch.group_key(*index as usize, grouping)
             }
+            Identity::Joined {
+                batch,
+                index,
+                given,
+            } => given.group_key_to(&**batch, *index as usize, &keys.bare),
             Identity::Owned(labels) => narthex_model::storage::group_key_of([labels], &keys.whole),
         }
     }
@@ -131,6 +156,7 @@ impl Series {
         }
         match &mut self.identity {
             Identity::Stored { bare, .. } => *bare = true,
+            Identity::Joined { .. } => {}
             Identity::Owned(labels) => *labels = labels.without(&META_LABELS),
         }
     }

@@ -6,11 +6,15 @@
 use super::{
     Block, Meter, Outcome, Series,
     arithmetic::scalar_operation,
+    joined::Given,
     operation::{Groups, Operation},
 };
 use crate::ast::{BinaryOp, Cardinality};
-use narthex_model::cell::{self, ABSENT};
-use std::collections::HashSet;
+use narthex_model::{
+    LabelHash,
+    cell::{self, ABSENT},
+};
+use std::{collections::HashSet, sync::Arc};
 
 /// Work of creating the labels of a pair, in samples read.
 const PAIR_WORK: usize = 64;
@@ -36,8 +40,10 @@ pub(super) fn run(
     if one_to_one && unique(&groups.lhs, groups.count).is_none() {
         return Ok(None);
     }
+    let joins = operation.joins();
     let mut pairs = Vec::new();
-    let mut labels = HashSet::new();
+    let mut labels: HashSet<LabelHash, foldhash::fast::RandomState> = HashSet::default();
+    let mut given: Vec<Option<Arc<Given>>> = vec![None; one.len()];
     let (mut meter, mut pace) = (
         Meter::new(&operation.eval.memory),
         operation.eval.ctx.stop.pace(),
@@ -54,7 +60,16 @@ pub(super) fn run(
             pairs.push((row, partner, series));
             continue;
         }
-        let series = operation.result(&many.series[row].labels(), &one.series[partner].labels());
+        let joined = || {
+            let include = &operation.matching.include;
+            let of_one = || Arc::new(Given::new(include, &one.series[partner].labels()));
+            let given = given[partner].get_or_insert_with(of_one);
+            operation.joined(&many.series[row], given)
+        };
+        let joined = joins.then(joined).flatten();
+        let series = joined.unwrap_or_else(|| {
+            operation.result(&many.series[row].labels(), &one.series[partner].labels())
+        });
         if !labels.insert(series.hash()) {
             return Ok(None);
         }

@@ -62,8 +62,9 @@ impl Operation<'_> {
             without: !self.matching.on,
             names,
         });
-        let mut numbers: HashMap<LabelHash, usize> =
-            HashMap::with_capacity(lhs.len().max(rhs.len()));
+        let mut numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState> =
+            HashMap::default();
+        numbers.reserve(lhs.len().max(rhs.len()));
         let mut pace = self.eval.ctx.stop.pace();
         let mut number = |series: &Series| {
             pace.spend(KEY_WORK)?;

@@ -15,6 +15,7 @@ mod finish;
 mod float_pairs;
 mod gaps;
 mod info;
+mod joined;
 mod matching;
 mod memory;
 mod operation;

@@ -1,6 +1,6 @@
 //! An operation between two vectors, independent of how pairs are found.
 
-use super::{Eval, META_LABELS, Series};
+use super::{Eval, META_LABELS, Series, block::Identity, joined::Given};
 use crate::{
     ast::{BinaryOp, Cardinality, VectorMatching},
     error::QueryError,
@@ -9,7 +9,7 @@ use crate::{
     span::Span,
 };
 use narthex_model::LabelSet;
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 /// One operation between two vectors.
 pub(super) struct Operation<'a> {
@@ -90,6 +90,29 @@ impl<'a> Operation<'a> {
         let mut series = Series::new(labels);
         series.drop_name = self.return_bool;
         series
+    }
+
+    /// Reports whether a pair's result has the labels of the many side, apart from `META_LABELS`, with others of the one side.
+    pub(super) fn joins(&self) -> bool {
+        let is_meta = |name: &String| META_LABELS.contains(&name.as_str());
+        self.matching.cardinality != Cardinality::OneToOne
+            && self.drops_name_now()
+            && !self.matching.include.iter().any(is_meta)
+    }
+
+    /// Returns the result series of a pair that joins, with what the one side gives; `None` where only labels will do.
+    pub(super) fn joined(&self, many: &Series, given: &Arc<Given>) -> Option<Series> {
+        let Identity::Stored { batch, index, .. } = &many.identity else {
+            return None;
+        };
+        Some(Series {
+            identity: Identity::Joined {
+                batch: Arc::clone(batch),
+                index: *index,
+                given: Arc::clone(given),
+            },
+            drop_name: self.return_bool,
+        })
     }
 
     pub(super) fn duplicate(&self, a: &Series, b: &Series, swapped: bool) -> QueryError {

@@ -5,12 +5,12 @@
 use super::{Block, Memory, Meter, Outcome, Series, Value};
 use crate::error::QueryError;
 use narthex_model::{LabelHash, cell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Rows by their labels.
 pub(super) struct Rows {
     block: Block,
-    by_labels: HashMap<LabelHash, usize>,
+    by_labels: HashMap<LabelHash, usize, foldhash::fast::RandomState>,
     meter: Meter,
 }
 
@@ -18,7 +18,7 @@ impl Rows {
     pub(super) fn new(steps: usize, memory: &Memory) -> Self {
         Self {
             block: Block::new(steps),
-            by_labels: HashMap::new(),
+            by_labels: HashMap::default(),
             meter: Meter::new(memory),
         }
     }
@@ -79,7 +79,8 @@ pub(crate) fn same_labels() -> QueryError {
 
 /// Merges rows with equal labels; fails where both have a sample at one step.
 pub(crate) fn merge_equal(mut block: Block) -> Outcome<Block> {
-    let mut first: HashMap<LabelHash, usize> = HashMap::with_capacity(block.len());
+    let mut first: HashMap<LabelHash, usize, foldhash::fast::RandomState> = HashMap::default();
+    first.reserve(block.len());
     let mut keep = vec![true; block.len()];
     for (row, kept) in keep.iter_mut().enumerate() {
         let target = *first.entry(block.series[row].hash()).or_insert(row);
@@ -109,7 +110,8 @@ pub(crate) fn merge_equal(mut block: Block) -> Outcome<Block> {
 
 /// Fails when two rows have equal labels, whatever their samples.
 pub(super) fn refuse_equal(block: &Block) -> Outcome<()> {
-    let mut seen = std::collections::HashSet::with_capacity(block.len());
+    let mut seen: HashSet<LabelHash, foldhash::fast::RandomState> = HashSet::default();
+    seen.reserve(block.len());
     if block.series.iter().all(|s| seen.insert(s.hash())) {
         Ok(())
     } else {
