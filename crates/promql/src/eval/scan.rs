@@ -21,6 +21,8 @@ pub(super) const LAST_SERIES: usize = 4096;
 
 /// What a part costs besides its cells, in cells.
 const PART_WORK: usize = 1 << 10;
+/// Least work of a piece, unless nothing else is left: threads that share pieces wait for each other with each.
+const PIECE_WORK: usize = 16 << 10;
 
 /// What a scan reads, piece by piece.
 pub(super) trait Pieces: Send {
@@ -36,74 +38,84 @@ pub(super) trait Pieces: Send {
     fn work(&self, piece: &Self::Piece) -> usize;
 }
 
-/// Some series of a batch, to be read.
+/// Some small batches, or some series of a large one, to be read.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'b> {
-    batch: &'b Arc<dyn Batch>,
-    range: TimeRange,
+    batches: &'b [Arc<dyn Batch>],
+    /// First series, and most of each.
     first: u32,
     series: u32,
-    /// Most rows that they have in the range.
-    rows: usize,
+    work: usize,
 }
 
 /// What is left of a scan.
 pub(super) struct Parts<'b> {
-    /// The batches that were not begun.
+    /// The batches of which something is left.
     batches: &'b [Arc<dyn Batch>],
     range: TimeRange,
     steps: usize,
-    /// The rest of the batch that was.
-    batch: Option<Piece<'b>>,
+    /// Series of the first batch that were handed out.
+    begun: u32,
 }
 
 impl<'b> Pieces for Parts<'b> {
     type Piece = Piece<'b>;
 
     fn next(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
-        let mut rest = match self.batch.take() {
-            Some(rest) => rest,
-            None => self.begin(eval)?,
-        };
-        let weight = usize::try_from(eval.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
-        let least = if weight > 1 { 1 } else { 16 };
-        let size = (TILE_CELLS / weight / rest.rows.max(self.steps)).clamp(least, LAST_SERIES);
-        let series = rest.series.min(u32::try_from(size).unwrap_or(u32::MAX));
-        let piece = Piece { series, ..rest };
-        rest.first += series;
-        rest.series -= series;
-        self.batch = Some(rest).filter(|rest| rest.series > 0);
-        Some(piece)
+        let all = self.batches;
+        let (first, mut piece) = (self.begun, None);
+        for (at, batch) in all.iter().enumerate() {
+            let rows = batch.rows(self.range);
+            let left = match u32::try_from(batch.len()) {
+                Ok(series) if rows > 0 => series - self.begun,
+                _ => 0,
+            };
+            let most = self.most_series(rows, eval);
+            if piece.is_some() && left > most {
+                break;
+            }
+            if self.begun == 0 {
+                eval.memory.count_series(left as usize);
+            }
+            let series = left.min(most);
+            let piece = piece.get_or_insert(Piece {
+                batches: &[],
+                first,
+                series,
+                work: 0,
+            });
+            piece.series = piece.series.max(series);
+            piece.work += PART_WORK + rows.max(self.steps) * series as usize;
+            piece.batches = all.get(..=at).unwrap_or_default();
+            if left > most {
+                self.begun += series;
+                return Some(*piece);
+            }
+            self.begun = 0;
+            self.batches = all.get(at + 1..).unwrap_or_default();
+            if first > 0 || piece.work >= PIECE_WORK {
+                break;
+            }
+        }
+        piece
     }
 
     fn has_more(&self) -> bool {
-        self.batch.is_some() || !self.batches.is_empty()
+        !self.batches.is_empty()
     }
 
     fn work(&self, piece: &Piece<'b>) -> usize {
-        PART_WORK + piece.rows.max(self.steps) * piece.series as usize
+        piece.work
     }
 }
 
-impl<'b> Parts<'b> {
-    /// Begins the next batch with rows in the range.
-    fn begin(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
-        loop {
-            let (batch, others) = self.batches.split_first()?;
-            self.batches = others;
-            let rows = batch.rows(self.range);
-            let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-            if rows > 0 && series > 0 {
-                eval.memory.count_series(batch.len());
-                return Some(Piece {
-                    batch,
-                    range: self.range,
-                    first: 0,
-                    series,
-                    rows,
-                });
-            }
-        }
+impl Parts<'_> {
+    /// Returns the most series with so many rows that are decoded together.
+    fn most_series(&self, rows: usize, eval: &Eval<'_>) -> u32 {
+        let weight = usize::try_from(eval.cell_weight.load(Ordering::Relaxed)).unwrap_or(1);
+        let least = if weight > 1 { 1 } else { 16 };
+        let most = (TILE_CELLS / weight / rows.max(self.steps).max(1)).clamp(least, LAST_SERIES);
+        u32::try_from(most).unwrap_or(u32::MAX)
     }
 }
 
@@ -231,18 +243,29 @@ impl Eval<'_> {
         range: TimeRange,
         steps: usize,
         work: impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T> + Sync,
-        emit: impl FnMut(T) -> Outcome<()>,
+        mut emit: impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let parts = Parts {
             batches,
             range,
             steps,
-            batch: None,
+            begun: 0,
         };
         let read = |eval: &Eval<'_>, piece: Piece<'_>, reader: &mut Reader| {
-            eval.read_part(piece, reader, &work)
+            let (mut values, mut samples) = (Vec::with_capacity(piece.batches.len()), 0);
+            for batch in piece.batches {
+                let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+                let numbers = piece.first..series.min(piece.first.saturating_add(piece.series));
+                if let Some((value, more)) = eval.read_part(batch, numbers, range, reader, &work)? {
+                    values.push(value);
+                    samples += more;
+                }
+            }
+            Ok((values, samples))
         };
-        self.in_order(parts, read, emit)
+        self.in_order(parts, read, |values: Vec<T>| {
+            values.into_iter().try_for_each(&mut emit)
+        })
     }
 
     /// Computes `work` of each piece and passes the results to `emit` in the pieces' order. Helpers take part in what is large.
@@ -270,21 +293,26 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Decodes a part and computes `work` of it; also returns how many samples were read.
+    /// Decodes some series of a batch and computes `work` of them; also returns how many samples were read. Returns `None` if
+    /// there are none.
     fn read_part<T>(
         &self,
-        piece: Piece<'_>,
+        batch: &Arc<dyn Batch>,
+        numbers: Range<u32>,
+        range: TimeRange,
         reader: &mut Reader,
         work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
-    ) -> Outcome<(T, u64)> {
+    ) -> Outcome<Option<(T, u64)>> {
         self.ctx.stop.check()?;
         let Reader {
             chunk, tile, hold, ..
         } = reader;
         chunk.clear();
-        chunk.extend(piece.first..piece.first + piece.series);
-        let (batch, range) = (piece.batch, piece.range);
-        let cells = piece.rows * chunk.len();
+        chunk.extend(numbers);
+        let cells = batch.rows(range) * chunk.len();
+        if cells == 0 {
+            return Ok(None);
+        }
         self.memory
             .change(hold, 0, (cells * size_of::<f64>()) as u64)?;
         self.traced(Phase::Read, || {
@@ -292,7 +320,7 @@ impl Eval<'_> {
         })?;
         let samples = self.hold_tile(tile, cells, hold)?;
         let value = work(self, &Part { batch, chunk, tile })?;
-        Ok((value, samples))
+        Ok(Some((value, samples)))
     }
 
     /// Passes a finished block to `sink`, unless it has no series.
