@@ -13,7 +13,7 @@ use crate::{
     metrics,
     refusals::Refusals,
     schedule::Schedule,
-    series_cache::{EPOCH_MS, NewSeries, Place, SeriesCache},
+    series_cache::{CACHED_SERIES_BYTES, EPOCH_MS, NewSeries, Place, SeriesCache},
     series_group::{Instant, Sample},
     v1, v2,
 };
@@ -36,8 +36,6 @@ const FUTURE_LIMIT_MS: i64 = 600_000;
 /// Maximum families whose metadata is remembered, and maximum bytes of their texts.
 const MAX_FAMILIES: usize = 100_000;
 const MAX_FAMILY_BYTES: usize = 8 << 20;
-/// Memory of a series in the series cache: its entry, its place, and their tables.
-const CACHED_SERIES_BYTES: usize = 160;
 /// Samples of unknown series appended to the sink at once.
 const UNPLACED_AT_ONCE: usize = 10_000;
 

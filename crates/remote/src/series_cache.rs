@@ -31,11 +31,13 @@ const GROUP_FROM: usize = 16;
 const RUN_FROM: usize = 3;
 /// Length of an epoch; at its end, ended series are forgotten.
 pub(crate) const EPOCH_MS: i64 = 100_000;
+/// Most memory of a series: its entry, its place, and the room in their tables.
+pub(crate) const CACHED_SERIES_BYTES: usize = 88;
 /// Epochs for which an unsent series is remembered.
 const KEEP_EPOCHS: u32 = 18;
 
-/// Destination of a series' samples.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Destination of a series' samples. No two series have the same.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Place {
     /// A group's number, with the bit `UNGROUPED` for a group of ungrouped series; or `NOWHERE`.
     pub(crate) group: u32,
@@ -67,25 +69,34 @@ impl Place {
 /// The bytes a sender uses for a series.
 #[derive(Debug)]
 struct Entry {
-    key: u128,
+    key: Key,
     place: Place,
-    series: u32,
     seen: AtomicU32,
 }
 
-#[derive(Clone, Debug)]
-struct KnownSeries {
-    hash: LabelHash,
-    place: Place,
+/// A key that needs no alignment: a series takes four bytes less.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Key([u32; 4]);
+
+impl Key {
+    #[inline]
+    fn new(key: u128) -> Self {
+        Self(std::array::from_fn(|at| (key >> (32 * at)) as u32))
+    }
+
+    /// Returns the bits by which the table of entries is searched.
+    #[inline]
+    fn low(&self) -> u64 {
+        u64::from(self.0[0]) | u64::from(self.0[1]) << 32
+    }
 }
 
 /// All known series of senders.
 #[derive(Default)]
 pub(crate) struct SeriesCache {
     entries: HashTable<Entry>,
-    series: Vec<Option<KnownSeries>>,
-    free: Vec<u32>,
-    by_labels: HashTable<u32>,
+    /// The places of all series, by the hashes of their labels, which the groups know.
+    by_labels: HashTable<Place>,
     groups: Vec<Option<Arc<SeriesGroup>>>,
     /// Numbers of groups, by the hash of job and instance.
     origins: HashMap<LabelHash, Vec<u32>, RandomState>,
@@ -114,7 +125,7 @@ impl SeriesCache {
     /// Finds the place of a series by the bytes of its labels.
     #[inline]
     pub(crate) fn find(&self, key: u128, epoch: u32) -> Option<Place> {
-        let entry = self.entries.find(key as u64, |entry| entry.key == key)?;
+        let entry = self.entry(Key::new(key))?;
         if entry.seen.load(Ordering::Relaxed) != epoch {
             entry.seen.store(epoch, Ordering::Relaxed);
         }
@@ -123,10 +134,15 @@ impl SeriesCache {
 
     /// Notes that a staleness marker ended a series: unless it is sent again, the next epoch forgets it.
     pub(crate) fn end(&self, key: u128, epoch: u32) {
-        if let Some(entry) = self.entries.find(key as u64, |entry| entry.key == key) {
+        if let Some(entry) = self.entry(Key::new(key)) {
             let last = epoch.saturating_sub(KEEP_EPOCHS - 1);
             entry.seen.store(last, Ordering::Relaxed);
         }
+    }
+
+    #[inline]
+    fn entry(&self, key: Key) -> Option<&Entry> {
+        self.entries.find(key.low(), |entry| entry.key == key)
     }
 
     /// Returns the group with this number.
@@ -171,12 +187,7 @@ impl SeriesCache {
         let is_broken =
             |group: u32| group != NOWHERE && broken.contains(&((group & !UNGROUPED) as usize));
         self.entries.retain(|entry| !is_broken(entry.place.group));
-        for number in 0..self.series.len() {
-            let known = self.series[number].take_if(|known| is_broken(known.place.group));
-            if let Some(known) = known {
-                self.forget_series(number as u32, known.hash);
-            }
-        }
+        self.by_labels.retain(|place| !is_broken(place.group));
         self.ungrouped.take_if(|number| is_broken(*number));
         self.origins.retain(|_, numbers| {
             numbers.retain(|number| !is_broken(*number));
@@ -186,15 +197,6 @@ impl SeriesCache {
             self.groups[number] = None;
         }
         self.fit();
-    }
-
-    /// Frees the number of a series that is in no table of places any more.
-    fn forget_series(&mut self, number: u32, hash: LabelHash) {
-        let same = |other: &u32| *other == number;
-        if let Ok(entry) = self.by_labels.find_entry(hash.low(), same) {
-            entry.remove();
-        }
-        self.free.push(number);
     }
 
     /// Returns the number of known series.
@@ -250,8 +252,8 @@ impl SeriesCache {
         }
         self.add_ungrouped(ungrouped, epoch, sink)?;
         for series in again {
-            if let Some((number, place)) = self.known(series.labels.hash()) {
-                self.insert_entry(series.key, place, number, epoch);
+            if let Some(place) = self.known(series.labels.hash()) {
+                self.insert_entry(series.key, place, epoch);
             }
         }
         Ok(())
@@ -381,50 +383,32 @@ impl SeriesCache {
         number.expect("fewer than 2^31 groups")
     }
 
-    fn known(&self, hash: LabelHash) -> Option<(u32, Place)> {
-        let same = |number: &u32| {
-            let known = self.series[*number as usize].as_ref();
-            known.is_some_and(|known| known.hash == hash)
-        };
-        let number = *self.by_labels.find(hash.low(), same)?;
-        let place = self.series[number as usize].as_ref()?.place;
-        Some((number, place))
+    fn known(&self, hash: LabelHash) -> Option<Place> {
+        let same = |place: &Place| hash_at(&self.groups, *place) == Some(hash);
+        self.by_labels.find(hash.low(), same).copied()
     }
 
     fn insert(&mut self, new: NewSeries, place: Place, epoch: u32) {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.series.push(None);
-            u32::try_from(self.series.len() - 1).expect("fewer than 2^32 series")
-        });
-        let hash = new.labels.hash();
-        self.series[number as usize] = Some(KnownSeries { hash, place });
-        let series = &self.series;
-        let low = |number: &u32| {
-            series[*number as usize]
-                .as_ref()
-                .map_or(0, |s| s.hash.low())
-        };
-        self.by_labels.insert_unique(hash.low(), number, low);
-        self.insert_entry(new.key, place, number, epoch);
+        let groups = &self.groups;
+        let low = |place: &Place| low_at(groups, *place);
+        self.by_labels
+            .insert_unique(new.labels.hash().low(), place, low);
+        self.insert_entry(new.key, place, epoch);
     }
 
-    fn insert_entry(&mut self, key: u128, place: Place, series: u32, epoch: u32) {
+    fn insert_entry(&mut self, key: u128, place: Place, epoch: u32) {
+        let key = Key::new(key);
         // A request may repeat the same bytes.
-        if self
-            .entries
-            .find(key as u64, |entry| entry.key == key)
-            .is_some()
-        {
+        if self.entry(key).is_some() {
             return;
         }
         let entry = Entry {
             key,
             place,
-            series,
             seen: AtomicU32::new(epoch),
         };
         self.entries
-            .insert_unique(key as u64, entry, |entry| entry.key as u64);
+            .insert_unique(key.low(), entry, |entry| entry.key.low());
     }
 
     /// Forgets series that were not sent for long, and returns empty groups to the sink.
@@ -432,25 +416,27 @@ impl SeriesCache {
     /// # Errors
     /// Fails if the sink rejects a smaller schema; the series stay forgotten.
     pub(crate) fn sweep(&mut self, epoch: u32) -> Result<(), RemoteError> {
-        let mut used = vec![false; self.series.len()];
+        let mut unsent: HashSet<Place, RandomState> = HashSet::default();
         self.entries.retain(|entry| {
             // After the clock was set back, series may have been seen in the future.
             let seen = entry.seen.fetch_min(epoch, Ordering::Relaxed).min(epoch);
             let kept = epoch - seen < KEEP_EPOCHS;
-            used[entry.series as usize] |= kept;
+            if !kept {
+                unsent.insert(entry.place);
+            }
             kept
         });
-        let mut retired: HashMap<u32, Vec<ColumnId>, RandomState> = HashMap::default();
-        for (number, used) in used.into_iter().enumerate() {
-            if used {
-                continue;
+        if !unsent.is_empty() {
+            // Other bytes of the same labels may have been sent.
+            for entry in &self.entries {
+                unsent.remove(&entry.place);
             }
-            let Some(known) = self.series[number].take() else {
-                continue;
-            };
-            self.forget_series(number as u32, known.hash);
-            let columns = retired.entry(known.place.group).or_default();
-            columns.push(ColumnId(known.place.column));
+        }
+        let mut retired: HashMap<u32, Vec<ColumnId>, RandomState> = HashMap::default();
+        for place in unsent {
+            self.forget_series(place);
+            let columns = retired.entry(place.group).or_default();
+            columns.push(ColumnId(place.column));
         }
         self.fit();
         for (number, columns) in retired {
@@ -459,33 +445,25 @@ impl SeriesCache {
         Ok(())
     }
 
+    /// Removes a series from the table of places, while its group still knows its labels.
+    fn forget_series(&mut self, place: Place) {
+        let low = low_at(&self.groups, place);
+        if let Ok(found) = self.by_labels.find_entry(low, |other| *other == place) {
+            found.remove();
+        }
+    }
+
     /// Shrinks tables that are mostly empty.
     fn fit(&mut self) {
         if self.entries.len() * 4 < self.entries.capacity() {
             let room = self.entries.len() * 2;
-            self.entries.shrink_to(room, |entry| entry.key as u64);
+            self.entries.shrink_to(room, |entry| entry.key.low());
         }
-        if self.by_labels.len() * 4 >= self.series.len() {
-            return;
+        if self.by_labels.len() * 4 < self.by_labels.capacity() {
+            let (groups, room) = (&self.groups, self.by_labels.len() * 2);
+            let low = |place: &Place| low_at(groups, *place);
+            self.by_labels.shrink_to(room, low);
         }
-        // Numbers in use must stay; entries past the last one can go.
-        self.free.sort_unstable();
-        while self
-            .free
-            .pop_if(|last| *last as usize + 1 == self.series.len())
-            .is_some()
-        {
-            self.series.pop();
-        }
-        self.series.shrink_to(self.series.len() * 2);
-        self.free.shrink_to(self.free.len() * 2);
-        let series = &self.series;
-        let low = |number: &u32| {
-            series[*number as usize]
-                .as_ref()
-                .map_or(0, |s| s.hash.low())
-        };
-        self.by_labels.shrink_to(self.by_labels.len() * 2, low);
     }
 
     fn retire(&mut self, number: u32, columns: &[ColumnId]) -> Result<(), RemoteError> {
@@ -508,6 +486,18 @@ impl SeriesCache {
         }
         Ok(())
     }
+}
+
+/// Returns the hash of the labels of the series at a place; `None` if its group is broken.
+fn hash_at(groups: &[Option<Arc<SeriesGroup>>], place: Place) -> Option<LabelHash> {
+    let group = groups.get((place.group & !UNGROUPED) as usize)?.as_ref()?;
+    group.hash(ColumnId(place.column))
+}
+
+/// Returns the bits by which the table of places is searched. A broken group's places are not found any more, and are dropped
+/// with it.
+fn low_at(groups: &[Option<Arc<SeriesGroup>>], place: Place) -> u64 {
+    hash_at(groups, place).map_or(0, LabelHash::low)
 }
 
 /// Returns the hash of a series' origin: its job and instance, if it has both.
@@ -547,4 +537,80 @@ fn common_of(series: &[NewSeries], model: Option<&LabelSet>) -> LabelSet {
                 .all(|series| series.labels.iter().any(|other| other == *label))
     });
     LabelSet::from_labels(shared.cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_model::MemStore;
+
+    const PODS: usize = 37;
+
+    fn new(key: usize, series: usize) -> NewSeries {
+        let [series, pod] = [series, series % PODS].map(|number| number.to_string());
+        let labels = [
+            (METRIC_NAME, "m"),
+            ("instance", &pod),
+            ("job", "test"),
+            ("series", &series),
+        ];
+        NewSeries {
+            // As a hasher's: all bits differ.
+            key: (key as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
+            labels: LabelSet::new(labels),
+        }
+    }
+
+    #[test]
+    fn a_series_takes_no_more_than_it_is_counted_for() {
+        let (sink, mut cache) = (MemStore::new(), SeriesCache::default());
+        // The tables have just grown.
+        const COUNT: usize = 8192 / 8 * 7 + 1;
+        let mut order: Vec<usize> = (0..COUNT).collect();
+        order.sort_by_key(|series| series % PODS);
+        let series = order.iter().map(|series| new(*series, *series));
+        cache.add(series.collect(), 1, &sink).unwrap();
+        assert_eq!(cache.len(), COUNT);
+        let tables = cache.entries.allocation_size() + cache.by_labels.allocation_size();
+        assert!(tables <= COUNT * CACHED_SERIES_BYTES, "{tables}");
+        let mut places = HashSet::new();
+        for series in 0..COUNT {
+            let place = cache.find(new(series, series).key, 1).expect("is known");
+            let group = cache.group(place.group).expect("is there");
+            let labels = group.labels(ColumnId(place.column));
+            assert_eq!(labels, Some(new(series, series).labels));
+            places.insert(place);
+        }
+        assert_eq!(places.len(), COUNT);
+    }
+
+    #[test]
+    fn a_series_is_known_as_long_as_any_of_its_bytes_are_sent() {
+        const COUNT: usize = 40;
+        let (sink, mut cache) = (MemStore::new(), SeriesCache::default());
+        let of_pod = |series: usize| series * PODS;
+        let first = (0..COUNT).map(|series| new(series, of_pod(series)));
+        cache.add(first.collect(), 1, &sink).unwrap();
+        // Other bytes of the last twenty, which are sent later.
+        let again = (20..COUNT).map(|series| new(COUNT + series, of_pod(series)));
+        cache.add(again.collect(), 10, &sink).unwrap();
+        assert_eq!(cache.len(), COUNT);
+        let same = |cache: &SeriesCache, series: usize, epoch: u32| {
+            let by_first = cache.find(new(series, of_pod(series)).key, epoch);
+            let by_other = cache.find(new(COUNT + series, of_pod(series)).key, epoch);
+            (by_first, by_other)
+        };
+        let (by_first, by_other) = same(&cache, 30, 1);
+        assert!(by_first.is_some() && by_first == by_other);
+        // What was just found of the thirtieth was noted as seen early.
+        cache.sweep(KEEP_EPOCHS + 5).unwrap();
+        assert_eq!(cache.len(), COUNT - 20 - 1);
+        for (series, is_known) in [(0, false), (19, false), (20, true), (39, true)] {
+            let (by_first, by_other) = same(&cache, series, KEEP_EPOCHS + 5);
+            assert_eq!((by_first, by_other.is_some()), (None, is_known), "{series}");
+        }
+        cache.sweep(3 * KEEP_EPOCHS).unwrap();
+        assert_eq!((cache.len(), cache.groups()), (0, 0));
+        assert_eq!((cache.entries.len(), cache.by_labels.len()), (0, 0));
+    }
 }

@@ -126,6 +126,12 @@ impl SeriesGroup {
         Some(self.lock().ok()?.schema.labels(column))
     }
 
+    /// Returns the hash of a column's labels, unless the group is broken.
+    pub(crate) fn hash(&self, column: ColumnId) -> Option<LabelHash> {
+        let own = self.lock().ok()?.schema.column(column).set.hash();
+        Some(self.common.hash() + own)
+    }
+
     /// Returns the number of columns, including retired ones.
     ///
     /// # Errors
