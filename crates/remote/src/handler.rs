@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use narthex_model::storage::Lease;
+use narthex_model::{storage::Lease, sync::Whole as _};
 use narthex_net::{
     BodyPieces, NetError, Router,
     axum::{
@@ -27,8 +27,7 @@ use narthex_net::{
     catch_panic,
 };
 use std::{
-    cell::RefCell,
-    sync::{Arc, Once, Weak},
+    sync::{Arc, Mutex, Once, Weak},
     time::{Duration, Instant},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -77,12 +76,14 @@ struct Shared {
     /// Permits of `GRANT_BYTES` each.
     reading: Arc<Semaphore>,
     decoding: Arc<Semaphore>,
+    buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 const GRANT_BYTES: usize = 64 << 10;
 /// When a rejected sender should retry.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
-/// Up to this size, a thread keeps its buffer for the next request.
+/// Up to this size, a decompressed body's buffer is kept for the next request: there are as many as there were requests at
+/// once, not one for each thread.
 const KEEP_BYTES: usize = 1 << 20;
 
 /// What may be sent beside remote write.
@@ -101,6 +102,7 @@ pub fn routes(receiver: Receiver, config: ReceiverConfig) -> Router {
         receiver,
         reading: Arc::new(Semaphore::new(grants)),
         decoding: Arc::new(Semaphore::new(config.decoders.max(1))),
+        buffers: Mutex::default(),
         forgetting: Once::new(),
         config,
     };
@@ -117,6 +119,7 @@ async fn forget_ended(shared: Weak<Shared>) {
         let Some(shared) = shared.upgrade() else {
             return;
         };
+        shared.buffers.lock().whole().clear();
         let swept = tokio::task::spawn_blocking(move || shared.receiver.forget_ended()).await;
         if let Ok(Err(error)) = swept {
             tracing::warn!(%error, "Series that ended could not be given back to storage.");
@@ -278,27 +281,14 @@ fn decode(
     message: Message,
     body: &Bytes,
 ) -> Result<(Written, Option<RemoteError>), RemoteError> {
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
     let start = Instant::now();
-    let outcome = BUFFER.with_borrow_mut(|buffer| {
-        // The buffer that the thread keeps between requests is small and not counted.
-        let limit_bytes = plain_limit_bytes(shared, message);
-        let plain_bytes = snappy::announced(body, limit_bytes)?;
-        let _lease = shared.receiver.memory().lease(plain_bytes as u64)?;
-        let outcome = snappy::decompress(body, limit_bytes, buffer).and_then(|()| {
-            metrics::BYTES
-                .with(&["compressed"])
-                .inc_by(body.len() as u64);
-            metrics::BYTES.with(&["plain"]).inc_by(buffer.len() as u64);
-            shared.receiver.store(message, buffer)
-        });
-        if buffer.capacity() > KEEP_BYTES {
-            *buffer = Vec::new();
-        }
-        outcome
-    });
+    // The buffers kept between requests are small and not counted.
+    let kept = shared.buffers.lock().whole().pop();
+    let mut buffer = kept.unwrap_or_default();
+    let outcome = decompress_and_store(shared, message, body, &mut buffer);
+    if buffer.capacity() <= KEEP_BYTES {
+        shared.buffers.lock().whole().push(buffer);
+    }
     metrics::SECONDS
         .with(&[message.version()])
         .observe_duration(start.elapsed());
@@ -312,6 +302,23 @@ fn decode(
         }
     }
     outcome
+}
+
+fn decompress_and_store(
+    shared: &Shared,
+    message: Message,
+    body: &[u8],
+    buffer: &mut Vec<u8>,
+) -> Result<(Written, Option<RemoteError>), RemoteError> {
+    let limit_bytes = plain_limit_bytes(shared, message);
+    let plain_bytes = snappy::announced(body, limit_bytes)?;
+    let _lease = shared.receiver.memory().lease(plain_bytes as u64)?;
+    snappy::decompress(body, limit_bytes, buffer)?;
+    metrics::BYTES
+        .with(&["compressed"])
+        .inc_by(body.len() as u64);
+    metrics::BYTES.with(&["plain"]).inc_by(buffer.len() as u64);
+    shared.receiver.store(message, buffer)
 }
 
 /// Returns the limit on a decompressed body.
@@ -440,6 +447,7 @@ pub(crate) fn fuzz_answer(request: Request) -> Response {
         forgetting: Once::new(),
         reading: Arc::new(Semaphore::new(grants_of(config.body_limit_bytes))),
         decoding: Arc::new(Semaphore::new(1)),
+        buffers: Mutex::default(),
         config,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
