@@ -4,6 +4,7 @@
 //! * [`column`]: one series' cells over many rows, for blocks; the smallest of several forms.
 //! * [`times`]: the rows' timestamps.
 //! * [`packed`]: plain bit packing.
+//! * [`quick`]: one series' cells over a few rows, kept in memory and read again and again.
 //! * [`histogram`]: one native histogram, as stored in rows, chunks and the WAL.
 //!
 //! It does no I/O, keeps no files and knows no labels. Every decoder takes untrusted bytes: it checks every
@@ -19,6 +20,7 @@ mod error;
 pub mod fuzz;
 pub mod histogram;
 pub mod packed;
+pub mod quick;
 pub mod row;
 pub mod times;
 

@@ -1,7 +1,7 @@
 //! The newest rows of some columns of a strip, decoded: rules and dashboards ask for the same columns again after every few rows.
 //!
 //! A window is made when columns are asked for the second time, and goes on with every row that was stored since. The
-//! newest row of a page is decoded once for all of them. Most rows of a long window are kept as columns, packed as those of a
+//! newest row of a page is decoded once for all of them. Most rows are kept as columns, those of a long window packed as in a
 //! block: one column of a row costs as much to decode as several, one column of a strip almost nothing.
 //!
 //! **Invariant:** a window has, of consecutive rows, what decoding them would give. They are visible, hence never taken
@@ -10,6 +10,7 @@
 use super::row_chunk::OpenRowChunk;
 use narthex_chunks::{
     column::{ColumnEncoder, decode_column},
+    quick,
     row::{MAX_COLUMNS as PAGE_COLUMNS, RowBack},
 };
 use narthex_model::{
@@ -18,22 +19,19 @@ use narthex_model::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Most rows and cells of a window whose rows are kept as they are: more take a fifth of the memory as columns, and are copied
-/// from them about as fast.
-const MOST_ROWS: usize = 31;
-const MOST_CELLS: usize = 4096;
+/// Most rows of a short window: more take less memory packed as in a block, and are copied from that about as fast.
+const MOST_SHORT_ROWS: usize = 31;
 /// Most rows and cells of a window at all: more is rarely asked for, and takes long to pack.
-const MOST_PACKED_ROWS: usize = 1024;
-const MOST_PACKED_CELLS: usize = 64 << 10;
-/// Most rows behind the packed ones; when there are more, they are packed, too.
-const MOST_UNPACKED: usize = 8;
+const MOST_ROWS: usize = 1024;
+const MOST_CELLS: usize = 64 << 10;
+/// Most rows behind the columns; when there are more, they join them.
+const MOST_BEHIND: usize = 8;
 /// Most windows of a strip.
 const MOST_WINDOWS: usize = 64;
 /// Rows stored since a window was read after which it is decoded anew, and after which it is dropped.
 const FEW_ROWS: u64 = 8;
 const IDLE_ROWS: u64 = 32;
-/// Rows beyond those asked for that a window has at most, and after it was shortened.
-const SPARE_ROWS: usize = 12;
+/// Rows beyond those asked for that a window has after it was shortened.
 const LEFT_ROWS: usize = 4;
 
 /// Columns from which on a page's newest row is kept: few are decoded as fast.
@@ -42,8 +40,19 @@ const MANY_COLUMNS: usize = 32;
 /// The windows of a strip.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
-    all: Vec<Window>,
+    all: Vec<Asked>,
     newest: NewestRow,
+}
+
+/// Columns that were asked for.
+#[derive(Debug)]
+struct Asked {
+    kind: Kind,
+    columns: Arc<[u32]>,
+    /// Rows of the strip when they were last read.
+    read_at: u64,
+    /// `None` while they were asked for once: a strip has many such, which take little.
+    window: Option<Box<Window>>,
 }
 
 /// The newest row of one page, decoded once for all who read it. It is visible: another one never gets its number.
@@ -55,43 +64,45 @@ struct NewestRow {
     lease: Option<Lease>,
 }
 
+/// The newest rows of some columns. A strip may have many, so each is small.
 #[derive(Debug)]
 pub(crate) struct Window {
-    kind: Kind,
-    columns: Arc<[u32]>,
     /// The strip's number of the first row.
     first_row: u64,
     /// No row before the first is at or after this.
     from_ms: i64,
-    /// Time of the first row when the window was made, and times of all rows behind it.
+    /// Time of the first row, from which those of all count.
     base_ms: i64,
-    offsets_ms: Vec<u32>,
-    /// The first rows of a long window.
-    packed: Option<Packed>,
-    /// The others, one row after the other.
-    cells: Vec<f64>,
+    /// Its first rows.
+    packed: Packed,
+    /// The others.
+    behind: Option<Box<Behind>>,
+    series: u32,
     /// Most rows that were asked for.
-    asked: usize,
-    /// Rows of the strip when it was last read.
-    read_at: u64,
-    /// `None` while its columns were asked for once.
-    lease: Option<Lease>,
+    asked: u32,
+    lease: Lease,
 }
 
-/// Rows as columns.
+/// Rows as columns: their times, then one column after the other.
 #[derive(Debug)]
 struct Packed {
-    rows: usize,
+    kind: Kind,
+    rows: u32,
     bytes: Box<[u8]>,
-    /// Where each column ends in `bytes`.
-    ends: Box<[u32]>,
 }
 
-/// How rows are kept.
+/// Rows as they are: their times, and the cells of one row after the other.
+#[derive(Debug, Default)]
+struct Behind {
+    offsets_ms: Vec<u32>,
+    cells: Vec<f64>,
+}
+
+/// What a window is made for: a short one is copied fastest, a long one takes least memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
-    Plain,
-    Packed,
+    Short,
+    Long,
 }
 
 /// Rows that were decoded, for a window.
@@ -112,13 +123,16 @@ impl Windows {
         range: TimeRange,
         memory: &Budget,
     ) -> Option<(&Window, Range<usize>)> {
-        let (at, found) = [Kind::Plain, Kind::Packed]
+        let (at, found) = [Kind::Short, Kind::Long]
             .into_iter()
             .find_map(|kind| self.find_kind(kind, open, columns, rows, range, memory))?;
-        let window = &mut self.all[at];
-        window.asked = window.asked.max(found.len());
-        window.read_at = rows.1;
-        Some((&self.all[at], found))
+        let Asked {
+            read_at, window, ..
+        } = &mut self.all[at];
+        let window = window.as_mut()?;
+        window.asked = window.asked.max(found.len() as u32);
+        *read_at = rows.1;
+        Some((window, found))
     }
 
     fn find_kind(
@@ -131,18 +145,17 @@ impl Windows {
         memory: &Budget,
     ) -> Option<(usize, Range<usize>)> {
         // A selection that is kept has the same list each time; `learn` finds that of another with the same columns.
-        let same = |window: &Window| window.kind == kind && Arc::ptr_eq(&window.columns, columns);
+        let same = |asked: &Asked| asked.kind == kind && Arc::ptr_eq(&asked.columns, columns);
         let at = self.all.iter().position(same)?;
-        let window = &mut self.all[at];
-        window.lease.as_ref()?;
+        let window = self.all[at].window.as_mut()?;
         if window
-            .follow(open, rows.1, &mut self.newest, memory)
+            .follow(columns, open, rows.1, &mut self.newest, memory)
             .is_none()
         {
             self.all.swap_remove(at);
             return None;
         }
-        Some((at, self.all[at].rows_within(rows, range)?))
+        Some((at, window.rows_within(rows, range)?))
     }
 
     /// Returns the cells of a page's newest row, which must be visible; `None` if they are not worth being kept.
@@ -173,32 +186,33 @@ impl Windows {
         if newest_row > first_row + rows as u64 + FEW_ROWS {
             return;
         }
-        let same = |own: &&mut Window| own.kind == kind && own.columns == *columns;
-        let Some(window) = self.all.iter_mut().find(same) else {
+        let same = |own: &&mut Asked| own.kind == kind && own.columns == *columns;
+        let Some(asked) = self.all.iter_mut().find(same) else {
             self.prune(newest_row);
             if self.all.len() < MOST_WINDOWS {
-                self.all.push(Window::asked_for(kind, columns, newest_row));
+                // Few strips are asked for many.
+                self.all.reserve_exact(1);
+                self.all.push(Asked {
+                    kind,
+                    columns: Arc::clone(columns),
+                    read_at: newest_row,
+                    window: None,
+                });
             }
             return;
         };
-        window.columns = Arc::clone(columns);
-        // Room for the cells as they are, as long as it is not known what they take packed.
-        window.lease = memory
-            .lease(Window::bytes_of(rows, rows * columns.len(), 0))
-            .ok();
-        if window.lease.is_none() {
-            return;
-        }
-        if window.fill(kind, decoded).is_some() {
-            window.read_at = newest_row;
-        } else {
-            window.lease = None;
+        asked.columns = Arc::clone(columns);
+        // What there was makes room first.
+        asked.window = None;
+        asked.window = Window::of(kind, decoded, memory).map(Box::new);
+        if asked.window.is_some() {
+            asked.read_at = newest_row;
         }
     }
 
     /// Drops what has not been read for long before row `newest_row`.
     pub(crate) fn prune(&mut self, newest_row: u64) {
-        let is_read = |window: &Window| window.read_at + IDLE_ROWS >= newest_row;
+        let is_read = |asked: &Asked| asked.read_at + IDLE_ROWS >= newest_row;
         if !self.all.iter().all(is_read) {
             self.all.retain(is_read);
         }
@@ -234,121 +248,171 @@ impl NewestRow {
     }
 }
 
-/// Decides how a window of `columns` keeps the rows of `tile`, if it may.
+/// Decides what window of `columns` keeps the rows of `tile`, if one may.
 fn kind_of(columns: &[u32], tile: &Tile) -> Option<Kind> {
     let page = |column: &u32| *column as usize / PAGE_COLUMNS;
     let rows = tile.times_ms.len();
     let is_of_one_page = columns.first().map(page) == columns.last().map(page);
-    if rows == 0 || !tile.histograms.is_empty() || !is_of_one_page {
+    let is_kept = rows > 0 && rows <= MOST_ROWS && rows * columns.len() <= MOST_CELLS;
+    if !is_kept || !tile.histograms.is_empty() || !is_of_one_page {
         return None;
     }
-    if rows <= MOST_ROWS && (rows + SPARE_ROWS) * columns.len() <= MOST_CELLS {
-        return Some(Kind::Plain);
-    }
-    let may_be_packed = rows <= MOST_PACKED_ROWS && rows * columns.len() <= MOST_PACKED_CELLS;
-    may_be_packed.then_some(Kind::Packed)
+    Some(match rows <= MOST_SHORT_ROWS {
+        true => Kind::Short,
+        false => Kind::Long,
+    })
 }
 
 impl Packed {
-    /// Packs `rows` cells of each column, which `cells_of` adds.
-    fn new(rows: usize, columns: usize, mut cells_of: impl FnMut(usize, &mut Vec<f64>)) -> Self {
+    /// Packs rows of these times, whose cells of each column `cells_of` adds.
+    fn new(
+        kind: Kind,
+        offsets_ms: impl Iterator<Item = u32>,
+        columns: usize,
+        mut cells_of: impl FnMut(usize, &mut Vec<f64>),
+    ) -> Self {
         let mut encoder = ColumnEncoder::new();
-        let (mut bytes, mut cells) = (Vec::new(), Vec::with_capacity(rows));
-        let ends = (0..columns).map(|column| {
+        let mut bytes: Vec<u8> = offsets_ms.flat_map(u32::to_le_bytes).collect();
+        let rows = bytes.len() / TIME_BYTES;
+        let mut cells = Vec::with_capacity(rows);
+        for column in 0..columns {
             cells.clear();
             cells_of(column, &mut cells);
+            if kind == Kind::Short {
+                quick::encode(&cells, &mut bytes);
+                continue;
+            }
+            let at = bytes.len();
+            bytes.extend_from_slice(&[0; LEN_BYTES]);
             encoder.encode(&cells, &[], &mut bytes);
-            u32::try_from(bytes.len()).expect("few cells take less than 4 GiB")
-        });
-        let ends = ends.collect();
+            let len = u32::try_from(bytes.len() - at - LEN_BYTES);
+            let len = len.expect("few cells take less than 4 GiB");
+            bytes[at..at + LEN_BYTES].copy_from_slice(&len.to_le_bytes());
+        }
         Self {
-            rows,
+            kind,
+            rows: rows as u32,
             bytes: bytes.into(),
-            ends,
         }
     }
 
-    fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.bytes) + size_of_val(&*self.ends)
+    fn rows(&self) -> usize {
+        self.rows as usize
     }
 
-    /// Decodes all rows of a column.
-    fn decode(&self, column: usize, out: &mut [f64]) {
-        let from = column.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let bytes = &self.bytes[from as usize..self.ends[column] as usize];
-        decode_column(bytes, out, &mut Vec::new()).expect("what was just encoded");
+    fn offsets_ms(&self) -> &[[u8; TIME_BYTES]] {
+        self.bytes[..self.rows() * TIME_BYTES].as_chunks().0
+    }
+
+    /// Returns the bytes of all columns.
+    fn columns(&self) -> &[u8] {
+        &self.bytes[self.rows() * TIME_BYTES..]
+    }
+
+    /// Decodes all rows of the column at the beginning of `bytes`; returns the bytes of those behind it.
+    fn decode<'a>(&self, bytes: &'a [u8], out: &mut [f64]) -> &'a [u8] {
+        const WHAT: &str = "what was just encoded";
+        if self.kind == Kind::Short {
+            return quick::decode(bytes, out).expect(WHAT);
+        }
+        let (len, bytes) = bytes.split_first_chunk::<LEN_BYTES>().expect(WHAT);
+        let (column, bytes) = bytes.split_at(u32::from_le_bytes(*len) as usize);
+        decode_column(column, out, &mut Vec::new()).expect(WHAT);
+        bytes
     }
 }
 
+/// Bytes of a time, and of the length before a column of a long window.
+const TIME_BYTES: usize = size_of::<u32>();
+const LEN_BYTES: usize = size_of::<u32>();
+
 impl Window {
-    fn asked_for(kind: Kind, columns: &Arc<[u32]>, row: u64) -> Self {
-        Self {
-            kind,
-            columns: Arc::clone(columns),
-            first_row: 0,
-            from_ms: i64::MAX,
-            base_ms: 0,
-            offsets_ms: Vec::new(),
-            packed: None,
-            cells: Vec::new(),
-            asked: 0,
-            read_at: row,
-            lease: None,
-        }
+    fn rows(&self) -> usize {
+        let behind = self.behind.as_ref();
+        self.packed.rows() + behind.map_or(0, |behind| behind.offsets_ms.len())
+    }
+
+    fn series(&self) -> usize {
+        self.series as usize
     }
 
     fn end_row(&self) -> u64 {
-        self.first_row + self.offsets_ms.len() as u64
+        self.first_row + self.rows() as u64
     }
 
-    fn time_ms(&self, row: usize) -> i64 {
-        self.base_ms + i64::from(self.offsets_ms[row])
+    /// Returns the times of all rows, from the first row's.
+    fn offsets_ms(&self) -> impl Iterator<Item = u32> {
+        let packed = self.packed.offsets_ms().iter();
+        let behind = self.behind.iter().flat_map(|behind| &behind.offsets_ms);
+        packed
+            .map(|bytes| u32::from_le_bytes(*bytes))
+            .chain(behind.copied())
     }
 
-    /// Returns the bytes of a window with room for so many times and cells beside the packed ones.
-    fn bytes_of(times: usize, cells: usize, packed: usize) -> u64 {
-        (size_of::<Self>() + times * size_of::<u32>() + cells * size_of::<f64>() + packed) as u64
+    /// Returns the first row at or after `time_ms`.
+    fn row_at(&self, time_ms: i64) -> usize {
+        let offset_ms = time_ms.saturating_sub(self.base_ms);
+        let packed = self.packed.offsets_ms();
+        let at = packed.partition_point(|own| i64::from(u32::from_le_bytes(*own)) < offset_ms);
+        match &self.behind {
+            Some(behind) if at == packed.len() => {
+                let own = &behind.offsets_ms;
+                at + own.partition_point(|own| i64::from(*own) < offset_ms)
+            }
+            _ => at,
+        }
     }
 
     /// Leases what the window takes by now; `None` if there is no memory for it.
     fn lease(&mut self) -> Option<()> {
-        let packed = self.packed.as_ref().map_or(0, Packed::heap_bytes);
-        let bytes = Self::bytes_of(self.offsets_ms.capacity(), self.cells.capacity(), packed);
-        self.lease.as_mut()?.resize(bytes).ok()
+        let behind = self.behind.as_ref().map_or(0, |behind| {
+            let times = behind.offsets_ms.capacity() * size_of::<u32>();
+            size_of::<Behind>() + times + behind.cells.capacity() * size_of::<f64>()
+        });
+        let bytes = size_of::<Self>() + self.packed.bytes.len() + behind;
+        self.lease.resize(bytes as u64).ok()
     }
 
-    /// Makes the window of rows; `None` if they are too far apart, or take more memory packed than there is.
-    fn fill(&mut self, kind: Kind, decoded: &Decoded<'_>) -> Option<()> {
+    /// Returns the window of rows; `None` if they are too far apart, or there is no memory for them.
+    fn of(kind: Kind, decoded: &Decoded<'_>, memory: &Budget) -> Option<Self> {
         let Decoded {
             first_row,
             from_ms,
             tile,
         } = decoded;
         let rows = tile.times_ms.len();
-        (self.first_row, self.from_ms, self.asked) = (*first_row, *from_ms, rows);
-        self.base_ms = *tile.times_ms.first()?;
-        let offset = |time_ms: &i64| u32::try_from(time_ms - self.base_ms).ok();
-        let offsets: Option<Vec<u32>> = tile.times_ms.iter().map(offset).collect();
-        self.offsets_ms = offsets?;
-        self.offsets_ms.shrink_to_fit();
-        (self.packed, self.cells) = (None, Vec::new());
-        if kind == Kind::Packed {
-            self.packed = Some(Packed::new(rows, tile.series, |series, cells| {
-                cells.extend((0..rows).map(|row| tile.get(row, series)));
-            }));
-        } else {
-            self.cells.reserve_exact(rows * tile.series);
-            for row in 0..rows {
-                let cells = (0..tile.series).map(|series| tile.get(row, series));
-                self.cells.extend(cells);
-            }
-        }
-        self.lease()
+        let base_ms = *tile.times_ms.first()?;
+        let last_ms = *tile.times_ms.last()?;
+        u32::try_from(last_ms - base_ms).ok()?;
+        // Room for the cells as they are, as long as it is not known what they take packed.
+        let row_bytes = size_of::<u32>() + tile.series * size_of::<f64>();
+        let bytes = size_of::<Self>() + rows * row_bytes;
+        let lease = memory.lease(bytes as u64).ok()?;
+        let offsets = tile
+            .times_ms
+            .iter()
+            .map(|time_ms| (time_ms - base_ms) as u32);
+        let packed = Packed::new(kind, offsets, tile.series, |series, cells| {
+            cells.extend((0..rows).map(|row| tile.get(row, series)));
+        });
+        let mut window = Self {
+            first_row: *first_row,
+            from_ms: *from_ms,
+            base_ms,
+            packed,
+            behind: None,
+            series: u32::try_from(tile.series).ok()?,
+            asked: rows as u32,
+            lease,
+        };
+        window.lease()?;
+        Some(window)
     }
 
     /// Decodes the rows up to number `end` that it lacks; `None` if it has to be made anew.
     fn follow(
         &mut self,
+        columns: &[u32],
         open: &OpenRowChunk,
         end: u64,
         known: &mut NewestRow,
@@ -363,20 +427,20 @@ impl Window {
         if newest < end || published.first_row > own_end || newest - own_end > FEW_ROWS {
             return None;
         }
-        let page = *self.columns.first()? as usize / PAGE_COLUMNS;
+        let page = *columns.first()? as usize / PAGE_COLUMNS;
         let first = published.first_row + published.pages.get(page)?.first as u64;
         let is_next = end == newest && own_end + 1 == end && own_end >= first;
         if is_next && let Some(cells) = known.cells(open, page, memory) {
-            return self.follow_one(open, cells);
+            return self.follow_one(columns, open, cells);
         }
         let mut back = RowBack::new(open.state(page)?.clone());
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for row in (own_end..newest).rev() {
-            let mut cells = vec![ABSENT; self.columns.len()];
+            let mut cells = vec![ABSENT; columns.len()];
             if row >= first {
                 let of_page = usize::try_from(row - first).ok()?;
                 back.step(open.row(page, of_page)?).ok()?;
-                for (cell, column) in cells.iter_mut().zip(&*self.columns) {
+                for (cell, column) in cells.iter_mut().zip(columns) {
                     if published.has_seen(*column) {
                         let found = back.cells().get(*column as usize % PAGE_COLUMNS);
                         *cell = found.copied().unwrap_or(ABSENT);
@@ -401,14 +465,13 @@ impl Window {
     }
 
     /// Goes on with the newest row, whose cells are known.
-    fn follow_one(&mut self, open: &OpenRowChunk, of_row: &[f64]) -> Option<()> {
+    fn follow_one(&mut self, columns: &[u32], open: &OpenRowChunk, of_row: &[f64]) -> Option<()> {
         let published = open.published();
         let cell = |column: &u32| {
             let found = of_row.get(*column as usize % PAGE_COLUMNS);
             let found = found.filter(|_| published.has_seen(*column));
             found.copied().unwrap_or(ABSENT)
         };
-        let columns = Arc::clone(&self.columns);
         let is_histogram = |column: &u32| matches!(Cell::decode(cell(column)), Cell::Histogram(_));
         if columns.iter().any(is_histogram) {
             return None;
@@ -417,68 +480,55 @@ impl Window {
         self.push(published.time_ms(row), columns.iter().map(cell))
     }
 
-    fn packed_rows(&self) -> usize {
-        self.packed.as_ref().map_or(0, |packed| packed.rows)
-    }
-
     /// Adds a row; `None` if there is no memory for it, or it is too long after the first.
     fn push(&mut self, time_ms: i64, cells: impl Iterator<Item = f64>) -> Option<()> {
-        let columns = self.columns.len();
-        let behind = self.offsets_ms.len() - self.packed_rows();
-        if self.packed.is_none() && behind >= self.asked + SPARE_ROWS {
-            let gone = behind - (self.asked + LEFT_ROWS).min(behind);
-            self.cells.drain(..gone * columns);
-            self.forget_times(gone, time_ms);
-        } else if self.packed.is_some() && behind == MOST_UNPACKED {
-            self.pack(time_ms);
+        if self.rows() - self.packed.rows() == MOST_BEHIND {
+            self.pack();
             self.lease()?;
         }
-        if self.cells.capacity() < self.cells.len() + columns {
+        if self.behind.is_none() {
             // Whoever asks after a row asks after many, and what is asked at one time alone has no use for the room.
-            let rows = match self.packed {
-                Some(_) => MOST_UNPACKED,
-                None => SPARE_ROWS,
-            };
-            self.cells.reserve_exact(rows * columns);
-            self.offsets_ms.reserve_exact(rows);
+            self.behind = Some(Box::new(Behind {
+                offsets_ms: Vec::with_capacity(MOST_BEHIND),
+                cells: Vec::with_capacity(MOST_BEHIND * self.series()),
+            }));
             self.lease()?;
         }
         let offset_ms = u32::try_from(time_ms - self.base_ms).ok()?;
-        self.offsets_ms.push(offset_ms);
-        self.cells.extend(cells);
+        let behind = self.behind.as_mut()?;
+        behind.offsets_ms.push(offset_ms);
+        behind.cells.extend(cells);
         Some(())
     }
 
-    /// Forgets the times of the first `gone` rows, before a row at `time_ms` comes.
-    fn forget_times(&mut self, gone: usize, time_ms: i64) {
-        self.offsets_ms.drain(..gone);
-        self.first_row += gone as u64;
-        let first = self.offsets_ms.first().copied().unwrap_or_default();
-        self.from_ms = match self.offsets_ms.is_empty() {
-            true => time_ms,
-            false => self.base_ms + i64::from(first),
-        };
-        self.offsets_ms
-            .iter_mut()
-            .for_each(|offset| *offset -= first);
-        self.base_ms = self.from_ms;
-    }
-
-    /// Packs the rows behind the packed ones with those of them that are still asked for, before a row at `time_ms` comes.
-    fn pack(&mut self, time_ms: i64) {
-        let Some(packed) = self.packed.take() else {
+    /// Packs the rows behind the packed ones with those of them that are still asked for.
+    fn pack(&mut self) {
+        let Some(mut behind) = self.behind.take() else {
             return;
         };
-        let (columns, all) = (self.columns.len(), self.offsets_ms.len());
-        let gone = all.saturating_sub(self.asked + LEFT_ROWS).min(packed.rows);
-        let mut before = vec![0.0; packed.rows];
-        self.packed = Some(Packed::new(all - gone, columns, |column, cells| {
-            packed.decode(column, &mut before);
+        let (series, packed) = (self.series(), &self.packed);
+        let all = packed.rows() + behind.offsets_ms.len();
+        let gone = all.saturating_sub(self.asked as usize + LEFT_ROWS);
+        let gone = gone.min(packed.rows());
+        let own = packed.offsets_ms()[gone..].iter();
+        let own = own.map(|bytes| u32::from_le_bytes(*bytes));
+        let offsets: Vec<u32> = own.chain(behind.offsets_ms.drain(..)).collect();
+        let first = offsets.first().copied().unwrap_or_default();
+        let mut before = vec![0.0; packed.rows()];
+        let mut left = packed.columns();
+        let offsets = offsets.iter().map(|offset_ms| offset_ms - first);
+        self.packed = Packed::new(packed.kind, offsets, series, |column, cells| {
+            left = packed.decode(left, &mut before);
             cells.extend_from_slice(&before[gone..]);
-            cells.extend(self.cells.iter().skip(column).step_by(columns));
-        }));
-        self.cells.clear();
-        self.forget_times(gone, time_ms);
+            cells.extend(behind.cells.iter().skip(column).step_by(series));
+        });
+        behind.cells.clear();
+        self.behind = Some(behind);
+        if gone > 0 {
+            self.first_row += gone as u64;
+            self.base_ms += i64::from(first);
+            self.from_ms = self.base_ms;
+        }
     }
 
     /// Returns the rows within `range` that `rows` show; `None` if it may lack some of them.
@@ -490,30 +540,31 @@ impl Window {
             let at = row.saturating_sub(self.first_row);
             usize::try_from(at).unwrap_or(usize::MAX)
         };
-        let at = |time_ms: i64| {
-            let offset_ms = time_ms.saturating_sub(self.base_ms);
-            self.offsets_ms
-                .partition_point(|own_ms| i64::from(*own_ms) < offset_ms)
-        };
-        let from = at(range.min_ms).max(number(rows.0));
-        let to = at(range.max_ms.saturating_add(1)).min(number(rows.1));
+        let from = self.row_at(range.min_ms).max(number(rows.0));
+        let to = self.row_at(range.max_ms.saturating_add(1));
+        let to = to.min(number(rows.1));
         Some(from..to.max(from))
     }
 
     /// Copies rows to a tile.
     pub(crate) fn copy(&self, rows: Range<usize>, layout: Layout, tile: &mut Tile) {
-        let columns = self.columns.len();
+        let columns = self.series();
         tile.clear(layout);
-        let times = rows.clone().map(|row| self.time_ms(row));
+        let times = self.offsets_ms().skip(rows.start).take(rows.len());
+        let times = times.map(|offset_ms| self.base_ms + i64::from(offset_ms));
         tile.times_ms.extend(times);
         tile.series = columns;
         tile.cells.resize(rows.len() * columns, ABSENT);
-        let packed = rows.start.min(self.packed_rows())..rows.end.min(self.packed_rows());
+        let of_packed = self.packed.rows();
+        let packed = rows.start.min(of_packed)..rows.end.min(of_packed);
         if !packed.is_empty() {
             self.copy_packed(packed.clone(), tile);
         }
-        let own = |row: usize| row - self.packed_rows().min(row);
-        let cells = &self.cells[own(rows.start) * columns..own(rows.end) * columns];
+        let Some(behind) = &self.behind else {
+            return;
+        };
+        let own = |row: usize| row - of_packed.min(row);
+        let cells = &behind.cells[own(rows.start) * columns..own(rows.end) * columns];
         if layout == Layout::TimeMajor {
             tile.cells[packed.len() * columns..].copy_from_slice(cells);
             return;
@@ -527,19 +578,18 @@ impl Window {
 
     /// Copies some of the packed rows to the first rows of a tile.
     fn copy_packed(&self, rows: Range<usize>, tile: &mut Tile) {
-        let Some(packed) = &self.packed else {
-            return;
-        };
-        let (all, columns) = (tile.times_ms.len(), self.columns.len());
-        let is_whole = rows.len() == packed.rows && tile.layout == Layout::SeriesMajor;
-        let mut scratch = vec![0.0; if is_whole { 0 } else { packed.rows }];
+        let packed = &self.packed;
+        let (all, columns, of_packed) = (tile.times_ms.len(), self.series(), packed.rows());
+        let is_whole = rows.len() == of_packed && tile.layout == Layout::SeriesMajor;
+        let mut scratch = vec![0.0; if is_whole { 0 } else { of_packed }];
+        let mut left = packed.columns();
         for column in 0..columns {
             if is_whole {
                 let from = column * all;
-                packed.decode(column, &mut tile.cells[from..from + packed.rows]);
+                left = packed.decode(left, &mut tile.cells[from..from + of_packed]);
                 continue;
             }
-            packed.decode(column, &mut scratch);
+            left = packed.decode(left, &mut scratch);
             let cells = &scratch[rows.clone()];
             if tile.layout == Layout::SeriesMajor {
                 tile.cells[column * all..][..cells.len()].copy_from_slice(cells);

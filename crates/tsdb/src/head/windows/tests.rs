@@ -109,3 +109,23 @@ fn packed_rows_take_less_memory_and_are_refused_without_room() {
         assert!(if is_kept { used < 25_000 } else { used == 0 }, "{used}");
     }
 }
+
+/// Rows of a short window were kept as they are: eight bytes a cell.
+#[test]
+fn integers_and_decimals_of_a_short_window_take_two_bytes() {
+    const ROWS: usize = 20;
+    const SERIES: usize = 50;
+    let mut tile = tile(ROWS, SERIES);
+    let cells = tile.cells.iter_mut().enumerate();
+    cells.for_each(|(at, cell)| *cell = (at * 7) as f64 / [1.0, 1000.0][at / ROWS % 2]);
+    let columns = (0..SERIES as u32).collect::<Arc<[u32]>>();
+    let decoded = Decoded {
+        first_row: 0,
+        from_ms: FROM_MS,
+        tile: &tile,
+    };
+    let (memory, mut windows) = (Budget::unlimited(), Windows::default());
+    (0..2).for_each(|_| windows.learn(&columns, &decoded, ROWS as u64, &memory));
+    let used = memory.used_bytes() as usize;
+    assert!((ROWS * SERIES..ROWS * SERIES * 3).contains(&used), "{used}");
+}
