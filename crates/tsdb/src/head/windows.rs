@@ -228,8 +228,6 @@ impl NewestRow {
             return Some(&self.cells);
         }
         self.of = None;
-        let row = published.rows().checked_sub(1)?;
-        let row = row.checked_sub(published.pages.get(page)?.first)?;
         let state = open.state(page)?;
         if state.columns() < MANY_COLUMNS {
             return None;
@@ -239,10 +237,21 @@ impl NewestRow {
             Some(lease) => lease.resize(bytes).ok()?,
             none => *none = Some(memory.lease(bytes).ok()?),
         }
-        let mut back = RowBack::new(state.clone());
-        back.step(open.row(page, row)?).ok()?;
         self.cells.clear();
-        self.cells.extend_from_slice(back.cells());
+        match published.rows().checked_sub(1) {
+            Some(row) => {
+                let row = row.checked_sub(published.pages.get(page)?.first)?;
+                let mut back = RowBack::new(state.clone());
+                back.step(open.row(page, row)?).ok()?;
+                self.cells.extend_from_slice(back.cells());
+            }
+            // The row is in the chunk before; its floats are known.
+            None => {
+                self.cells.resize(state.columns(), ABSENT);
+                let floats = state.floats();
+                floats.for_each(|(column, value)| self.cells[column] = value);
+            }
+        }
         self.of = Some(of);
         Some(&self.cells)
     }

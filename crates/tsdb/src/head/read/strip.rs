@@ -179,12 +179,21 @@ impl StripBatch {
     fn last_of_open(&self, series: &[u32], range: TimeRange) -> Option<Vec<Option<LastCell>>> {
         let mut state = self.strip.lock();
         let open = state.open.published();
-        let (newest, end) = (open.rows().checked_sub(1)?, open.end_row());
-        if end < self.row_range.1 || open.first_row >= self.row_range.1 || self.start_times {
+        if self.start_times {
             return None;
         }
-        let skipped = usize::try_from(end - self.row_range.1).ok()?;
-        if skipped + 1 > LAST_STEPS || !range.contains(open.time_ms(newest.checked_sub(skipped)?)) {
+        let (skipped, newest_ms) = match open.rows().checked_sub(1) {
+            Some(newest) => {
+                if open.end_row() < self.row_range.1 || open.first_row >= self.row_range.1 {
+                    return None;
+                }
+                let skipped = usize::try_from(open.end_row() - self.row_range.1).ok()?;
+                (skipped, open.time_ms(newest.checked_sub(skipped)?))
+            }
+            // The encoder goes on from the last row of the chunk that was just sealed.
+            None => (0, sealed_ms(&state, self.row_range.1)?),
+        };
+        if skipped + 1 > LAST_STEPS || !range.contains(newest_ms) {
             return None;
         }
         let mut found: Vec<Option<LastCell>> = vec![None; series.len()];
@@ -197,7 +206,8 @@ impl StripBatch {
         for of_page in
             wanted.chunk_by(|a, b| a.1 as usize / PAGE_COLUMNS == b.1 as usize / PAGE_COLUMNS)
         {
-            if skipped > 0 || !newest_of_page(&mut state, of_page, &self.windows, &mut found) {
+            let memory = &self.windows;
+            if skipped > 0 || !newest_of_page(&mut state, newest_ms, of_page, memory, &mut found) {
                 last_of_page(&state, of_page, skipped, range, &mut found)?;
             }
         }
@@ -205,9 +215,18 @@ impl StripBatch {
     }
 }
 
-/// Finds the cells of some columns of one page in its newest row; returns `false` unless all have floats there.
+/// Returns the time of the row before the open row chunk, if that is empty and no later row than this is visible.
+fn sealed_ms(state: &StripState, end_row: u64) -> Option<i64> {
+    let sealed = state.sealed.back()?;
+    let is_last = sealed.end_row() == end_row && end_row == state.open.published().first_row;
+    let (_, last_ms) = sealed.time_range().filter(|_| is_last)?;
+    Some(last_ms)
+}
+
+/// Finds the cells of some columns of one page in its newest row, at `time_ms`; returns `false` unless all have floats there.
 fn newest_of_page(
     state: &mut StripState,
+    time_ms: i64,
     wanted: &[(usize, u32)],
     memory: &Budget,
     found: &mut [Option<LastCell>],
@@ -218,9 +237,6 @@ fn newest_of_page(
     let page = *column as usize / PAGE_COLUMNS;
     let in_page = |column: u32| column as usize % PAGE_COLUMNS;
     let StripState { open, windows, .. } = state;
-    let Some((_, time_ms)) = open.published().time_range() else {
-        return false;
-    };
     let few = open.state(page).filter(|_| wanted.len() <= 4);
     let is_present =
         |(_, column): &(usize, u32)| few.is_some_and(|known| known.is_present(in_page(*column)));

@@ -2,6 +2,7 @@
 
 use super::{Decoded, Windows};
 use crate::head::row_chunk::OpenRowChunk;
+use narthex_chunks::row::Row;
 use narthex_model::{
     cell::{ABSENT, NAN, STALE},
     storage::{Budget, Layout, Tile, TimeRange},
@@ -128,4 +129,43 @@ fn integers_and_decimals_of_a_short_window_take_two_bytes() {
     (0..2).for_each(|_| windows.learn(&columns, &decoded, ROWS as u64, &memory));
     let used = memory.used_bytes() as usize;
     assert!((ROWS * SERIES..ROWS * SERIES * 3).contains(&used), "{used}");
+}
+
+/// Between a sealed row chunk and the first row of the next, the newest values were decoded again by each query, and kept.
+#[test]
+fn the_newest_row_of_a_sealed_chunk_is_known() {
+    const COLUMNS: usize = 40;
+    let memory = Budget::unlimited();
+    let mut open = OpenRowChunk::default();
+    let value = |row: i64, column: usize| (row * 100 + column as i64) as f64;
+    for number in 0..3 {
+        let mut values: Vec<f64> = (0..COLUMNS).map(|column| value(number, column)).collect();
+        values[7] = ABSENT;
+        let mut present = vec![(1_u64 << COLUMNS) - 1];
+        present[0] &= !(1 << 7);
+        let row = Row {
+            time_ms: FIRST_MS + number * STEP_MS,
+            values: &values,
+            present: Some(&present),
+            ..Row::default()
+        };
+        let appended = open.append_row(0, |encoder, out| encoder.encode(&row, out).map(drop));
+        appended.unwrap();
+        open.publish(row.time_ms, COLUMNS);
+    }
+    let expected = |column: usize| match column {
+        7 => ABSENT,
+        _ => value(2, column),
+    };
+    let expected: Vec<u64> = (0..COLUMNS).map(|at| expected(at).to_bits()).collect();
+    let newest = |open: &OpenRowChunk| {
+        let mut windows = Windows::default();
+        let cells = windows.newest_row(open, 0, &memory).expect("is known");
+        cells.iter().map(|cell| cell.to_bits()).collect::<Vec<_>>()
+    };
+    assert_eq!(newest(&open), expected);
+    let (sealed, end) = (open.seal(), open.published().end_row());
+    assert_eq!((sealed.rows(), end), (3, 0), "the open one is empty");
+    let open = OpenRowChunk::after(Some(open), sealed.end_row());
+    assert_eq!(newest(&open), expected);
 }
