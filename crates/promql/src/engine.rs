@@ -345,7 +345,7 @@ impl Engine {
             peak_samples: eval.memory.peak_samples(),
             samples_read: eval.memory.read_samples(),
             series: eval.memory.found_series(),
-            steps: eval.counts.take().map(|counts| StepSamples {
+            steps: eval.counts.take_counts().map(|counts| StepSamples {
                 start_ms: query.start_ms,
                 step_ms: query.step_ms,
                 used: counts.used,

@@ -56,7 +56,7 @@ impl Helpers {
     }
 
     /// Returns the right to a helper, if one is free.
-    pub(crate) fn take(&self) -> Option<Helper> {
+    pub(crate) fn try_acquire(&self) -> Option<Helper> {
         let less = |free: usize| free.checked_sub(1);
         let taken = self
             .free
@@ -89,11 +89,11 @@ mod tests {
     fn there_are_only_so_many_at_once() {
         let helpers = Helpers::new(2, || ());
         let same = helpers.clone();
-        let (first, second) = (helpers.take(), same.take());
+        let (first, second) = (helpers.try_acquire(), same.try_acquire());
         assert!(first.is_some() && second.is_some());
-        assert!(helpers.take().is_none() && same.take().is_none());
+        assert!(helpers.try_acquire().is_none() && same.try_acquire().is_none());
         drop(first);
-        assert!(helpers.take().is_some());
-        assert!(Helpers::none().take().is_none());
+        assert!(helpers.try_acquire().is_some());
+        assert!(Helpers::none().try_acquire().is_none());
     }
 }

@@ -48,7 +48,7 @@ struct KnownBatch {
 
 impl KeptGroups {
     /// Takes what is kept, for one evaluation.
-    pub(crate) fn take(&self) -> KnownGroups {
+    pub(crate) fn take_known(&self) -> KnownGroups {
         self.0.lock().whole().take().unwrap_or_default()
     }
 

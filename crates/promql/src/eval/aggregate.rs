@@ -218,7 +218,7 @@ impl Eval<'_> {
         let span = a.input.span;
         let mut groups = Groups {
             index: GroupIndex::new(a),
-            known: a.kept.as_ref().map(KeptGroups::take),
+            known: a.kept.as_ref().map(KeptGroups::take_known),
             seen: Vec::new(),
             series: Vec::new(),
             cells: Accumulators::new(a.op, steps.count, &self.memory),

@@ -52,7 +52,7 @@ impl Counts {
     }
 
     /// Returns the counts.
-    pub(crate) fn take(&self) -> Option<StepCounts> {
+    pub(crate) fn take_counts(&self) -> Option<StepCounts> {
         self.lock().map(|mut counts| std::mem::take(&mut *counts))
     }
 

@@ -117,7 +117,7 @@ impl Repeated {
 
 impl Values {
     /// Copies a piece; fails when there is no room.
-    fn take(&mut self, piece: &Emitted, memory: &Memory, room: u64) -> Option<()> {
+    fn copy_piece(&mut self, piece: &Emitted, memory: &Memory, room: u64) -> Option<()> {
         let bytes = self.bytes + piece.heap_bytes();
         if bytes > room {
             return None;
@@ -193,7 +193,7 @@ impl Eval<'_> {
         evaluate(&mut |piece| {
             let kept = values
                 .as_mut()
-                .and_then(|values| values.take(&piece, &self.memory, room));
+                .and_then(|values| values.copy_piece(&piece, &self.memory, room));
             if kept.is_none() {
                 values = None;
             }

@@ -283,7 +283,8 @@ impl Eval<'_> {
             self.count_read(samples);
             emit(value)?;
             if done >= self.helpers.alone() && parts.has_more() {
-                let helpers: Vec<Helper> = std::iter::from_fn(|| self.helpers.take()).collect();
+                let helpers: Vec<Helper> =
+                    std::iter::from_fn(|| self.helpers.try_acquire()).collect();
                 if !helpers.is_empty() {
                     return self.scan_together(parts, helpers, &work, &mut emit);
                 }

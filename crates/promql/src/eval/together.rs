@@ -74,7 +74,7 @@ impl<P: Pieces, T> Shared<P, T> {
     }
 
     /// Stores a result, unless the part has one.
-    fn put(&self, number: usize, result: Done<T>) {
+    fn store_result(&self, number: usize, result: Done<T>) {
         let mut state = self.lock();
         let Some(at) = number.checked_sub(state.first) else {
             return;
@@ -102,7 +102,7 @@ impl<P: Pieces, T> Shared<P, T> {
     /// Returns what the caller's thread does next, and waits a while for a helper if there is nothing.
     fn next(&self, eval: &Eval<'_>) -> Next<P::Piece, T> {
         let mut state = self.lock();
-        if let Some(result) = state.take() {
+        if let Some(result) = state.take_next() {
             return Next::Result(result);
         }
         if state.out.len() < self.ahead
@@ -133,7 +133,7 @@ impl<P: Pieces, T> State<P, T> {
     }
 
     /// Takes the next result if it is there.
-    fn take(&mut self) -> Option<Done<T>> {
+    fn take_next(&mut self) -> Option<Done<T>> {
         let (_, result) = self.out.front_mut()?;
         let result = result.take()?;
         self.out.pop_front();
@@ -187,7 +187,7 @@ impl Eval<'_> {
         let eval = self.helping();
         let mut reader = Reader::default();
         while let Some((number, piece)) = shared.hand_out(&eval) {
-            shared.put(number, eval.compute(piece, &mut reader, work));
+            shared.store_result(number, eval.compute(piece, &mut reader, work));
         }
     }
 
@@ -210,7 +210,7 @@ impl Eval<'_> {
                     emit(value)?;
                 }
                 Next::Compute(number, piece) => {
-                    shared.put(number, eval.compute(piece, &mut reader, work));
+                    shared.store_result(number, eval.compute(piece, &mut reader, work));
                 }
                 Next::Wait => {}
                 Next::End => return Ok(()),

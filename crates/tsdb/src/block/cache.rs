@@ -123,7 +123,7 @@ impl BlockCache {
     }
 
     /// Keeps a part in the place of what was there before.
-    pub(crate) fn put(&self, key: PartKey, part: Part) {
+    pub(crate) fn replace(&self, key: PartKey, part: Part) {
         let mut generations = self.lock();
         if let Some(old) = generations.old.remove(&key) {
             generations.old_bytes -= old.bytes();
@@ -229,7 +229,8 @@ mod tests {
     #[test]
     fn what_was_decoded_outlives_pages_but_not_forever() {
         let cache = BlockCache::new(1000);
-        let decoded = |key: u64, bytes| cache.put((1, key), Part::Decoded(Arc::new(()), bytes, 0));
+        let decoded =
+            |key: u64, bytes| cache.replace((1, key), Part::Decoded(Arc::new(()), bytes, 0));
         let read = |from: u64, to: u64| {
             for key in from..to {
                 cache.get((2, key), || part(90)).unwrap();

@@ -290,7 +290,7 @@ impl Block {
         let is_kept = self.cache.keeps(bytes as u64);
         if is_kept {
             let part = Part::Decoded(known, bytes, 0);
-            self.cache.put((self.number, key), part);
+            self.cache.replace((self.number, key), part);
         }
         is_kept
     }

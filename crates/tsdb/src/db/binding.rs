@@ -123,7 +123,7 @@ fn append_parts(inner: &Inner, rounds: &mut [OwnRound<'_>]) -> Result<Outcome, T
     drop(writes);
     frames
         .into_iter()
-        .for_each(|frames| inner.spare.put(frames));
+        .for_each(|frames| inner.spare.give_back(frames));
     appended
 }
 
@@ -246,7 +246,7 @@ impl DbBinding {
         let Some(split) = &self.split else {
             return Vec::new();
         };
-        let mut frames = self.inner.spare.take();
+        let mut frames = self.inner.spare.take_frames();
         split.fill(&self.main, frame, &mut frames);
         frames
     }

@@ -28,12 +28,12 @@ impl Default for SpareFrames {
 
 impl SpareFrames {
     /// Returns some frames, possibly none.
-    pub(super) fn take(&self) -> Vec<Frame> {
+    pub(super) fn take_frames(&self) -> Vec<Frame> {
         self.sets.lock().whole().pop().unwrap_or_default()
     }
 
     /// Takes frames back.
-    pub(super) fn put(&self, mut frames: Vec<Frame>) {
+    pub(super) fn give_back(&self, mut frames: Vec<Frame>) {
         let columns: usize = frames.iter().map(|frame| frame.values().len()).sum();
         if frames.is_empty() || columns > MOST_COLUMNS {
             return;
