@@ -19,8 +19,8 @@ use narthex_model::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Most rows of a short window: more take less memory packed as in a block, and are copied from that about as fast.
-const MOST_SHORT_ROWS: usize = 31;
+/// Most rows of a short window, an hour of one in a minute: of more it matters what they take.
+const MOST_SHORT_ROWS: usize = 64;
 /// Most rows and cells of a window at all: more is rarely asked for, and takes long to pack.
 const MOST_ROWS: usize = 1024;
 const MOST_CELLS: usize = 64 << 10;
