@@ -24,7 +24,7 @@ use crate::{
     plan::{Over, Source, Steps, Subquery, Window},
 };
 use narthex_model::{
-    Histogram,
+    Histogram, METRIC_NAME, MatchOp,
     cell::{self, ABSENT, Cell},
     histogram::ResetHint,
     storage::{Pace, TimeRange},
@@ -333,6 +333,13 @@ impl Eval<'_> {
         range_seconds: f64,
         extension: Extension,
     ) -> OverCall {
+        let one_name = match &over.source {
+            Source::Window(window) if window.select.one_name => {
+                let mut matchers = window.select.matchers.iter();
+                matchers.find(|m| m.op == MatchOp::Equal && &*m.name == METRIC_NAME)
+            }
+            _ => None,
+        };
         OverCall {
             function: over.function,
             range_ms,
@@ -340,6 +347,7 @@ impl Eval<'_> {
             lookback_ms: self.rules.lookback_ms,
             extension,
             one_name: matches!(&over.source, Source::Window(w) if w.select.one_name),
+            counter_name: one_name.is_some_and(|matcher| is_counter_name(&matcher.value)),
             span: over.source_span,
             first_span: over.first_span,
             second_span: over.args.first().map(|arg| arg.span).unwrap_or_default(),
@@ -354,8 +362,9 @@ impl Eval<'_> {
         windows: &Windows<'_>,
         series_of: &SeriesOf<'_>,
     ) -> Outcome<Output> {
+        let may_note = matches!(job.call.function, FunctionId::Rate | FunctionId::Increase);
         let mut out = Output {
-            noted: !matches!(job.call.function, FunctionId::Rate | FunctionId::Increase),
+            noted: !may_note || (job.call.counter_name && !self.rules.type_and_unit_labels),
             ..Output::default()
         };
         if windows.rows.is_empty() {
@@ -541,10 +550,7 @@ impl Eval<'_> {
                 self.notes()
                     .add(Note::possible_non_counter_type(&name, kind, call.span));
             }
-        } else if !["_total", "_sum", "_count", "_bucket"]
-            .iter()
-            .any(|suffix| name.ends_with(suffix))
-        {
+        } else if !is_counter_name(&name) {
             self.notes()
                 .add(Note::possible_non_counter(&name, call.span));
         }
@@ -580,6 +586,12 @@ impl Eval<'_> {
             .collect();
         sink(self.charge(block)?)
     }
+}
+
+/// Reports whether a metric with this name should be a counter.
+fn is_counter_name(name: &str) -> bool {
+    let mut suffixes = ["_total", "_sum", "_count", "_bucket"].iter();
+    suffixes.any(|suffix| name.ends_with(suffix))
 }
 
 fn keeps_name(function: FunctionId) -> bool {

@@ -372,6 +372,7 @@ mod tests {
             lookback_ms: 300_000,
             extension: Extension::None,
             one_name: true,
+            counter_name: true,
             span: Default::default(),
             first_span: Default::default(),
             second_span: Default::default(),

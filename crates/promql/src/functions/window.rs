@@ -18,6 +18,8 @@ pub(crate) struct OverCall {
     pub(crate) extension: Extension,
     /// Whether all series have the same metric name.
     pub(crate) one_name: bool,
+    /// Whether that is known to be a counter's.
+    pub(crate) counter_name: bool,
     /// Position of the range.
     pub(crate) span: Span,
     /// Position of the first argument.

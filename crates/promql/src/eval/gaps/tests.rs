@@ -76,6 +76,7 @@ fn call(function: FunctionId) -> OverCall {
         lookback_ms: 300_000,
         extension: Extension::None,
         one_name: true,
+        counter_name: true,
         span: Span::default(),
         first_span: Span::default(),
         second_span: Span::default(),
