@@ -7,8 +7,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the time since the epoch.
 pub(crate) fn now_ms() -> i64 {
+    now().0
+}
+
+/// Returns the time since the epoch, and the microseconds beyond it.
+pub(crate) fn now() -> (i64, u16) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+    let since = since.unwrap_or_default();
+    let ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    (ms, (since.subsec_micros() % 1000) as u16)
 }
 
 /// Returns a timestamp or duration in seconds, as the servers' APIs expect it.

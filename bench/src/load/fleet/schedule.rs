@@ -35,7 +35,7 @@ impl Schedule {
         let mut off = Vec::new();
         for answer in answers.iter().filter(|answer| answer.at_ms < to_ms) {
             let target = answer.target as usize;
-            let at = answer.at_ms as f64;
+            let at = answer.at_ms as f64 + f64::from(answer.us) / 1e3;
             if answer.at_ms >= from_ms {
                 schedule.answered += 1;
                 let gap = at - last[target];

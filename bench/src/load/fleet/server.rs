@@ -6,7 +6,7 @@
 
 use super::{
     body::Body,
-    clock::now_ms,
+    clock::now,
     config::FleetConfig,
     page::{MEDIA_TYPE, METRIC_FAMILIES, Scratch},
     shape::Shape,
@@ -49,8 +49,9 @@ const SEND_BUFFER: usize = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) target: u32,
-    /// When the request was read, since the epoch.
+    /// When the request was read, since the epoch, and microseconds after that.
     pub(crate) at_ms: i64,
+    pub(crate) us: u16,
     /// Time from the wake-up for the request to the first byte of the response.
     pub(crate) lag_us: u32,
     pub(crate) bytes: u32,
@@ -337,7 +338,7 @@ impl Shared {
         } = &mut *pages;
         let target = &mut targets[index];
         let start = cpu_time(ClockId::ThreadCPUTime);
-        let at_ms = now_ms();
+        let (at_ms, us) = now();
         let stamp_ms = self.config.clock.map_or(at_ms, |clock| clock.at(at_ms));
         let samples = target.next(stamp_ms, text, scratch);
         let is_packed = self.config.gzip && find(request, b"gzip").is_some();
@@ -360,6 +361,7 @@ impl Shared {
         let answer = Answer {
             target: index as u32,
             at_ms,
+            us,
             lag_us: u32::try_from(lag.as_micros()).unwrap_or(u32::MAX),
             bytes: bytes as u32,
             samples: samples as u32,

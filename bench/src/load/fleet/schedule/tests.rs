@@ -7,6 +7,7 @@ fn the_schedule_counts_what_is_missing_and_what_is_late() {
     let at = |target, at_ms| Answer {
         target,
         at_ms,
+        us: 0,
         lag_us: 0,
         bytes: 1,
         samples: 1,
@@ -24,6 +25,13 @@ fn the_schedule_counts_what_is_missing_and_what_is_late() {
             ..Schedule::default()
         }
     );
+    let mut uneven = steady.clone();
+    uneven
+        .iter_mut()
+        .step_by(4)
+        .for_each(|answer| answer.us = 250);
+    let uneven = Schedule::read(&uneven, 2, interval, 5_000, 15_000);
+    assert!((uneven.off_p99_ms - 0.25).abs() < 1e-6, "{uneven:?}");
     // Target 2 is never scraped; target 1 misses two scrapes and is off by 300 ms once.
     let mut gaps: Vec<Answer> = steady;
     gaps.retain(|answer| answer.target == 0 || !(7_000..9_000).contains(&answer.at_ms));
