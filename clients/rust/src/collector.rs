@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::encode::write_labels;
-use crate::lanes::Reader;
 use crate::metric::{FamilyVisit, Metric, Raw, RawVisitor, Spec, sealed};
 use crate::point::{Point, Reading, SeriesVisitor};
+use crate::shards::Reader;
 use crate::visit::{MetricType, SampleLabels};
 
 /// Declares a family with `N` labels for [`Registry::register_fn`](crate::Registry::register_fn).

@@ -5,10 +5,10 @@
 use std::fmt;
 
 use crate::exemplar::Exemplars;
-use crate::lanes;
 use crate::metric::{Raw, Scratch, Single, Spec, Value};
 use crate::point::Point;
 use crate::range::Range;
+use crate::shards;
 use crate::visit::MetricType;
 
 /// Cells: the integer part, the float part.
@@ -52,7 +52,7 @@ impl CounterValue {
     #[inline]
     pub fn inc_by(&self, n: u64) {
         if let Some(slot) = self.range.slot(CELLS) {
-            lanes::write(slot, CELLS, |cells| {
+            shards::write(slot, CELLS, |cells| {
                 cells.add(0, n);
             });
         }
@@ -64,7 +64,7 @@ impl CounterValue {
         if v >= 0.0
             && let Some(slot) = self.range.slot(CELLS)
         {
-            lanes::write(slot, CELLS, |cells| cells.add_f64(1, v));
+            shards::write(slot, CELLS, |cells| cells.add_f64(1, v));
         }
     }
 
@@ -103,14 +103,14 @@ impl CounterValue {
     #[must_use]
     pub fn get(&self) -> f64 {
         match self.range.peek_any() {
-            Some(slot) => read(&lanes::Reader::new(), slot),
+            Some(slot) => read(&shards::Reader::new(), slot),
             None => 0.0,
         }
     }
 }
 
 #[inline]
-fn read(reader: &lanes::Reader, slot: lanes::Slot) -> f64 {
+fn read(reader: &shards::Reader, slot: shards::Slot) -> f64 {
     const { assert!(CELLS == 2) };
     let (whole, float) = reader.sum_pair(slot);
     whole as f64 + float
@@ -143,7 +143,7 @@ impl Value for CounterValue {
     }
 
     #[inline]
-    fn number(&self, reader: &lanes::Reader) -> Option<f64> {
+    fn number(&self, reader: &shards::Reader) -> Option<f64> {
         let slot = self.range.peek()?;
         Some(slot.map_or(0.0, |slot| read(reader, slot)))
     }

@@ -17,10 +17,10 @@ pub use self::typed::{
 use crate::counter::CounterValue;
 use crate::gauge::GaugeValue;
 use crate::histogram::{self, HistogramValue};
-use crate::lanes::Reader;
 use crate::metric::{Metric, RawVisitor, Spec, Value, sealed};
 use crate::native::{self, NativeHistogramValue, NativeOptions};
 use crate::point::SeriesVisitor;
+use crate::shards::Reader;
 use crate::summary::{self, DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, SummaryValue};
 use crate::visit::MetricType;
 

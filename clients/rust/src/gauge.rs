@@ -5,10 +5,10 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::lanes::{self, Reader, Slot, fetch_add_f64};
 use crate::metric::{Raw, Scratch, Single, Spec, Value};
 use crate::point::Point;
 use crate::range::{ALIGNED_FROM, Range};
+use crate::shards::{self, Reader, Slot, fetch_add_f64};
 use crate::visit::MetricType;
 
 /// A gauge without labels; `const`-constructible, so it can be a `static`. Set through [`GaugeValue`].
@@ -42,7 +42,7 @@ impl GaugeValue {
     #[inline]
     pub fn set(&self, v: f64) {
         if let Some(slot) = self.range.slot(self.cells) {
-            lanes::common(slot, 1)[0].store(v.to_bits(), Relaxed);
+            shards::common(slot, 1)[0].store(v.to_bits(), Relaxed);
         }
     }
 
@@ -50,7 +50,7 @@ impl GaugeValue {
     #[inline]
     pub fn add(&self, v: f64) {
         if let Some(slot) = self.range.slot(self.cells) {
-            fetch_add_f64(&lanes::common(slot, 1)[0], v);
+            fetch_add_f64(&shards::common(slot, 1)[0], v);
         }
     }
 
@@ -80,7 +80,7 @@ impl GaugeValue {
 }
 
 fn read(slot: Slot) -> f64 {
-    f64::from_bits(lanes::common(slot, 1)[0].load(Relaxed))
+    f64::from_bits(shards::common(slot, 1)[0].load(Relaxed))
 }
 
 impl Value for GaugeValue {

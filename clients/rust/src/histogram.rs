@@ -7,10 +7,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::exemplar::Exemplars;
-use crate::lanes::{self, LONGEST_RANGE, Reader, Slot};
 use crate::metric::{Raw, Scratch, Single, Spec, Value};
 use crate::point::Point;
 use crate::range::Range;
+use crate::shards::{self, LONGEST_RANGE, Reader, Slot};
 use crate::visit::MetricType;
 
 /// Seconds from 5 ms to 10 s, for the latency of network services: client_golang's default.
@@ -76,7 +76,7 @@ impl HistogramValue {
     pub fn observe(&self, v: f64) {
         if let Some(slot) = self.range.slot(self.cells()) {
             let bucket = bucket_of(self.bounds, v);
-            lanes::write(slot, self.cells(), |cells| {
+            shards::write(slot, self.cells(), |cells| {
                 cells.add(1 + bucket, 1);
                 cells.add_f64(0, v);
             });

@@ -1,11 +1,11 @@
 //! A hash index that is read without a lock and written under one.
 //!
-//! Readers pin their lane ([`lanes::pin`]), probe the published table and use the result while pinned. Writers hold the
+//! Readers pin their shard ([`shards::pin`]), probe the published table and use the result while pinned. Writers hold the
 //! mutex; they link and unlink items in place, publish a larger table when one fills up, and free unlinked items once
-//! every lane was seen without a pin.
+//! every shard was seen without a pin.
 //!
 //! **Invariant:** a pointer in a slot of the published table holds one strong reference to a live item. Anything a
-//! reader can still reach (an unlinked item, a replaced table) stays in `retired` until [`lanes::quiescent`] holds.
+//! reader can still reach (an unlinked item, a replaced table) stays in `retired` until [`shards::quiescent`] holds.
 
 mod leaves;
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::leaves::{Leaf, Leaves};
-use crate::lanes;
+use crate::shards;
 
 const FIRST_SLOTS: usize = 8;
 /// Removed items the sorted list may keep before it is rebuilt without waiting for a reader.
@@ -94,7 +94,7 @@ impl<T: Item> Index<T> {
     /// Returns the item with this hash for which `is` holds. Takes no lock and writes no shared cache line except the
     /// item's reference count.
     pub(crate) fn get(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        let _pin = lanes::pin();
+        let _pin = shards::pin();
         let found = self.probe(hash, is)?;
         // SAFETY: `found` came from `Arc::into_raw` and the table's reference is alive while pinned.
         unsafe {
@@ -110,7 +110,7 @@ impl<T: Item> Index<T> {
         is: impl Fn(&T) -> bool,
         f: impl FnOnce(&T) -> R,
     ) -> Option<R> {
-        let _pin = lanes::pin();
+        let _pin = shards::pin();
         let found = self.probe(hash, is)?;
         // SAFETY: the table's reference is alive while pinned.
         Some(f(unsafe { &*found }))
@@ -210,7 +210,7 @@ impl<T: Item> Index<T> {
     fn link(&self, members: &mut Members<T>, hash: u64, item: Arc<T>) {
         let table = self.table_with_room(members);
         let item = Arc::into_raw(item).cast_mut();
-        if table.put(hash, item) {
+        if table.insert(hash, item) {
             members.used += 1;
         }
         members.live += 1;
@@ -231,7 +231,7 @@ impl<T: Item> Index<T> {
         for slot in old.iter().flat_map(|table| table.slots.iter()) {
             let item = slot.item.load(Relaxed);
             if !item.is_null() && item != tomb() {
-                table.put(slot.hash.load(Relaxed), item);
+                table.insert(slot.hash.load(Relaxed), item);
             }
         }
         members.used = members.live;
@@ -270,7 +270,7 @@ impl<T: Item> Members<T> {
 impl<T: Item> Members<T> {
     /// Drops everything that no reader can reach any more.
     fn free(&mut self) {
-        if !self.retired.is_empty() && lanes::quiescent() {
+        if !self.retired.is_empty() && shards::quiescent() {
             self.retired.clear();
         }
     }
@@ -295,7 +295,7 @@ impl<T> Table<T> {
     }
 
     /// Links an item that is in no slot; returns whether the slot was empty before (not a tomb). Writers only.
-    fn put(&self, hash: u64, item: *mut T) -> bool {
+    fn insert(&self, hash: u64, item: *mut T) -> bool {
         let slot = self
             .probe(hash)
             .find(|slot| slot.item.load(Relaxed).addr() <= tomb::<T>().addr())

@@ -36,7 +36,7 @@
 //! - A thread counts in cells of its own, with a plain load, add and store: threads on one metric do not slow each
 //!   other. Twice as many threads as CPUs (at least 8, at most 64) have such cells; others share some, with
 //!   read-modify-write operations.
-//! - A cell takes 8 bytes in each thread's lane that touches its page: a counter has 2 cells, a histogram one per
+//! - A cell takes 8 bytes in each thread's shard that touches its page: a counter has 2 cells, a histogram one per
 //!   bucket and 2, a summary 6 and 128 per power of two it has seen, a native histogram 5 and 8 per power of two.
 //!   Nothing is allocated before the first use.
 //! - Labels are rendered once per series for text, and once for protobuf when that is first asked for.
@@ -85,7 +85,6 @@ mod histogram;
 mod index;
 mod info;
 mod label;
-mod lanes;
 mod metric;
 mod name;
 mod native;
@@ -98,6 +97,7 @@ mod registry;
 mod samples;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub mod segment;
+mod shards;
 mod spec;
 mod summary;
 mod texts;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::unix_ms;
 use crate::exemplar::Exemplar;
-use crate::lanes::Reader;
 use crate::point::{NativePoint, Numbers, Point, Reading, SeriesVisitor, Wants};
+use crate::shards::Reader;
 pub(crate) use crate::spec::Spec;
 use crate::texts::Texts;
 use crate::visit::SampleLabels;

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use crate::lanes::Slot;
 use crate::range;
+use crate::shards::Slot;
 
 /// Bits of a float below its octave.
 const MANTISSA_BITS: u32 = 52;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::lanes::{self, SEGMENTS, Slot, segment_len};
+use crate::shards::{self, SEGMENTS, Slot, segment_len};
 
 const OFF: u32 = 1 << 31;
 /// Ranges of at least this many cells begin on a 128-byte boundary.
@@ -100,14 +100,14 @@ impl Range {
     }
 }
 
-/// Allocates a range that is zero in every lane; `None` if the address space is used up.
+/// Allocates a range that is zero in every shard; `None` if the address space is used up.
 pub(crate) fn allocate(len: usize) -> Option<Slot> {
     space().allocate(len)
 }
 
 /// Releases a range that nobody writes any more.
 pub(crate) fn release(slot: Slot, len: usize) {
-    lanes::clear(slot, len);
+    shards::clear(slot, len);
     let len = u32::try_from(len).expect("a range fits a segment");
     space().free.entry(len).or_default().push(slot);
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::collector::Collector;
 use crate::encode::{EncodeOptions, Format, LineEncoder, MessageEncoder};
 use crate::error::Error;
-use crate::lanes::Reader;
 use crate::metric::{Metric, RawVisitor, Spec};
 use crate::name::is_name;
 use crate::point::SeriesVisitor;
 use crate::samples;
+use crate::shards::Reader;
 use crate::visit::{MetricType, Visitor};
 use crate::{Desc, Samples};
 

@@ -3,7 +3,7 @@
 //! A value's bucket comes from the bits of the float: 128 buckets per power of two, so a quantile is off by at most 0.8
 //! % of its value; interpolation inside the bucket keeps its rank close as well. Buckets only grow; a window is the
 //! difference between the buckets and an earlier copy of them ([`Window`]), so it adds no cost to an observation.
-//! Memory is 1 KiB per power of two seen and lane, plus 16 bytes per used bucket and copy.
+//! Memory is 1 KiB per power of two seen and shard, plus 16 bytes per used bucket and copy.
 //!
 //! **Invariant:** an observation adds to exactly one bucket, and the exposed count is the buckets' total.
 
@@ -17,11 +17,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::lanes::{self, Reader, Slot};
 use crate::metric::{Raw, Scratch, Single, Spec, Value};
 use crate::octaves::Octaves;
 use crate::point::Point;
 use crate::range::Range;
+use crate::shards::{self, Reader, Slot};
 use crate::visit::MetricType;
 
 pub(crate) use self::coarse::Coarse;
@@ -35,7 +35,7 @@ pub const DEFAULT_AGE_BUCKETS: u32 = 5;
 
 /// Cells of a summary beside its octaves.
 const CELLS: usize = 6;
-/// Observations of a lane; only used to decide when to read the clock.
+/// Observations of a shard; only used to decide when to read the clock.
 const TICKS: usize = 0;
 const SUM: usize = 1;
 const ZERO: usize = 2;
@@ -131,7 +131,7 @@ impl SummaryValue {
             None => self.observe_far(slot, v),
             Some(octave) => count_in(octave, v),
         }
-        lanes::write(slot, CELLS, |cells| {
+        shards::write(slot, CELLS, |cells| {
             cells.add_f64(SUM, v);
             if cells.add(TICKS, 1).is_multiple_of(LOOK_AT_CLOCK_EVERY) {
                 self.look_at_clock();
@@ -180,7 +180,7 @@ impl SummaryValue {
                 }
             }
         };
-        lanes::write(slot, CELLS, |cells| {
+        shards::write(slot, CELLS, |cells| {
             cells.add(cell, 1);
         });
     }
@@ -225,7 +225,7 @@ impl SummaryValue {
         }
     }
 
-    /// Sums all buckets over the lanes.
+    /// Sums all buckets over the shards.
     fn totals(&self, reader: &Reader) -> Totals {
         let mut totals = Totals::default();
         let Some(slot) = self.range.peek_any() else {
@@ -253,7 +253,7 @@ impl SummaryValue {
 
 #[inline(always)]
 fn count_in(octave: Slot, v: f64) {
-    lanes::write(octave, BUCKETS_PER_OCTAVE, |cells| {
+    shards::write(octave, BUCKETS_PER_OCTAVE, |cells| {
         cells.add(quantile::place(v), 1);
     });
 }

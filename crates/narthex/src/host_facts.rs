@@ -27,7 +27,7 @@ pub(crate) struct HostFacts {
 
 impl HostFacts {
     /// Returns the facts of the host that collectors with these settings read.
-    pub(crate) fn of(host: &HostConfig, labels: LabelSet) -> Self {
+    pub(crate) fn new(host: &HostConfig, labels: LabelSet) -> Self {
         Self {
             procfs: host.procfs.clone(),
             cgroups: host.sysfs.join("fs/cgroup"),

@@ -114,7 +114,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Asks a server or a data directory.
 fn query(command: &role::query::QueryCommand) -> ExitCode {
     let (mut out, mut error) = (std::io::stdout(), std::io::stderr());
-    let screen = screen::of(&out);
+    let screen = screen::detect(&out);
     let is_terminal = error.is_terminal();
     ended(role::query::run(
         command,

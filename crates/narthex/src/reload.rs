@@ -329,7 +329,7 @@ impl Reloader {
         let config = self.applied.config.lock().whole();
         let host = config.host.as_ref()?;
         let labels = host.target(&hostname()).labels;
-        Some(HostFacts::of(&host.settings().ok()?, labels))
+        Some(HostFacts::new(&host.settings().ok()?, labels))
     }
 
     fn read(&self) -> Result<(Config, RuleSet), String> {

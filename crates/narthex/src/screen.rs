@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Returns what is known of the terminal of standard output, or that it is none.
-pub(crate) fn of(out: &Stdout) -> Screen {
+pub(crate) fn detect(out: &Stdout) -> Screen {
     let is_terminal = out.is_terminal();
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     let size = size(out).filter(|_| is_terminal);

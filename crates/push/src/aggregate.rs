@@ -7,7 +7,7 @@ use crate::{
     decode::collected,
     error::PushError,
     family::{Family, Metric, Numbers, Part, Shape, View},
-    kind::Contents,
+    layout::Contents,
     registry::type_name,
 };
 use narthex_client::write_number;

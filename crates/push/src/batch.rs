@@ -10,7 +10,7 @@ use crate::{
     grouping::Grouping,
     metrics,
     receiver::{Received, Receiver},
-    split::{Part, Split, Strays},
+    split::{Part, Split, Ungrouped},
     store::Push,
 };
 use http::{HeaderValue, StatusCode, header};
@@ -43,12 +43,15 @@ pub(crate) async fn answer(receiver: &Receiver, request: Request) -> Response {
     let done = store(receiver, request).await;
     seconds.observe_duration(start.elapsed());
     match done {
-        Ok((outcomes, strays)) => report(receiver, &outcomes, &strays),
+        Ok((outcomes, ungrouped)) => report(receiver, &outcomes, &ungrouped),
         Err(error) => refusal(&error),
     }
 }
 
-async fn store(receiver: &Receiver, request: Request) -> Result<(Vec<Outcome>, Strays), PushError> {
+async fn store(
+    receiver: &Receiver,
+    request: Request,
+) -> Result<(Vec<Outcome>, Ungrouped), PushError> {
     let by = group_by(&Words {
         headers: request.headers(),
         query: request.uri().query(),
@@ -72,7 +75,7 @@ async fn store(receiver: &Receiver, request: Request) -> Result<(Vec<Outcome>, S
             result,
         });
     }
-    Ok((outcomes, split.strays))
+    Ok((outcomes, split.ungrouped))
 }
 
 async fn store_part(
@@ -117,7 +120,7 @@ fn group_by(words: &Words<'_>) -> Result<Vec<String>, PushError> {
     Ok(names)
 }
 
-fn report(receiver: &Receiver, outcomes: &[Outcome], strays: &Strays) -> Response {
+fn report(receiver: &Receiver, outcomes: &[Outcome], ungrouped: &Ungrouped) -> Response {
     let mut worst = None;
     let mut refused = |error: &PushError| {
         worst = worst.max(Some(error.status().as_u16()));
@@ -137,11 +140,11 @@ fn report(receiver: &Receiver, outcomes: &[Outcome], strays: &Strays) -> Respons
             }
         });
     }
-    let errors = strays
+    let errors = ungrouped
         .errors
         .iter()
         .map(|error| Value::from(refused(error).1));
-    let strays = json!({ "total": strays.total, "errors": errors.collect::<Vec<_>>() });
+    let ungrouped = json!({ "total": ungrouped.total, "errors": errors.collect::<Vec<_>>() });
     let stored = outcomes.iter().filter(|outcome| outcome.result.is_ok());
     let stored = stored.count();
     let body = json!({
@@ -149,7 +152,7 @@ fn report(receiver: &Receiver, outcomes: &[Outcome], strays: &Strays) -> Respons
         "data": {
             "stored": stored,
             "refused": outcomes.len() - stored,
-            "strays": strays,
+            "ungrouped": ungrouped,
             "groups": groups,
         },
     });

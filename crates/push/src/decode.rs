@@ -10,7 +10,7 @@ use crate::{
     family::{Family, NO_TIME, Numbers},
     grouping::{Grouping, quoted},
     heads,
-    kind::{Contents, Kind, Kinds, Table},
+    layout::{Contents, Layout, Layouts, Table},
     plan,
 };
 use narthex_expfmt::{Format, ParseError, ParseOptions, Parser, Resolver, Round};
@@ -26,11 +26,11 @@ use std::{
     thread::{self, ThreadId},
 };
 
-/// Kinds of bodies a group remembers, for senders that push different families in turn.
+/// Layouts of bodies a group remembers, for senders that push different families in turn.
 const SHELVES: usize = 4;
-/// Decoders kept of one kind: as many as work on its bodies at once.
+/// Decoders kept of one layout: as many as work on its bodies at once.
 const DECODERS: usize = 16;
-/// Bytes of a line that distinguish kinds of bodies.
+/// Bytes of a line that distinguish layouts of bodies.
 const KEY_BYTES: usize = 64;
 
 /// What is allowed in a body.
@@ -50,7 +50,7 @@ pub(crate) struct Target<'a> {
     pub(crate) common: &'a LabelSet,
 }
 
-/// Parser of bodies of one kind, and how the columns of its last body map to cells.
+/// Parser of bodies of one layout, and how the columns of its last body map to cells.
 ///
 /// It knows nothing of a group but the names of its labels.
 #[derive(Debug)]
@@ -61,24 +61,24 @@ pub(crate) struct Decoder {
     schema: Schema,
     present: BitSet,
     natives: usize,
-    kind: Arc<Kind>,
+    layout: Arc<Layout>,
     /// The column of each cell.
     columns: Vec<u32>,
 }
 
-/// What is remembered of the bodies of a store: their kinds, and decoders.
+/// What is remembered of the bodies of a store: their layouts, and decoders.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    pub(crate) kinds: Kinds,
+    pub(crate) layouts: Layouts,
     shelves: Mutex<Table<Shelf>>,
 }
 
 impl Memory {
     /// Begins a shelf with a decoder.
-    fn new_shelf(&self, key: u64, kind: &Arc<Kind>, decoder: Box<Decoder>) -> Arc<Shelf> {
+    fn new_shelf(&self, key: u64, layout: &Arc<Layout>, decoder: Box<Decoder>) -> Arc<Shelf> {
         let shelf = Shelf {
             key,
-            kind: Arc::clone(kind),
+            layout: Arc::clone(layout),
             decoders: Mutex::new(vec![(thread::current().id(), decoder)]),
         };
         let mut shelves = self.shelves.lock().whole();
@@ -88,12 +88,12 @@ impl Memory {
     }
 }
 
-/// Decoders of bodies of one kind that begin and end alike.
+/// Decoders of bodies of one layout that begin and end alike.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     /// Hash of what is known of such a body before it is decoded.
     key: u64,
-    kind: Arc<Kind>,
+    layout: Arc<Layout>,
     /// With the threads that had them last; in boxes, so that no processor's copy of one is moved to another's.
     decoders: Mutex<Vec<(ThreadId, Box<Decoder>)>>,
 }
@@ -104,13 +104,13 @@ impl Shelf {
         self.key
     }
 
-    /// Returns the kind of its bodies.
-    fn kind(&self) -> &Arc<Kind> {
-        &self.kind
+    /// Returns the layout of its bodies.
+    fn layout(&self) -> &Arc<Layout> {
+        &self.layout
     }
 
     /// Takes a decoder, unless all are in use.
-    fn take(&self) -> Option<Box<Decoder>> {
+    fn take_decoder(&self) -> Option<Box<Decoder>> {
         let mut decoders = self.decoders.lock().whole();
         // The one that is in this processor's cache.
         let own = thread::current().id();
@@ -120,7 +120,7 @@ impl Shelf {
     }
 
     /// Puts a decoder back, or one more.
-    fn put(&self, decoder: Box<Decoder>) {
+    fn return_decoder(&self, decoder: Box<Decoder>) {
         let mut decoders = self.decoders.lock().whole();
         if decoders.len() < DECODERS {
             decoders.push((thread::current().id(), decoder));
@@ -147,36 +147,36 @@ pub(crate) fn decode(
     target: Target<'_>,
     allowed: Allowed,
 ) -> Result<Contents, PushError> {
-    let kinds = &memory.kinds;
-    let key = key(kinds, format, body, target.grouping);
+    let layouts = &memory.layouts;
+    let key = key(layouts, format, body, target.grouping);
     let own = shelves.iter().find(|shelf| shelf.key() == key);
     let newest = || memory.shelves.lock().whole().find(key, |_| true);
     let known = own.map(Arc::clone).or_else(newest);
     if let Some(shelf) = &known
-        && let Some(mut decoder) = shelf.take()
+        && let Some(mut decoder) = shelf.take_decoder()
     {
         let numbers = decoder.expected(format, body, target, allowed);
-        let kind = Arc::clone(&decoder.kind);
+        let layout = Arc::clone(&decoder.layout);
         // One that has seen other series is dropped: the attempt has half changed it.
         if decoder.knows_only_its_own() {
-            shelf.put(decoder);
+            shelf.return_decoder(decoder);
         }
         if let Some(numbers) = numbers {
             remember(shelves, shelf);
             return Ok(Contents {
-                kind,
+                layout,
                 numbers: Arc::new(numbers),
             });
         }
     }
-    let (decoder, contents) = Decoder::learn(kinds, format, body, target, allowed)?;
+    let (decoder, contents) = Decoder::learn(layouts, format, body, target, allowed)?;
     let decoder = Box::new(decoder);
-    match known.filter(|shelf| Arc::ptr_eq(shelf.kind(), &contents.kind)) {
+    match known.filter(|shelf| Arc::ptr_eq(shelf.layout(), &contents.layout)) {
         Some(shelf) => {
-            shelf.put(decoder);
+            shelf.return_decoder(decoder);
             remember(shelves, &shelf);
         }
-        None => remember(shelves, &memory.new_shelf(key, &contents.kind, decoder)),
+        None => remember(shelves, &memory.new_shelf(key, &contents.layout, decoder)),
     }
     Ok(contents)
 }
@@ -193,7 +193,7 @@ pub(crate) fn decode_once(
 ) -> Result<Vec<Family>, PushError> {
     let common = &grouping.common();
     let target = Target { grouping, common };
-    let (_, contents) = Decoder::learn(&Kinds::default(), format, body, target, allowed)?;
+    let (_, contents) = Decoder::learn(&Layouts::default(), format, body, target, allowed)?;
     let families = contents.families().map(|family| Family {
         shape: Arc::clone(family.shape),
         numbers: family.own_numbers(),
@@ -213,12 +213,12 @@ fn remember(shelves: &mut Vec<Arc<Shelf>>, shelf: &Arc<Shelf>) {
     shelves.push(Arc::clone(shelf));
 }
 
-/// Hashes what distinguishes kinds of bodies without reading all of one: how it begins and ends, and its number of lines.
-fn key(kinds: &Kinds, format: Format, body: &[u8], grouping: &Grouping) -> u64 {
+/// Hashes what distinguishes layouts of bodies without reading all of one: how it begins and ends, and its number of lines.
+fn key(layouts: &Layouts, format: Format, body: &[u8], grouping: &Grouping) -> u64 {
     let names = grouping.labels().iter().map(|(name, _)| name.as_str());
     let names: Vec<&str> = names.collect();
     if format == Format::Protobuf {
-        return kinds.hash((names, format, first_name(body)));
+        return layouts.hash((names, format, first_name(body)));
     }
     let first = body.split(|byte| *byte == b'\n').next();
     let first = match first.unwrap_or_default() {
@@ -227,7 +227,7 @@ fn key(kinds: &Kinds, format: Format, body: &[u8], grouping: &Grouping) -> u64 {
     };
     let lines = memchr::memchr_iter(b'\n', body).count();
     let (last, trailer) = ends(body);
-    kinds.hash((
+    layouts.hash((
         names,
         format,
         lines,
@@ -306,7 +306,7 @@ impl Decoder {
 
     /// Decodes a body from scratch.
     fn learn(
-        kinds: &Kinds,
+        layouts: &Layouts,
         format: Format,
         body: &[u8],
         target: Target<'_>,
@@ -332,9 +332,9 @@ impl Decoder {
             return inconsistent(detail);
         }
         let (shapes, columns) = plan::plans(format, frame);
-        let kind = kinds.kind(target.grouping, shapes);
+        let layout = layouts.layout(target.grouping, shapes);
         let contents = Contents {
-            kind: Arc::clone(&kind),
+            layout: Arc::clone(&layout),
             numbers: Arc::new(plan::numbers(&columns, frame)),
         };
         let decoder = Self {
@@ -342,7 +342,7 @@ impl Decoder {
             schema: frame.schema().clone(),
             present: frame.present().clone(),
             natives: frame.histograms().len(),
-            kind,
+            layout,
             columns,
             parser,
             round,

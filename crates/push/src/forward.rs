@@ -114,13 +114,13 @@ impl Forward {
             edit: None,
         };
         let mut before = std::mem::take(&mut self.families).into_iter().peekable();
-        for shape in state.contents.kind.families() {
+        for shape in state.contents.layout.families() {
             while before
                 .next_if(|(other, _)| other.name < shape.name)
                 .is_some()
             {}
             let same = before.next_if(|(other, _)| Arc::ptr_eq(other, shape));
-            let family = same.unwrap_or_else(|| (Arc::clone(shape), columns.of(shape)));
+            let family = same.unwrap_or_else(|| (Arc::clone(shape), columns.of_shape(shape)));
             self.families.push(family);
         }
         let gauges = GROUP_GAUGES.each_ref().map(|gauge| {
@@ -200,7 +200,7 @@ struct Columns<'a> {
 
 impl Columns<'_> {
     /// Returns the columns of a shape's cells.
-    fn of(&mut self, shape: &Shape) -> Vec<ColumnId> {
+    fn of_shape(&mut self, shape: &Shape) -> Vec<ColumnId> {
         let about = family(&shape.name, shape.metric_type, &shape.help);
         let mut columns = Vec::with_capacity(shape.parts.len());
         for (metric, range) in shape.metrics() {

@@ -74,7 +74,7 @@ pub fn fuzz_body(data: &[u8]) {
                 let contents = decoded.map_err(|error| error.to_string())?;
                 let mut page = Vec::new();
                 for (at, family) in contents.families().enumerate() {
-                    contents.kind.text(at).write(&mut page, family, &labels);
+                    contents.layout.text(at).write(&mut page, family, &labels);
                 }
                 Ok::<_, String>((format!("{:?}", contents.numbers), page))
             });
@@ -98,7 +98,7 @@ pub fn fuzz_batch(data: &[u8]) {
             let body = split.body_of(part).bytes;
             let again = Split::new(format, &body, &by, &mut Unlimited);
             let again = again.expect("a part is a body");
-            assert_eq!(again.strays.total, 0);
+            assert_eq!(again.ungrouped.total, 0);
             let [only] = again.parts() else {
                 panic!("{} parts of one", again.parts().len())
             };

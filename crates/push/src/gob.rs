@@ -16,7 +16,7 @@ use crate::{
     record::{Groups, Restored},
 };
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
-use narthex_model::LabelSet;
+use narthex_model::{LabelSet, varint::put_varint};
 use std::{collections::HashMap, fs, io, path::Path};
 
 /// Deepest nesting of values.
@@ -54,7 +54,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Groups, String> {
     let mut stream = Reader(bytes);
     while !stream.0.is_empty() {
         let len = stream.unsigned()?;
-        let mut message = Reader(stream.take(len)?);
+        let mut message = Reader(stream.take_bytes(len)?);
         let id = message.signed()?;
         if id < 0 {
             let definition = message.definition()?;
@@ -97,14 +97,14 @@ struct Reader<'a>(&'a [u8]);
 const SHORT: &str = "it ends too early";
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], String> {
+    fn take_bytes(&mut self, len: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn unsigned(&mut self) -> Result<usize, String> {
-        let first = *self.take(1)?.first().ok_or(SHORT)?;
+        let first = *self.take_bytes(1)?.first().ok_or(SHORT)?;
         if first < 0x80 {
             return Ok(usize::from(first));
         }
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         if len > 8 {
             return Err("a number is too long".to_owned());
         }
-        let bytes = self.take(len)?;
+        let bytes = self.take_bytes(len)?;
         let number = bytes
             .iter()
             .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
 
     fn bytes(&mut self) -> Result<&'a [u8], String> {
         let len = self.unsigned()?;
-        self.take(len)
+        self.take_bytes(len)
     }
 
     fn name(&mut self) -> Result<String, String> {
@@ -382,12 +382,7 @@ fn stamp_ns(body: &[u8], pushed_ns: i64) -> Result<i64, String> {
 
 fn delimited(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 5);
-    let mut len = message.len();
-    while len >= 0x80 {
-        out.push((len & 0x7f) as u8 | 0x80);
-        len >>= 7;
-    }
-    out.push(len as u8);
+    put_varint(&mut out, message.len() as u64);
     out.extend_from_slice(message);
     out
 }

@@ -254,7 +254,7 @@ fn send(mut page: Page, headers: &HeaderMap) -> Response {
             body_of(move || {
                 let out = packed.as_mut()?;
                 if page.write(out) {
-                    return Some(out.take().into());
+                    return Some(out.take_output().into());
                 }
                 packed.take().map(|out| out.finish().into())
             })

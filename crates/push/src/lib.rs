@@ -30,7 +30,7 @@ mod handler;
 mod heads;
 mod journal;
 mod json;
-mod kind;
+mod layout;
 mod merge;
 mod metrics;
 mod page;

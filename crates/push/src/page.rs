@@ -10,7 +10,7 @@ use crate::{
     family::{self, View, type_word},
     gauges::{self, GROUP_GAUGES, GroupGauge},
     group::Group,
-    kind::Kind,
+    layout::Layout,
     metrics,
     state::State,
     text::{Gap, GroupLabels, Text, write_group_labels, write_sample},
@@ -69,7 +69,7 @@ struct Place {
 }
 
 struct Escaped {
-    /// Texts of the families of each kind, by its address.
+    /// Texts of the families of each layout, by its address.
     texts: HashMap<usize, Vec<Text>>,
     labels: Vec<GroupLabels>,
 }
@@ -155,12 +155,12 @@ impl Page {
         }
         let gauges = GROUP_GAUGES.iter();
         entries.extend(gauges.map(|gauge| Entry::new(gauge.name.into())));
-        // Where the families of a kind go, and nowhere if their type is another one there.
+        // Where the families of a layout go, and nowhere if their type is another one there.
         let mut known: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
         for (group, (_, state)) in (0..).zip(&self.groups) {
-            let kind = &state.contents.kind;
-            let into = known.entry(Arc::as_ptr(kind).addr()).or_insert_with(|| {
-                let each = kind.families().iter().map(|shape| {
+            let layout = &state.contents.layout;
+            let into = known.entry(Arc::as_ptr(layout).addr()).or_insert_with(|| {
+                let each = layout.families().iter().map(|shape| {
                     let at = *places.entry(Arc::clone(&shape.name)).or_insert_with(|| {
                         entries.push(Entry::new(Arc::clone(&shape.name)));
                         entries.len() - 1
@@ -190,13 +190,13 @@ impl Page {
     /// Returns the lines of a group's family, and the group's labels for them.
     fn text(&self, pushed: Pushed) -> (&Text, &GroupLabels) {
         let (group, state) = &self.groups[pushed.group as usize];
-        let (kind, family) = (&state.contents.kind, pushed.family as usize);
+        let (layout, family) = (&state.contents.layout, pushed.family as usize);
         let escaped = self.escaped.as_ref();
         let escaped = escaped.and_then(|escaped| {
-            let texts = escaped.texts.get(&Arc::as_ptr(kind).addr())?;
+            let texts = escaped.texts.get(&Arc::as_ptr(layout).addr())?;
             Some((&texts[family], &escaped.labels[pushed.group as usize]))
         });
-        escaped.unwrap_or_else(|| (kind.text(family), &group.labels))
+        escaped.unwrap_or_else(|| (layout.text(family), &group.labels))
     }
 
     /// Returns the groups that have a gauge, with its value.
@@ -257,7 +257,7 @@ impl Page {
         let labels = text.labels_of(labels);
         let end = (place.step + STEPS).min(text.len());
         let steps = place.step..end;
-        let mut repeats = place.repeats.of(text, steps.clone());
+        let mut repeats = place.repeats.for_steps(text, steps.clone());
         for (piece, gap) in text.steps(steps) {
             repeats.piece(out, piece);
             match gap {
@@ -310,11 +310,11 @@ impl Escaped {
     fn new(groups: &[Seen], escaping: Escaping) -> Self {
         let mut texts: HashMap<usize, Vec<Text>> = HashMap::new();
         for (_, state) in groups {
-            let kind: &Arc<Kind> = &state.contents.kind;
-            texts.entry(Arc::as_ptr(kind).addr()).or_insert_with(|| {
-                let shapes = kind.families().iter();
+            let layout: &Arc<Layout> = &state.contents.layout;
+            texts.entry(Arc::as_ptr(layout).addr()).or_insert_with(|| {
+                let shapes = layout.families().iter();
                 shapes
-                    .map(|shape| Text::new(shape, kind.names(), escaping))
+                    .map(|shape| Text::new(shape, layout.names(), escaping))
                     .collect()
             });
         }

@@ -24,7 +24,7 @@ pub(crate) struct Registry(Mutex<Known>);
 
 #[derive(Debug)]
 struct Known {
-    families: HashMap<Arc<str>, Held>,
+    families: HashMap<Arc<str>, KnownFamily>,
     series: [HashTable<Series>; SHARDS],
 }
 
@@ -44,7 +44,7 @@ impl Series {
 
 /// A family's type, and the number of groups that have it.
 #[derive(Debug)]
-struct Held {
+struct KnownFamily {
     metric_type: MetricType,
     groups: usize,
 }
@@ -70,7 +70,7 @@ impl Registry {
             let groups = 1;
             (
                 Arc::from(name),
-                Held {
+                KnownFamily {
                     metric_type,
                     groups,
                 },
@@ -114,7 +114,7 @@ impl Registry {
             }
             for shape in &change.removed {
                 let entry = known.families.entry(Arc::clone(&shape.name));
-                let held = entry.or_insert(Held {
+                let held = entry.or_insert(KnownFamily {
                     metric_type: shape.metric_type,
                     groups: 0,
                 });
@@ -183,7 +183,7 @@ fn identities<'a>(shapes: &'a [&Shape], common: LabelHash) -> impl Iterator<Item
     })
 }
 
-fn release(families: &mut HashMap<Arc<str>, Held>, shape: &Shape) {
+fn release(families: &mut HashMap<Arc<str>, KnownFamily>, shape: &Shape) {
     if let Some(held) = families.get_mut(&shape.name) {
         held.groups -= 1;
         if held.groups == 0 {
@@ -193,7 +193,7 @@ fn release(families: &mut HashMap<Arc<str>, Held>, shape: &Shape) {
 }
 
 fn hold(
-    families: &mut HashMap<Arc<str>, Held>,
+    families: &mut HashMap<Arc<str>, KnownFamily>,
     shape: &Shape,
     common: &LabelSet,
 ) -> Result<(), String> {
@@ -210,7 +210,7 @@ fn hold(
         return Ok(());
     }
     collision(families, shape)?;
-    let held = Held {
+    let held = KnownFamily {
         metric_type: shape.metric_type,
         groups: 1,
     };
@@ -219,7 +219,7 @@ fn hold(
 }
 
 /// Fails if a series of the family could also be another family's series with a suffix.
-fn collision(families: &HashMap<Arc<str>, Held>, shape: &Shape) -> Result<(), String> {
+fn collision(families: &HashMap<Arc<str>, KnownFamily>, shape: &Shape) -> Result<(), String> {
     let name = &*shape.name;
     for suffix in ["_count", "_sum", "_bucket"] {
         let base = name.strip_suffix(suffix);

@@ -20,8 +20,8 @@ use std::{
 
 /// Pieces for which memory is asked at once.
 const PIECES_AT_ONCE: usize = 1024;
-/// Strays that are described; others are counted.
-const DESCRIBED_STRAYS: usize = 10;
+/// Ungrouped lines that are described; others are counted.
+const DESCRIBED_UNGROUPED: usize = 10;
 /// Suffixes that the samples of a family may have.
 const SUFFIXES: [&str; 8] = [
     "_bucket", "_sum", "_count", "_total", "_created", "_gsum", "_gcount", "_info",
@@ -33,7 +33,7 @@ pub(crate) struct Split<'a> {
     body: &'a [u8],
     families: Families<'a>,
     parts: Vec<Part>,
-    pub(crate) strays: Strays,
+    pub(crate) ungrouped: Ungrouped,
 }
 
 /// The samples of one group.
@@ -65,7 +65,7 @@ enum Families<'a> {
 
 /// Samples that belong to no group.
 #[derive(Debug, Default)]
-pub(crate) struct Strays {
+pub(crate) struct Ungrouped {
     pub(crate) total: usize,
     /// The first ones.
     pub(crate) errors: Vec<PushError>,
@@ -90,7 +90,7 @@ struct Collector<'a, 'r> {
     last: Option<(Vec<&'a str>, usize)>,
     pieces: usize,
     room: &'r mut dyn Allowance,
-    strays: Strays,
+    ungrouped: Ungrouped,
 }
 
 impl<'a> Split<'a> {
@@ -112,7 +112,7 @@ impl<'a> Split<'a> {
             last: None,
             pieces: 0,
             room,
-            strays: Strays::default(),
+            ungrouped: Ungrouped::default(),
         };
         let families = match format {
             Format::Protobuf => messages::collect(body, &mut collector)?,
@@ -122,7 +122,7 @@ impl<'a> Split<'a> {
             body,
             families,
             parts: collector.parts,
-            strays: collector.strays,
+            ungrouped: collector.ungrouped,
         })
     }
 
@@ -350,9 +350,9 @@ impl<'a> Collector<'a, '_> {
     }
 
     fn stray(&mut self, error: PushError) {
-        self.strays.total += 1;
-        if self.strays.errors.len() < DESCRIBED_STRAYS {
-            self.strays.errors.push(error);
+        self.ungrouped.total += 1;
+        if self.ungrouped.errors.len() < DESCRIBED_UNGROUPED {
+            self.ungrouped.errors.push(error);
         }
     }
 }

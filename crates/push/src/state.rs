@@ -1,14 +1,14 @@
 //! Contents of a group, as scrapes and lists see them.
 
-use crate::kind::Contents;
+use crate::layout::Contents;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Names of the last pushes that were added to a group, oldest first.
 pub(crate) type PushIds = VecDeque<String>;
 
-/// Copies of a line's text that are kept for a kind.
+/// Copies of a line's text that are kept for a layout.
 const TEXT_FACTOR: usize = 4;
-/// Bytes kept for a series of a kind beside its text, and for a series of a group, about.
+/// Bytes kept for a series of a layout beside its text, and for a series of a group, about.
 const SHARED_BYTES: usize = 200;
 const SERIES_BYTES: usize = 200;
 
@@ -56,17 +56,17 @@ impl State {
 
     /// Returns the number of series.
     pub(crate) fn series(&self) -> usize {
-        self.contents.kind.len()
+        self.contents.layout.len()
     }
 
     /// Returns about how many bytes are kept for the contents: numbers, what the registry and a sink keep of each
-    /// series, and the memory of bodies and text, which the groups of a kind share.
+    /// series, and the memory of bodies and text, which the groups of a layout share.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let kind = &self.contents.kind;
-        let shared = TEXT_FACTOR * kind.text_bytes() + SHARED_BYTES * kind.len();
-        // Decoders and shelves hold the kind too: half of its holders are groups, at the least.
-        let groups = (Arc::strong_count(kind) / 2).max(1);
-        (shared / groups + SERIES_BYTES * kind.len()) as u64
+        let layout = &self.contents.layout;
+        let shared = TEXT_FACTOR * layout.text_bytes() + SHARED_BYTES * layout.len();
+        // Decoders and shelves hold the layout too: half of its holders are groups, at the least.
+        let groups = (Arc::strong_count(layout) / 2).max(1);
+        (shared / groups + SERIES_BYTES * layout.len()) as u64
     }
 
     /// Returns whether the last push was stored.

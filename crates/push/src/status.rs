@@ -75,7 +75,7 @@ pub(crate) fn page(
 <td><button data-method=\"DELETE\" data-path=\"{}\" data-question=\"Delete this group?\">Delete</button></tr>\n",
             escape_html(&shown(&group.grouping)),
             state.series(),
-            state.contents.kind.families().len(),
+            state.contents.layout.families().len(),
             state.body_bytes,
             kept.as_deref().unwrap_or("ever"),
             expected.as_deref().unwrap_or_default(),

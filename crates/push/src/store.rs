@@ -14,7 +14,7 @@ use crate::{
     group::{Group, Pushing},
     grouping::Grouping,
     journal::{Journal, damaged_path},
-    kind::{Contents, Kind, each_pair},
+    layout::{Contents, Layout, each_pair},
     metrics,
     record::{self, Groups, Restored},
     registry::{Change, Registry},
@@ -175,13 +175,13 @@ impl Store {
             Family { shape, numbers }
         });
         let families = families.collect();
-        let contents = self.memory.kinds.contents(&grouping, families);
+        let contents = self.memory.layouts.contents(&grouping, families);
         if families_ns.iter().all(|ns| *ns == restored.pushed_ns) {
             families_ns = Vec::new();
         }
         if !self.config.is_unchecked {
-            let nothing = Kind::default();
-            let change = changed(&nothing, &contents.kind);
+            let nothing = Layout::default();
+            let change = changed(&nothing, &contents.layout);
             if let Err(error) = self.registry.apply(group.id, &group.common, &change) {
                 tracing::warn!(group = ?grouping, error, "A restored group is inconsistent and was dropped.");
                 self.remove(&group, &mut group.pushing.lock().whole());
@@ -281,11 +281,11 @@ impl Store {
         let state = group.state();
         if let Some(mode) = aggregate {
             let sums = aggregate::add(&state.contents, &incoming, &group.common, mode)?;
-            incoming = memory.kinds.contents(&group.grouping, sums);
+            incoming = memory.layouts.contents(&group.grouping, sums);
         }
         let replace = push.replace && aggregate.is_none();
         let next = self.after(group, &state, &incoming, replace, push);
-        let change = changed(&state.contents.kind, &next.contents.kind);
+        let change = changed(&state.contents.layout, &next.contents.layout);
         let is_checked = !change.is_empty() && !self.config.is_unchecked;
         self.lease(pushing, &next)?;
         if is_checked {
@@ -336,13 +336,16 @@ impl Store {
         push: Push<'_>,
     ) -> State {
         let pushed_ns = (self.now_ns)();
-        let (before, kind) = (&state.contents, &incoming.kind);
+        let (before, layout) = (&state.contents, &incoming.layout);
         let (mut contents, mut families_ns) = (incoming.clone(), Vec::new());
-        if !replace && !Arc::ptr_eq(&before.kind, kind) {
-            contents = self.memory.kinds.merged(&group.grouping, before, incoming);
+        if !replace && !Arc::ptr_eq(&before.layout, layout) {
+            contents = self
+                .memory
+                .layouts
+                .merged(&group.grouping, before, incoming);
         }
-        if contents.kind.families().len() > kind.families().len() {
-            each_pair(&before.kind, kind, |before, after| {
+        if contents.layout.families().len() > layout.families().len() {
+            each_pair(&before.layout, layout, |before, after| {
                 families_ns.push(match (before, after) {
                     (Some(at), None) => state.family_ns(at),
                     _ => pushed_ns,
@@ -543,8 +546,8 @@ impl Store {
         }
         self.append(&mut pushing, false, || record::deletion(&group.grouping))?;
         if !self.config.is_unchecked {
-            let nothing = Kind::default();
-            let change = changed(&state.contents.kind, &nothing);
+            let nothing = Layout::default();
+            let change = changed(&state.contents.layout, &nothing);
             // Cannot fail: a removal contradicts nothing.
             let _ = self.registry.apply(group.id, &group.common, &change);
         }
@@ -633,8 +636,8 @@ impl Store {
     }
 }
 
-/// Returns the families that one kind has and the other does not.
-fn changed<'a>(before: &'a Kind, after: &'a Kind) -> Change<'a> {
+/// Returns the families that one layout has and the other does not.
+fn changed<'a>(before: &'a Layout, after: &'a Layout) -> Change<'a> {
     let mut change = Change::default();
     if std::ptr::eq(before, after) {
         return change;

@@ -1,4 +1,4 @@
-//! Text of families' lines: what all groups of a kind share, with gaps for the labels of a group and for numbers.
+//! Text of families' lines: what all groups of a layout share, with gaps for the labels of a group and for numbers.
 //!
 //! **Invariant:** a line has its labels sorted by name, whoever they belong to, with `le` and `quantile` behind them.
 

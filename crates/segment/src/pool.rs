@@ -279,7 +279,7 @@ impl Pool {
     fn open(&mut self, found: &BTreeSet<PathBuf>, now_ms: i64) {
         let mut quota = Quota::new(&self.options);
         for member in self.members.values().filter(|member| !member.is_contained) {
-            quota.take(member.uid, member.file.bytes());
+            quota.charge(member.uid, member.file.bytes());
         }
         for path in found {
             if self.members.contains_key(path) {
@@ -287,7 +287,7 @@ impl Pool {
             }
             match self.member(path, &quota) {
                 Ok(member) => {
-                    quota.take(member.uid, member.file.bytes());
+                    quota.charge(member.uid, member.file.bytes());
                     let app = App {
                         live_ms: now_ms,
                         is_dirty: member.is_contained,
@@ -355,7 +355,7 @@ impl Pool {
                     }
                 }
             }
-            quota.take(member.uid, file.bytes());
+            quota.charge(member.uid, file.bytes());
             member.accept();
             if is_dead {
                 dead.insert(path.clone());

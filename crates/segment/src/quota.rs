@@ -37,7 +37,7 @@ impl Quota {
     }
 
     /// Counts a segment of a user that is read.
-    pub(crate) fn take(&mut self, uid: u32, bytes: u64) {
+    pub(crate) fn charge(&mut self, uid: u32, bytes: u64) {
         self.left = self.left.saturating_sub(bytes);
         let used = self.users.entry(uid).or_default();
         *used = used.saturating_add(bytes);

@@ -50,15 +50,15 @@ func (r *Recorder) observeSlow(v float64) {
 		b := slots[p].Load()
 		n := loadLen(&b.n)
 		if int(n) == len(b.values) {
-			lane := r.lane(b.prefer.Load())
-			if lane < 0 {
+			shard := r.shard(b.prefer.Load())
+			if shard < 0 {
 				procUnpin()
 				relax(spins)
 				continue
 			}
-			// Slots move only while no lane is held.
-			b = r.refill(p, &(*r.slots.Load())[p], lane)
-			r.release(lane)
+			// Slots move only while no shard is held.
+			b = r.refill(p, &(*r.slots.Load())[p], shard)
+			r.release(shard)
 			n = 0
 		}
 		b.values[n] = v

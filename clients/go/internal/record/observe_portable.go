@@ -49,15 +49,15 @@ func (r *Recorder) observeSlow(v float64) {
 	}
 }
 
-// observeAt appends to one slot's buffer; false when it is somebody else's or has no room and no lane is free.
+// observeAt appends to one slot's buffer; false when it is somebody else's or has no room and no shard is free.
 func (r *Recorder) observeAt(slots []slot, i uint, v float64) bool {
 	b := slots[i].Load()
 	if b == fullBuffer {
-		lane := r.lane(0)
-		if lane < 0 {
+		shard := r.shard(0)
+		if shard < 0 {
 			return false
 		}
-		defer r.release(lane)
+		defer r.release(shard)
 		fresh := &buffer{values: make([]float64, firstBuffer)}
 		fresh.values[0] = v
 		storeLen(&fresh.n, 1)
@@ -68,14 +68,14 @@ func (r *Recorder) observeAt(slots []slot, i uint, v float64) bool {
 	}
 	n := loadLen(&b.n)
 	if int(n) == len(b.values) {
-		lane := r.lane(b.prefer.Load())
-		if lane < 0 {
+		shard := r.shard(b.prefer.Load())
+		if shard < 0 {
 			b.busy.Store(0)
 			return false
 		}
 		// A buffer that was replaced stays busy: who still sees it must look again.
-		b = r.refill(int(i), &(*r.slots.Load())[i], lane)
-		r.release(lane)
+		b = r.refill(int(i), &(*r.slots.Load())[i], shard)
+		r.release(shard)
 		n = 0
 	}
 	b.values[n] = v

@@ -103,26 +103,26 @@ func (r *Recorder) collect(freeze bool) (Totals, []sketch.Chunk) {
 	}
 	var totals Totals
 	var present []sketch.Chunk
-	for i := range r.lanes {
-		totals.Count += r.lanes[i].count
-		totals.Sum += r.lanes[i].sum
+	for i := range r.shards {
+		totals.Count += r.shards[i].count
+		totals.Sum += r.shards[i].sum
 		if !freeze {
 			continue
 		}
-		present = append(present, r.lanes[i].frozen...)
-		if s := &r.lanes[i].sketch; s.Count() > 0 {
+		present = append(present, r.shards[i].frozen...)
+		if s := &r.shards[i].sketch; s.Count() > 0 {
 			present = append(present, s.Freeze())
 		}
 	}
 	return totals, present
 }
 
-// drain counts what a buffer has, and leaves it to its processor. The caller holds all lanes.
+// drain counts what a buffer has, and leaves it to its processor. The caller holds all shards.
 func (r *Recorder) drain(b *buffer) {
 	// Its processor appends meanwhile: only the values below n are there for certain.
 	n := loadLen(&b.n)
 	seen := buffer{n: n, taken: b.taken, values: b.values}
-	r.count(&r.lanes[0], &seen)
+	r.count(&r.shards[0], &seen)
 	b.taken = n
 	b.fills = 0
 }
@@ -137,8 +137,8 @@ func (r *Recorder) turn(now time.Time) {
 	steps := (now.Sub(r.turnAt) + step - 1) / step
 	r.turnAt = r.turnAt.Add(steps * step)
 	var window []sketch.Chunk
-	for i := range r.lanes {
-		window = append(window, r.lanes[i].end()...)
+	for i := range r.shards {
+		window = append(window, r.shards[i].end()...)
 	}
 	for _, chunk := range window {
 		if r.native != nil {
@@ -149,7 +149,7 @@ func (r *Recorder) turn(now time.Time) {
 		}
 	}
 	if len(window) > 1 {
-		// Lanes have much the same cells: one list of them is shorter.
+		// Shards have much the same cells: one list of them is shorter.
 		window = sketch.Join(window)
 	}
 	r.push(window)
@@ -168,8 +168,8 @@ func (r *Recorder) push(window []sketch.Chunk) {
 	}
 }
 
-// end freezes the lane's part of the present window and begins the next one.
-func (l *lane) end() []sketch.Chunk {
+// end freezes the shard's part of the present window and begins the next one.
+func (l *shard) end() []sketch.Chunk {
 	chunks := l.frozen
 	l.frozen = nil
 	if l.sketch.Count() == 0 {

@@ -1,11 +1,11 @@
 // Package record takes observations from any number of goroutines and hands out sums and quantiles.
 //
 // Each processor has a small buffer that its goroutines append to: no lock, no clock, no shared cache line. A full
-// buffer is counted in one of a few lanes; one that is busy is passed by, not waited for. A reader takes all lanes,
+// buffer is counted in one of a few shards; one that is busy is passed by, not waited for. A reader takes all shards,
 // empties the buffers and closes windows whose time is over.
 //
 // Invariant: an observation that returned is in what a later Read returns.
-// Invariant: a lane's content and the slots change only under that lane's lock, or all of them.
+// Invariant: a shard's content and the slots change only under that shard's lock, or all of them.
 package record
 
 import (
@@ -24,14 +24,14 @@ const (
 	maxBuffer   = 256
 	// growAfter is how often a buffer must fill between two reads before it is doubled.
 	growAfter = 4
-	maxLanes  = 8
-	// hotAfter is how often a buffer must fill between two reads before its processor gets a lane of its own, given
-	// that others use the first one too. Below that, one lane saves memory; above, cache lines travelling between
+	maxShards  = 8
+	// hotAfter is how often a buffer must fill between two reads before its processor gets a shard of its own, given
+	// that others use the first one too. Below that, one shard saves memory; above, cache lines travelling between
 	// processors cost more than the counting.
 	hotAfter = 64
 	// maxPerChunk keeps the counts of a sketch below 2^32.
 	maxPerChunk = 1<<32 - 1 - maxBuffer
-	// spins before an observer that finds all lanes busy lets others run.
+	// spins before an observer that finds all shards busy lets others run.
 	spinsBeforeYield = 100
 )
 
@@ -53,14 +53,14 @@ type Config struct {
 type Recorder struct {
 	// slots holds the buffers, one for each processor.
 	slots atomic.Pointer[[]slot]
-	// exclusive is held by who takes all lanes, and by who makes them.
+	// exclusive is held by who takes all shards, and by who makes them.
 	exclusive atomic.Uint32
-	lanes     []lane
+	shards     []shard
 
 	config *Config
 	// reading is held by readers, so that they do not wait for each other in turns.
 	reading sync.Mutex
-	// closed are the windows before the present one, youngest last; each is a list because a lane freezes alone.
+	// closed are the windows before the present one, youngest last; each is a list because a shard freezes alone.
 	closed [][]sketch.Chunk
 	// turnAt is when the present window ends.
 	turnAt time.Time
@@ -69,8 +69,8 @@ type Recorder struct {
 	coarse *sketch.Coarse
 }
 
-// lane is counted in by one goroutine at a time. Padded: neighbours belong to other processors.
-type lane struct {
+// shard is counted in by one goroutine at a time. Padded: neighbours belong to other processors.
+type shard struct {
 	// lock is 1 while somebody counts here.
 	lock   atomic.Uint32
 	sketch sketch.Sketch
@@ -92,7 +92,7 @@ type buffer struct {
 	values []float64
 	// fills counts since the last read how often the buffer was full.
 	fills uint32
-	// prefer is the lane to try first.
+	// prefer is the shard to try first.
 	prefer atomic.Uint32
 	// busy is used by the portable build, where a buffer has no processor that owns it.
 	busy atomic.Uint32
@@ -131,8 +131,8 @@ func (r *Recorder) now() time.Time {
 	return time.Now()
 }
 
-// count adds a buffer's values to a lane that the caller holds.
-func (r *Recorder) count(to *lane, b *buffer) {
+// count adds a buffer's values to a shard that the caller holds.
+func (r *Recorder) count(to *shard, b *buffer) {
 	values := b.values[b.taken:b.n]
 	b.taken = b.n
 	if len(values) == 0 {
@@ -150,36 +150,36 @@ func (r *Recorder) count(to *lane, b *buffer) {
 	to.sum += to.sketch.Add(values)
 }
 
-// lane takes a lane, the preferred one if it is free, never waiting; -1 when there is none.
-func (r *Recorder) lane(prefer uint32) int {
-	if int(prefer) < len(r.lanes) && r.lanes[prefer].lock.CompareAndSwap(0, 1) {
+// shard takes a shard, the preferred one if it is free, never waiting; -1 when there is none.
+func (r *Recorder) shard(prefer uint32) int {
+	if int(prefer) < len(r.shards) && r.shards[prefer].lock.CompareAndSwap(0, 1) {
 		return int(prefer)
 	}
-	for i := range r.lanes {
-		if r.lanes[i].lock.CompareAndSwap(0, 1) {
+	for i := range r.shards {
+		if r.shards[i].lock.CompareAndSwap(0, 1) {
 			return i
 		}
 	}
 	return -1
 }
 
-func (r *Recorder) release(lane int) { r.lanes[lane].lock.Store(0) }
+func (r *Recorder) release(shard int) { r.shards[shard].lock.Store(0) }
 
-// lockAll waits for all lanes. Those who hold one are on a processor and soon done.
+// lockAll waits for all shards. Those who hold one are on a processor and soon done.
 func (r *Recorder) lockAll() {
 	for spins := 0; !r.exclusive.CompareAndSwap(0, 1); spins++ {
 		relax(spins)
 	}
-	for i := range r.lanes {
-		for spins := 0; !r.lanes[i].lock.CompareAndSwap(0, 1); spins++ {
+	for i := range r.shards {
+		for spins := 0; !r.shards[i].lock.CompareAndSwap(0, 1); spins++ {
 			relax(spins)
 		}
 	}
 }
 
 func (r *Recorder) unlockAll() {
-	for i := range r.lanes {
-		r.lanes[i].lock.Store(0)
+	for i := range r.shards {
+		r.shards[i].lock.Store(0)
 	}
 	r.exclusive.Store(0)
 }
@@ -191,7 +191,7 @@ func relax(spins int) {
 	}
 }
 
-// prepare makes room for a processor: a slot, and lanes when there are none.
+// prepare makes room for a processor: a slot, and shards when there are none.
 func (r *Recorder) prepare(processor int) {
 	r.lockAll()
 	defer r.unlockAll()
@@ -207,27 +207,27 @@ func (r *Recorder) prepare(processor int) {
 		}
 		slots[i].Store(b)
 	}
-	if r.lanes == nil {
+	if r.shards == nil {
 		// None is locked here: nobody can have a slot yet.
-		r.lanes = make([]lane, min(len(slots), maxLanes))
+		r.shards = make([]shard, min(len(slots), maxShards))
 	}
 	r.slots.Store(&slots)
 }
 
-// refill counts a full buffer and leaves room in it. The caller holds the lane and owns the slot.
-func (r *Recorder) refill(processor int, at *slot, lane int) *buffer {
+// refill counts a full buffer and leaves room in it. The caller holds the shard and owns the slot.
+func (r *Recorder) refill(processor int, at *slot, shard int) *buffer {
 	b := at.Load()
 	if b == fullBuffer {
 		b = &buffer{values: make([]float64, firstBuffer)}
 		at.Store(b)
 		return b
 	}
-	to := &r.lanes[lane]
+	to := &r.shards[shard]
 	r.count(to, b)
 	b.taken = 0
 	b.fills++
 	if b.fills >= hotAfter && to.last != processor+1 && to.last != 0 {
-		b.prefer.Store(uint32(processor % len(r.lanes)))
+		b.prefer.Store(uint32(processor % len(r.shards)))
 	}
 	to.last = processor + 1
 	if b.fills%growAfter == 0 && len(b.values) < maxBuffer {

@@ -213,8 +213,8 @@ func TestAWindowMayHaveMoreThanACellCounts(t *testing.T) {
 		r.Observe(1)
 	}
 	quantile(r, 0.5)
-	// As if the lane had counted for a long time.
-	r.lanes[0].frozen = r.lanes[0].end()
+	// As if the shard had counted for a long time.
+	r.shards[0].frozen = r.shards[0].end()
 	for range 1000 {
 		r.Observe(2)
 	}
@@ -242,14 +242,14 @@ func TestNativeKeepsWhatWindowsForget(t *testing.T) {
 	}
 }
 
-func TestHotProcessorsGetLanes(t *testing.T) {
+func TestHotProcessorsGetShards(t *testing.T) {
 	r := newRecorder(1, &clock{})
 	r.Observe(0)
 	at := &(*r.slots.Load())[0]
-	r.lanes = make([]lane, 4)
+	r.shards = make([]shard, 4)
 	b := r.refill(2, at, 0)
 	for range hotAfter + 1 {
-		r.lanes[0].last = 99 // somebody else was here
+		r.shards[0].last = 99 // somebody else was here
 		b.n = uint32(len(b.values))
 		b = r.refill(2, at, 0)
 	}
@@ -257,13 +257,13 @@ func TestHotProcessorsGetLanes(t *testing.T) {
 		t.Errorf("a hot buffer of %d", len(b.values))
 	}
 	if b.prefer.Load() != 2 {
-		t.Errorf("prefers lane %d", b.prefer.Load())
+		t.Errorf("prefers shard %d", b.prefer.Load())
 	}
-	if lane := r.lane(b.prefer.Load()); lane != 2 {
-		t.Errorf("got lane %d", lane)
+	if shard := r.shard(b.prefer.Load()); shard != 2 {
+		t.Errorf("got shard %d", shard)
 	}
-	if lane := r.lane(b.prefer.Load()); lane != 0 {
-		t.Errorf("got lane %d while the preferred one is taken", lane)
+	if shard := r.shard(b.prefer.Load()); shard != 0 {
+		t.Errorf("got shard %d while the preferred one is taken", shard)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestIdleRecordersGiveMemoryBack(t *testing.T) {
 		c.advance(time.Minute + 1)
 		Turn(r)
 	}
-	if !reflect.DeepEqual(r.lanes[0].sketch, sketch.Sketch{}) {
+	if !reflect.DeepEqual(r.shards[0].sketch, sketch.Sketch{}) {
 		t.Error("the cells are kept")
 	}
 	for _, window := range r.closed {

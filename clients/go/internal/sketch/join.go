@@ -1,4 +1,4 @@
-// Frozen parts of one window put together, as lanes freeze on their own.
+// Frozen parts of one window put together, as shards freeze on their own.
 //
 // Invariant: the joined chunks have the same count, and quantiles as coarse as the coarsest of them.
 

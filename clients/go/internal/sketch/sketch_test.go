@@ -164,7 +164,7 @@ func TestWindowsOfDifferentWidthsMerge(t *testing.T) {
 	}
 }
 
-func TestLanesOfAWindowJoin(t *testing.T) {
+func TestShardsOfAWindowJoin(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
 	var all []float64
 	var chunks []Chunk

@@ -13,9 +13,9 @@ use super::{DEFAULT_SERIES_CAP, OVERFLOW};
 use crate::clock::unix_ms;
 use crate::encode::{put_labels, write_labels};
 use crate::index::{Index, Item, Leaf};
-use crate::lanes::Reader;
 use crate::metric::{FamilyVisit, RawVisitor, Scratch, Spec, Value};
 use crate::point::SeriesVisitor;
+use crate::shards::Reader;
 use crate::texts::Texts;
 use crate::visit::{SampleLabels, Values, pack, unpack};
 

@@ -12,10 +12,10 @@ use crate::counter::CounterValue;
 use crate::gauge::GaugeValue;
 use crate::histogram::{self, HistogramValue};
 use crate::label::Labels;
-use crate::lanes::Reader;
 use crate::metric::{Metric, RawVisitor, Spec, Value, sealed};
 use crate::native::{self, NativeHistogramValue, NativeOptions};
 use crate::point::SeriesVisitor;
+use crate::shards::Reader;
 use crate::summary::{self, DEFAULT_AGE_BUCKETS, DEFAULT_MAX_AGE, SummaryValue};
 use crate::visit::MetricType;
 

@@ -55,7 +55,7 @@ impl Compressor {
         // Deflate, no time, no name, an unknown system.
         bits.bytes
             .extend_from_slice(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
-        codes.head().for_each(|code| bits.put(code));
+        codes.head().for_each(|code| bits.write(code));
         Self {
             codes,
             bits,
@@ -86,7 +86,7 @@ impl Compressor {
 
     /// Ends the member.
     pub(crate) fn finish(mut self, out: &mut Vec<u8>) {
-        self.bits.put(self.codes.end());
+        self.bits.write(self.codes.end());
         self.bits.end();
         self.take_into(out);
         out.extend_from_slice(&self.crc.value().to_le_bytes());
@@ -116,7 +116,7 @@ impl Compressor {
                 self.copy(common, distance);
             } else {
                 for byte in &text[at..next] {
-                    self.bits.put(self.codes.literal(*byte));
+                    self.bits.write(self.codes.literal(*byte));
                 }
             }
             at = next;
@@ -138,7 +138,7 @@ impl Compressor {
             other += other_edge;
             // Two edges of different kinds are passed, or the next round would end here as well.
             if *byte != before[other] {
-                self.bits.put(self.codes.literal(*byte));
+                self.bits.write(self.codes.literal(*byte));
                 at += 1;
                 other += 1;
             }
@@ -153,7 +153,7 @@ impl Compressor {
             if kind & !LINE_FEED != 0 {
                 return i;
             }
-            self.bits.put(self.codes.literal(*byte));
+            self.bits.write(self.codes.literal(*byte));
             if kind != 0 {
                 return i + 1;
             }
@@ -165,12 +165,12 @@ impl Compressor {
         while length > MATCH_MAX {
             // What is left must not be shorter than a match may be.
             let part = MATCH_MAX.min(length - MATCH_MIN);
-            self.bits.put(self.codes.length(part));
-            self.bits.put(self.codes.distance(distance));
+            self.bits.write(self.codes.length(part));
+            self.bits.write(self.codes.distance(distance));
             length -= part;
         }
-        self.bits.put(self.codes.length(length));
-        self.bits.put(self.codes.distance(distance));
+        self.bits.write(self.codes.length(length));
+        self.bits.write(self.codes.distance(distance));
     }
 }
 
@@ -200,7 +200,7 @@ struct Bits {
 
 impl Bits {
     #[inline]
-    fn put(&mut self, code: Code) {
+    fn write(&mut self, code: Code) {
         self.waiting |= u64::from(code.bits) << self.count;
         self.count += u32::from(code.len);
         if self.count >= 32 {

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 use crate::clock::unix_ms;
 use crate::exemplar::Exemplars;
 use crate::histogram::bucket_of;
-use crate::lanes::{self, Reader, Slot};
 use crate::metric::{Raw, Scratch, Single, Spec, Value};
 use crate::octaves::Octaves;
 use crate::point::{NativePoint, Point, Side};
 use crate::range::Range;
+use crate::shards::{self, Reader, Slot};
 use crate::spec::NativeSpec;
 use crate::visit::MetricType;
 
@@ -133,7 +133,7 @@ impl NativeHistogramValue {
             Some(octave) => self.count_in(octave, bits),
             None => self.observe_far(slot, v, has_bucket),
         }
-        lanes::write(slot, self.cells(), |cells| {
+        shards::write(slot, self.cells(), |cells| {
             cells.add_f64(SUM, v);
             if !self.bounds.is_empty() {
                 cells.add(CELLS + bucket_of(self.bounds, v), 1);
@@ -219,7 +219,7 @@ impl NativeHistogramValue {
     #[inline(always)]
     fn count_in(&self, octave: Slot, bits: u64) {
         let place = buckets::place(self.counted_schema(), bits);
-        lanes::write(octave, self.octave_cells(), |cells| {
+        shards::write(octave, self.octave_cells(), |cells| {
             cells.add(place, 1);
         });
     }
@@ -246,12 +246,12 @@ impl NativeHistogramValue {
         } else {
             ZERO
         };
-        lanes::write(slot, self.cells(), |cells| {
+        shards::write(slot, self.cells(), |cells| {
             cells.add(cell, 1);
         });
     }
 
-    /// Sums everything over the lanes.
+    /// Sums everything over the shards.
     fn totals(&self, reader: &Reader) -> Totals {
         let mut totals = Totals::default();
         let mut cells = Vec::new();

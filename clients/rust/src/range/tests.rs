@@ -48,14 +48,14 @@ fn a_released_range_comes_back_zeroed() {
     // No other test in this binary uses the length 777.
     let mut range = Range::new();
     let slot = range.slot(777).expect("on");
-    lanes::write(slot, 777, |cells| {
+    shards::write(slot, 777, |cells| {
         cells.add(776, 5);
     });
-    assert_eq!(lanes::Reader::new().sum(slot, 777, 776), 5);
+    assert_eq!(shards::Reader::new().sum(slot, 777, 776), 5);
     range.release(777);
     let again = allocate(777).expect("just released");
     assert_eq!(again, slot);
-    assert_eq!(lanes::Reader::new().sum(slot, 777, 776), 0);
+    assert_eq!(shards::Reader::new().sum(slot, 777, 776), 0);
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Window {
         counts.retain_mut(|bucket| {
             while old.next_if(|old| old.key < bucket.key).is_some() {}
             if let Some(old) = old.next_if(|old| old.key == bucket.key) {
-                // Saturating: a copy read later from another lane order never exceeds, but zero is the safe answer.
+                // Saturating: a copy read later from another shard order never exceeds, but zero is the safe answer.
                 bucket.count = bucket.count.saturating_sub(old.count);
             }
             bucket.count != 0

@@ -1,4 +1,4 @@
-//! Totals are exact, however many threads count and whatever lanes they get.
+//! Totals are exact, however many threads count and whatever shards they get.
 
 use std::cell::Cell;
 use std::sync::Barrier;
@@ -15,7 +15,7 @@ fn in_threads(threads: u64, f: impl Fn(u64) + Sync) {
             scope.spawn(move || {
                 barrier.wait();
                 f(i);
-                // No thread may end, and release its lane, before all have counted.
+                // No thread may end, and release its shard, before all have counted.
                 barrier.wait();
             });
         }
@@ -23,7 +23,7 @@ fn in_threads(threads: u64, f: impl Fn(u64) + Sync) {
 }
 
 #[test]
-fn totals_are_exact_with_more_threads_than_lanes() {
+fn totals_are_exact_with_more_threads_than_shards() {
     static COUNTER: Counter = Counter::new("c_total", "C.");
     static GAUGE: Gauge = Gauge::new("g", "G.");
     static HISTOGRAM: Histogram = Histogram::new("h", "H.", &[1.0, 2.0]);
@@ -48,7 +48,7 @@ fn totals_are_exact_with_more_threads_than_lanes() {
 }
 
 #[test]
-fn lanes_pass_from_thread_to_thread_without_a_loss() {
+fn shards_pass_from_thread_to_thread_without_a_loss() {
     static COUNTER: Counter = Counter::new("c_total", "C.");
     for _ in 0..300 {
         in_threads(3, |_| COUNTER.inc_by(7));
@@ -57,8 +57,8 @@ fn lanes_pass_from_thread_to_thread_without_a_loss() {
 }
 
 #[test]
-fn a_thread_that_waited_long_enough_gets_a_lane_of_its_own() {
-    // More writes than the interval between two attempts, first without a free lane, then with all others free.
+fn a_thread_that_waited_long_enough_gets_a_shard_of_its_own() {
+    // More writes than the interval between two attempts, first without a free shard, then with all others free.
     static COUNTER: Counter = Counter::new("c_total", "C.");
     let (threads, steps) = (90, 10_000);
     in_threads(threads, |_| (0..10).for_each(|_| COUNTER.inc()));
@@ -90,7 +90,7 @@ fn destructors_of_other_thread_locals_can_count() {
     thread_local!(static LAST: Cell<Option<CountsAtTheEnd>> = const { Cell::new(None) });
     for _ in 0..20 {
         let thread = thread::spawn(|| {
-            // One destructor is registered before the lane's, one after it.
+            // One destructor is registered before the shard's, one after it.
             FIRST.set(Some(CountsAtTheEnd));
             COUNTER.inc();
             LAST.set(Some(CountsAtTheEnd));

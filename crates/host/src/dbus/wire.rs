@@ -42,16 +42,16 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn skip(&mut self, count: usize) -> Option<()> {
-        self.take(count).map(|_| ())
+        self.take_bytes(count).map(|_| ())
     }
 
     pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
+        self.take_bytes(1)?.first().copied()
     }
 
     pub(crate) fn u32(&mut self) -> Option<u32> {
         self.align(4)?;
-        let bytes = self.take(4)?.try_into().ok()?;
+        let bytes = self.take_bytes(4)?.try_into().ok()?;
         Some(match self.is_big_endian {
             true => u32::from_be_bytes(bytes),
             false => u32::from_le_bytes(bytes),
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
 
     fn u64(&mut self) -> Option<u64> {
         self.align(8)?;
-        let bytes = self.take(8)?.try_into().ok()?;
+        let bytes = self.take_bytes(8)?.try_into().ok()?;
         Some(match self.is_big_endian {
             true => u64::from_be_bytes(bytes),
             false => u64::from_le_bytes(bytes),
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
 
     fn u16(&mut self) -> Option<u16> {
         self.align(2)?;
-        let bytes = self.take(2)?.try_into().ok()?;
+        let bytes = self.take_bytes(2)?.try_into().ok()?;
         Some(match self.is_big_endian {
             true => u16::from_be_bytes(bytes),
             false => u16::from_le_bytes(bytes),
@@ -119,12 +119,12 @@ impl<'a> Cursor<'a> {
     }
 
     fn terminated(&mut self, len: usize) -> Option<&'a str> {
-        let text = std::str::from_utf8(self.take(len)?).ok()?;
+        let text = std::str::from_utf8(self.take_bytes(len)?).ok()?;
         self.skip(1)?;
         Some(text)
     }
 
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    fn take_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(count)?;
         let taken = self.bytes.get(self.at..end)?;
         self.at = end;

@@ -45,20 +45,32 @@ fn entry(node: &Node, scheme: NameScheme) -> Result<FilesConfig, ConfigError> {
         "metrics" => FileKind::Metrics,
         "textfile" => FileKind::Textfile,
         "python_multiprocess" => FileKind::PythonMultiprocess,
-        other => return Err(of(node, "kind", format!("unknown kind of files {other:?}"))),
+        other => {
+            return Err(error_at(
+                node,
+                "kind",
+                format!("unknown kind of files {other:?}"),
+            ));
+        }
     };
     entry.format = match node.text_of("format") {
         "" => None,
         "text" => Some(Format::Text),
         "openmetrics" => Some(Format::OpenMetrics),
         "protobuf" => Some(Format::Protobuf),
-        other => return Err(of(node, "format", format!("unknown format {other:?}"))),
+        other => {
+            return Err(error_at(
+                node,
+                "format",
+                format!("unknown format {other:?}"),
+            ));
+        }
     };
     entry.labels = node.labels("labels");
     let pattern = node.text_of("path_labels");
     if !pattern.is_empty() {
         let labels = PathLabels::new(pattern);
-        let labels = labels.map_err(|error| of(node, "path_labels", error.to_string()))?;
+        let labels = labels.map_err(|error| error_at(node, "path_labels", error.to_string()))?;
         entry.path_labels = Some(labels);
     }
     check_labels(node, &entry, scheme)?;
@@ -87,10 +99,14 @@ fn check_labels(node: &Node, entry: &FilesConfig, scheme: NameScheme) -> Result<
     let of_path = entry.path_labels.iter().flat_map(PathLabels::names);
     for (key, name) in own.chain(of_path.map(|name| ("path_labels", name))) {
         if !scheme.allows_label(name) || name.starts_with("__") {
-            return Err(of(node, key, format!("{name:?} is not a valid label name")));
+            return Err(error_at(
+                node,
+                key,
+                format!("{name:?} is not a valid label name"),
+            ));
         }
         if matches!(name, "job" | "file") {
-            return Err(of(
+            return Err(error_at(
                 node,
                 key,
                 format!("the label {name:?} is set by the entry itself"),
@@ -106,7 +122,7 @@ fn refuse_page_settings(node: &Node) -> Result<(), ConfigError> {
         // A default has no position.
         if node.get(key).is_some_and(|value| value.line > 0) {
             let kind = node.text_of("kind");
-            return Err(of(
+            return Err(error_at(
                 node,
                 key,
                 format!("{key} is for files of kind metrics, not {kind}"),
@@ -116,6 +132,6 @@ fn refuse_page_settings(node: &Node) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn of(node: &Node, key: &str, message: impl Into<String>) -> ConfigError {
+fn error_at(node: &Node, key: &str, message: impl Into<String>) -> ConfigError {
     node.get(key).unwrap_or(node).error(message)
 }

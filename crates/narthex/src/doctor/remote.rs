@@ -195,7 +195,7 @@ async fn fetch(url: &str) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
-    fn of(page: &str) -> Vec<(String, usize)> {
+    fn series_by_host(page: &str) -> Vec<(String, usize)> {
         let frame = parse(page.as_bytes(), 1).unwrap();
         let hosts = hosts(&[frame], 1);
         let all: Vec<LabelSet> = hosts.keys().cloned().collect();
@@ -219,13 +219,19 @@ mod tests {
             ("node a:1 zone=\"2\"", 1),
             ("node b:1 zone=\"2\"", 2),
         ];
-        assert_eq!(of(page), expected.map(|(name, len)| (name.to_owned(), len)));
+        assert_eq!(
+            series_by_host(page),
+            expected.map(|(name, len)| (name.to_owned(), len))
+        );
     }
 
     /// A file of text may name instances of something else.
     #[test]
     fn an_exporters_page_is_one_hosts() {
-        assert_eq!(of("node_load1 1\nnode_backup{instance=\"x\"} 1\n"), []);
-        assert_eq!(of("up 1\n"), []);
+        assert_eq!(
+            series_by_host("node_load1 1\nnode_backup{instance=\"x\"} 1\n"),
+            []
+        );
+        assert_eq!(series_by_host("up 1\n"), []);
     }
 }

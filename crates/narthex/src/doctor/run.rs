@@ -83,7 +83,7 @@ fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
 fn this_host(config: &HostConfig) -> Result<Vec<Finding>, String> {
     let now_ms = SystemClock.now_ms();
     let mut host = HostSource::new(config.clone()).map_err(|error| error.to_string())?;
-    let facts = HostFacts::of(config, LabelSet::empty()).page();
+    let facts = HostFacts::new(config, LabelSet::empty()).page();
     examine_with(host.warm_up(now_ms), &facts, now_ms)
 }
 

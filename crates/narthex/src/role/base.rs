@@ -164,7 +164,7 @@ fn host_facts(reloader: Option<Arc<Reloader>>) -> Facts {
     Arc::new(move || {
         let facts = match &reloader {
             Some(reloader) => reloader.host_facts(),
-            None => Some(HostFacts::of(&host::defaults(), own_host().labels)),
+            None => Some(HostFacts::new(&host::defaults(), own_host().labels)),
         };
         facts.map(|facts| facts.page()).unwrap_or_default()
     })

@@ -103,7 +103,7 @@ fn routes(
     let own: OwnMetrics = Arc::new(move |style, page| {
         own.append(style, page);
     });
-    let facts = HostFacts::of(&options.host, LabelSet::empty());
+    let facts = HostFacts::new(&options.host, LabelSet::empty());
     let facts: Facts = Arc::new(move || facts.page());
     let config = ExporterConfig {
         telemetry_path: options.web.telemetry_path.clone(),

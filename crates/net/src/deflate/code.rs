@@ -48,7 +48,7 @@ impl<'a> BitWriter<'a> {
 
     /// Writes at most [`Bits::MOST`] bits; `None` if there is no room.
     #[inline]
-    pub(crate) fn put(&mut self, bits: Bits) -> Option<()> {
+    pub(crate) fn write(&mut self, bits: Bits) -> Option<()> {
         let all = self.begun.then(bits);
         let room = self.room.get_mut(self.at..self.at + 8)?;
         room.copy_from_slice(&all.bits.to_le_bytes());
@@ -97,15 +97,15 @@ pub(crate) fn write_block_start(
         count,
     };
     // The last block, with codes of its own.
-    out.put(bits(0b101, 3))?;
-    out.put(bits(literals.len() - 257, 5))?;
-    out.put(bits(distances.len() - 1, 5))?;
-    out.put(bits(written - 4, 4))?;
+    out.write(bits(0b101, 3))?;
+    out.write(bits(literals.len() - 257, 5))?;
+    out.write(bits(distances.len() - 1, 5))?;
+    out.write(bits(written - 4, 4))?;
     for symbol in &ORDER[..written] {
-        out.put(bits(code[*symbol].count as usize, 3))?;
+        out.write(bits(code[*symbol].count as usize, 3))?;
     }
     for (symbol, repeats) in runs {
-        out.put(code[symbol].then(repeats))?;
+        out.write(code[symbol].then(repeats))?;
     }
     Some(())
 }
@@ -256,8 +256,8 @@ mod tests {
             bits: (1 << 9) - 1,
             count: 9,
         };
-        assert!(out.put(bits).is_some());
-        assert!(out.put(bits).is_some());
-        assert!(out.put(bits).is_none());
+        assert!(out.write(bits).is_some());
+        assert!(out.write(bits).is_some());
+        assert!(out.write(bits).is_none());
     }
 }

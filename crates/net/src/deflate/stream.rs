@@ -140,7 +140,7 @@ impl GzipStream {
         if distance > 0 {
             let literals = &self.window[self.coded..start];
             self.tokens
-                .put(literals, (end - start) as u32, distance as u32);
+                .push(literals, (end - start) as u32, distance as u32);
             self.coded = end;
         }
     }
@@ -166,7 +166,7 @@ impl GzipStream {
 
     fn code_all(&mut self) {
         self.close();
-        self.tokens.put(&self.window[self.coded..], 0, 0);
+        self.tokens.push(&self.window[self.coded..], 0, 0);
         self.coded = self.window.len();
         self.crc.update(&self.window[self.summed..]);
         self.summed = self.window.len();
@@ -183,10 +183,10 @@ impl GzipStream {
 
     /// Returns what is compressed, and forgets it.
     #[must_use]
-    pub fn take(&mut self) -> Vec<u8> {
+    pub fn take_output(&mut self) -> Vec<u8> {
         match &mut self.tokens {
             Tokens::Sample(_) => Vec::new(),
-            Tokens::Coded(coder) => coder.take(),
+            Tokens::Coded(coder) => coder.take_output(),
         }
     }
 
@@ -198,7 +198,7 @@ impl GzipStream {
             Tokens::Sample(sample) => Coder::new(&sample),
             Tokens::Coded(coder) => coder,
         };
-        coder.put(coder.literals[END]);
+        coder.write_bits(coder.literals[END]);
         let mut out = coder.end();
         out.extend_from_slice(&self.crc.sum().to_le_bytes());
         let length = self.base + self.window.len() as u64;
@@ -255,9 +255,9 @@ enum Tokens {
 impl Tokens {
     /// Codes bytes, and a repetition behind them unless its length is 0.
     #[inline]
-    fn put(&mut self, literals: &[u8], length: u32, distance: u32) {
+    fn push(&mut self, literals: &[u8], length: u32, distance: u32) {
         match self {
-            Self::Coded(coder) => coder.put_all(literals, length, distance),
+            Self::Coded(coder) => coder.write_tokens(literals, length, distance),
             Self::Sample(_) => self.sample(literals, length, distance),
         }
     }
@@ -338,9 +338,9 @@ impl Coder {
         for token in sample {
             let (length, distance) = (token >> DISTANCE_BITS, token & ((1 << DISTANCE_BITS) - 1));
             if length == 0 {
-                coder.put(coder.literals[*token as usize]);
+                coder.write_bits(coder.literals[*token as usize]);
             } else {
-                coder.put_all(&[], length, distance);
+                coder.write_tokens(&[], length, distance);
             }
         }
         coder
@@ -356,40 +356,40 @@ impl Coder {
         }
     }
 
-    fn put(&mut self, bits: Bits) {
+    fn write_bits(&mut self, bits: Bits) {
         self.reserve(Bits::MOST as usize);
         let mut out = BitWriter::new(&mut self.room, self.at, self.begun);
-        let _ = out.put(bits);
+        let _ = out.write(bits);
         (self.at, self.begun) = out.end();
     }
 
     /// Writes bytes, and a repetition behind them unless its length is 0.
     #[inline]
-    fn put_all(&mut self, bytes: &[u8], mut length: u32, far: u32) {
+    fn write_tokens(&mut self, bytes: &[u8], mut length: u32, far: u32) {
         // No code takes more than 15 bits, and no repetition more than 48.
         self.reserve(16 * bytes.len() + 48 * (1 + length as usize / LONGEST * 2));
         let mut out = BitWriter::new(&mut self.room, self.at, self.begun);
         let (threes, rest) = bytes.as_chunks::<3>();
         for three in threes {
             let [one, two, three] = three.map(|byte| self.literals[usize::from(byte)]);
-            let _ = out.put(one.then(two).then(three));
+            let _ = out.write(one.then(two).then(three));
         }
         for byte in rest {
-            let _ = out.put(self.literals[usize::from(*byte)]);
+            let _ = out.write(self.literals[usize::from(*byte)]);
         }
         if length > 0 {
             let far = distance(&self.distances, far);
             while length > LONGEST as u32 {
                 let part = part_of(length);
-                let _ = out.put(self.lengths[part as usize].then(far));
+                let _ = out.write(self.lengths[part as usize].then(far));
                 length -= part;
             }
-            let _ = out.put(self.lengths[length as usize].then(far));
+            let _ = out.write(self.lengths[length as usize].then(far));
         }
         (self.at, self.begun) = out.end();
     }
 
-    fn take(&mut self) -> Vec<u8> {
+    fn take_output(&mut self) -> Vec<u8> {
         let taken = self.room[..self.at].to_vec();
         self.at = 0;
         taken
@@ -397,8 +397,8 @@ impl Coder {
 
     /// Fills the last byte.
     fn end(&mut self) -> Vec<u8> {
-        self.put(Bits { bits: 0, count: 7 });
-        self.take()
+        self.write_bits(Bits { bits: 0, count: 7 });
+        self.take_output()
     }
 }
 

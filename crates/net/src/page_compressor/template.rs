@@ -137,9 +137,9 @@ impl Template {
             .copy_from_slice(&self.head.0);
         let mut out = BitWriter::new(&mut scratch[..room], self.head.0.len(), self.head.1);
         self.write_page(page, &mut out)?;
-        out.put(self.literals[END])?;
+        out.write(self.literals[END])?;
         // Fills the last byte, and makes room for what follows it.
-        out.put(Bits { bits: 0, count: 7 })?;
+        out.write(Bits { bits: 0, count: 7 })?;
         let (end, _) = out.end();
         let sums = scratch.get_mut(end..end + 8)?;
         sums[..4].copy_from_slice(&libdeflater::crc32(page).to_le_bytes());
@@ -161,14 +161,14 @@ impl Template {
             }
             self.starts[piece] = at as u32;
             for one in &self.steps[step..steps_end] {
-                out.put(one.bits())?;
+                out.write(one.bits())?;
                 if one.piece != NO_PIECE {
                     let between = at as u32 - self.starts[one.piece as usize];
                     let far = between.wrapping_add_signed(one.shift());
                     if far as usize > FARTHEST {
                         return None;
                     }
-                    out.put(distance(&self.distances, far))?;
+                    out.write(distance(&self.distances, far))?;
                 }
             }
             at += text.len();
@@ -194,12 +194,12 @@ fn write_number(literals: &[Bits], line: &[u8], out: &mut BitWriter<'_>) -> Opti
         }
         begun = begun.then(code);
         if begun.count > FULL {
-            out.put(begun)?;
+            out.write(begun)?;
             begun = Bits::default();
         }
         length += 1;
     }
-    out.put(begun)?;
+    out.write(begun)?;
     Some(length)
 }
 

@@ -1,4 +1,4 @@
-//! Bodies that share kinds, and those that must not.
+//! Bodies that share layouts, and those that must not.
 
 use super::*;
 use crate::text::GroupLabels;
@@ -9,13 +9,13 @@ const ALLOWED: Allowed = Allowed {
     timestamps: false,
 };
 
-/// Pushes a body to a group with one more label than its job; returns its kind and its page.
+/// Pushes a body to a group with one more label than its job; returns its layout and its page.
 fn pushed(
     memory: &Memory,
     shelves: &mut Vec<Arc<Shelf>>,
     label: &str,
     body: &str,
-) -> (Arc<Kind>, String) {
+) -> (Arc<Layout>, String) {
     let pairs = [("job", "j"), label.split_once('=').unwrap()];
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let grouping = &Grouping::new(pairs.to_vec());
@@ -26,9 +26,9 @@ fn pushed(
     let labels = GroupLabels::new(grouping, Escaping::Underscores);
     let mut page = Vec::new();
     for (at, family) in contents.families().enumerate() {
-        contents.kind.text(at).write(&mut page, family, &labels);
+        contents.layout.text(at).write(&mut page, family, &labels);
     }
-    (contents.kind, String::from_utf8(page).unwrap())
+    (contents.layout, String::from_utf8(page).unwrap())
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn bodies_that_look_alike_are_told_apart() {
             assert_eq!(page, expected);
         }
     }
-    // They have a kind each, and none is left over.
+    // They have a layout each, and none is left over.
     assert_eq!(shelves.map(|shelves| shelves.len()), [1, 1]);
 }
 
@@ -88,7 +88,7 @@ fn what_nobody_uses_is_forgotten() {
     for at in 0..640 {
         pushed(&memory, &mut Vec::new(), "g=1", &format!("gone_{at} 1\n"));
     }
-    for table in memory.kinds.lens() {
+    for table in memory.layouts.lens() {
         assert!(table <= 256, "{table} are left");
     }
     let (again, _) = pushed(&memory, &mut shelves, "g=2", "kept 2\n");

@@ -112,7 +112,7 @@ pub(crate) struct Repeats {
 
 impl Repeats {
     /// Returns what is known of some steps of a text.
-    pub(crate) fn of(&mut self, text: &Text, steps: Range<usize>) -> StepRepeats<'_> {
+    pub(crate) fn for_steps(&mut self, text: &Text, steps: Range<usize>) -> StepRepeats<'_> {
         let address = std::ptr::from_ref(text).addr();
         if self.text != address || self.steps.len() != text.len() {
             self.text = address;

@@ -80,7 +80,7 @@ struct Reader<'a> {
 const SHORT: &str = "a record ends too early";
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], &'static str> {
+    fn take_bytes(&mut self, len: usize) -> Result<&'a [u8], &'static str> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(SHORT)?;
         self.rest = rest;
         Ok(taken)
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
 
     fn text(&mut self) -> Result<&'a str, &'static str> {
         let len = self.number()?;
-        str::from_utf8(self.take(len)?).map_err(|_| "a text is not UTF-8")
+        str::from_utf8(self.take_bytes(len)?).map_err(|_| "a text is not UTF-8")
     }
 
     fn grouping(&mut self) -> Result<Grouping, &'static str> {

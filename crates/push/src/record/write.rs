@@ -4,10 +4,10 @@ use super::{DELETION, FAILURE, NUMBERS, PUSH, SAME, STATE, TYPES, WHOLE};
 use crate::{
     family::{Numbers, Part, Shape, View},
     grouping::Grouping,
-    kind::{Contents, each_pair},
+    layout::{Contents, each_pair},
     state::{PushIds, Settings, State},
 };
-use narthex_model::{Histogram, MetricType, histogram::ResetHint};
+use narthex_model::{Histogram, MetricType, histogram::ResetHint, varint::put_varint};
 use std::sync::Arc;
 
 /// Encodes a push.
@@ -18,16 +18,16 @@ pub(crate) fn push(
     (settings, id): (Settings, Option<&str>),
     (before, pushed): (&Contents, &Contents),
 ) -> Vec<u8> {
-    let families = pushed.kind.families().len();
-    let mut out = Vec::with_capacity(64 + families * 40 + pushed.kind.len() * 8);
+    let families = pushed.layout.families().len();
+    let mut out = Vec::with_capacity(64 + families * 40 + pushed.layout.len() * 8);
     out.push(PUSH);
     put_grouping(&mut out, grouping);
     out.extend_from_slice(&pushed_ns.to_le_bytes());
     out.push(u8::from(replace));
     put_settings(&mut out, settings);
     put_ids(&mut out, id.into_iter());
-    put(&mut out, families as u64);
-    each_pair(&before.kind, &pushed.kind, |old, new| {
+    put_varint(&mut out, families as u64);
+    each_pair(&before.layout, &pushed.layout, |old, new| {
         let Some(family) = new.map(|at| pushed.family(at)) else {
             return;
         };
@@ -57,7 +57,7 @@ pub(crate) fn state(grouping: &Grouping, state: &State, ids: &PushIds) -> Vec<u8
     out.extend_from_slice(&state.failed_ns.to_le_bytes());
     put_settings(&mut out, state.settings);
     put_ids(&mut out, ids.iter().map(String::as_str));
-    put(&mut out, state.contents.kind.families().len() as u64);
+    put_varint(&mut out, state.contents.layout.families().len() as u64);
     for (at, family) in state.contents.families().enumerate() {
         put_text(&mut out, &family.shape.name);
         out.extend_from_slice(&state.family_ns(at).to_le_bytes());
@@ -82,16 +82,8 @@ pub(crate) fn deletion(grouping: &Grouping) -> Vec<u8> {
     out
 }
 
-fn put(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 fn put_text(out: &mut Vec<u8>, text: &str) {
-    put(out, text.len() as u64);
+    put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
@@ -101,7 +93,7 @@ fn put_double(out: &mut Vec<u8>, value: f64) {
 
 fn put_settings(out: &mut Vec<u8>, settings: Settings) {
     for period_ms in [settings.ttl_ms, settings.interval_ms] {
-        put(
+        put_varint(
             out,
             period_ms.map_or(0, |period_ms| period_ms.saturating_add(1)),
         );
@@ -109,14 +101,14 @@ fn put_settings(out: &mut Vec<u8>, settings: Settings) {
 }
 
 fn put_ids<'a>(out: &mut Vec<u8>, ids: impl ExactSizeIterator<Item = &'a str>) {
-    put(out, ids.len() as u64);
+    put_varint(out, ids.len() as u64);
     for id in ids {
         put_text(out, id);
     }
 }
 
 fn put_grouping(out: &mut Vec<u8>, grouping: &Grouping) {
-    put(out, grouping.labels().len() as u64);
+    put_varint(out, grouping.labels().len() as u64);
     for (name, value) in grouping.labels() {
         put_text(out, name);
         put_text(out, value);
@@ -126,14 +118,14 @@ fn put_grouping(out: &mut Vec<u8>, grouping: &Grouping) {
 fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
     out.push(type_number(shape.metric_type));
     put_text(out, &shape.help);
-    put(out, shape.metrics.len() as u64);
+    put_varint(out, shape.metrics.len() as u64);
     for (metric, range) in shape.metrics() {
-        put(out, metric.labels.len() as u64);
+        put_varint(out, metric.labels.len() as u64);
         for label in &metric.labels {
             put_text(out, label.name());
             put_text(out, label.value());
         }
-        put(out, range.len() as u64);
+        put_varint(out, range.len() as u64);
         for part in &shape.parts[range] {
             match part {
                 Part::Value => out.push(0),
@@ -161,18 +153,18 @@ fn put_numbers(out: &mut Vec<u8>, family: View<'_>) {
 
 fn put_all_numbers(out: &mut Vec<u8>, numbers: &Numbers) {
     put_doubles(out, &numbers.cells);
-    put(out, numbers.times_ms.len() as u64);
+    put_varint(out, numbers.times_ms.len() as u64);
     for time_ms in &numbers.times_ms {
         out.extend_from_slice(&time_ms.to_le_bytes());
     }
-    put(out, numbers.natives.len() as u64);
+    put_varint(out, numbers.natives.len() as u64);
     for native in &numbers.natives {
         put_native(out, native);
     }
 }
 
 fn put_doubles(out: &mut Vec<u8>, values: &[f64]) {
-    put(out, values.len() as u64);
+    put_varint(out, values.len() as u64);
     for value in values {
         put_double(out, *value);
     }
@@ -196,7 +188,7 @@ fn put_native(out: &mut Vec<u8>, native: &Histogram) {
         put_double(out, value);
     }
     for spans in [&native.positive_spans, &native.negative_spans] {
-        put(out, spans.len() as u64);
+        put_varint(out, spans.len() as u64);
         for span in spans {
             out.extend_from_slice(&span.offset.to_le_bytes());
             out.extend_from_slice(&span.length.to_le_bytes());

@@ -11,7 +11,7 @@ fn send(rig: &Rig, method: &str, query: &str, headers: &[(&str, &str)], body: &[
     http::request(method, &url, headers, body).unwrap()
 }
 
-/// Returns the status of a response and the parts of its report: stored, refused, strays, and each group in one line.
+/// Returns the status of a response and the parts of its report: stored, refused, ungrouped, and each group in one line.
 fn report(answer: &Response) -> (u16, [u64; 3], Vec<String>) {
     let body: Value = serde_json::from_str(&answer.text()).unwrap();
     let data = &body["data"];
@@ -19,7 +19,7 @@ fn report(answer: &Response) -> (u16, [u64; 3], Vec<String>) {
     let counts = [
         data["stored"].as_u64().unwrap(),
         data["refused"].as_u64().unwrap(),
-        data["strays"]["total"].as_u64().unwrap(),
+        data["ungrouped"]["total"].as_u64().unwrap(),
     ];
     let groups = data["groups"].as_array().unwrap().iter();
     let groups =
@@ -138,7 +138,7 @@ fn a_bad_part_is_the_error_of_its_group() {
     }
     let body: Value = serde_json::from_str(&answer.text()).unwrap();
     assert_eq!(
-        body["data"]["strays"]["errors"],
+        body["data"]["ungrouped"]["errors"],
         serde_json::json!([
             "text format parsing error in line 9: a series has no label \"job\"",
             "text format parsing error in line 10: the labels of a sample are malformed",

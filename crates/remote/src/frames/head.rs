@@ -65,7 +65,7 @@ impl<'a> Head<'a> {
 }
 
 fn session_id(reader: &mut Reader<'_>) -> Result<SessionId, Malformed> {
-    let bytes = reader.take(size_of::<SessionId>())?;
+    let bytes = reader.take_bytes(size_of::<SessionId>())?;
     bytes.try_into().map_err(|_| Malformed("a session's name"))
 }
 

@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn take_bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(ENDED)?;
         self.rest = rest;
         Ok(taken)
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
         let (value, len) = read_exact_varint(self.rest).ok_or(ENDED)?;
-        self.take(len)?;
+        self.take_bytes(len)?;
         Ok(value)
     }
 
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = usize::try_from(self.varint()?).map_err(|_| ENDED)?;
-        self.take(len)
+        self.take_bytes(len)
     }
 
     pub(super) fn text(&mut self) -> Result<&'a str, Malformed> {

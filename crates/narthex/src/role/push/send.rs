@@ -249,8 +249,8 @@ fn batch(body: &[u8], console: &mut Console<'_>) -> io::Result<Result<(u64, u64)
         return Ok(Err(String::from_utf8_lossy(body).trim().to_owned()));
     };
     let data = &report["data"];
-    let strays = &data["strays"];
-    for error in strays["errors"].as_array().into_iter().flatten() {
+    let ungrouped = &data["ungrouped"];
+    for error in ungrouped["errors"].as_array().into_iter().flatten() {
         console.warn(error.as_str().unwrap_or_default())?;
     }
     for group in data["groups"].as_array().into_iter().flatten() {
@@ -259,7 +259,7 @@ fn batch(body: &[u8], console: &mut Console<'_>) -> io::Result<Result<(u64, u64)
         }
     }
     let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
-    let refused = number(&data["refused"]) + number(&strays["total"]);
+    let refused = number(&data["refused"]) + number(&ungrouped["total"]);
     Ok(Ok((number(&data["stored"]), refused)))
 }
 

@@ -150,7 +150,7 @@ fn ask(
         Ask::Instant { query, time } => {
             let time_ms = time.map_or(now_ms, |time| time.ms(now_ms));
             let form = [("query", query.clone()), ("time", text::seconds(time_ms))];
-            let data = progress.of(source, "/api/v1/query", &form, &mut warnings)?;
+            let data = progress.ask(source, "/api/v1/query", &form, &mut warnings)?;
             value(&data, format, screen)?
         }
         Ask::Range { query, times, step } => {
@@ -160,7 +160,7 @@ fn ask(
         }
         Ask::Series { matches, times } => {
             let form = listing(matches, *times, now_ms);
-            let data = progress.of(source, "/api/v1/series", &form, &mut warnings)?;
+            let data = progress.ask(source, "/api/v1/series", &form, &mut warnings)?;
             let sets = answer::label_sets(&data)?;
             match format {
                 Format::Json => text::json_line(&data),
@@ -179,7 +179,7 @@ fn ask(
                 None => "/api/v1/labels".to_owned(),
             };
             let form = listing(matches, *times, now_ms);
-            let data = progress.of(source, &path, &form, &mut warnings)?;
+            let data = progress.ask(source, &path, &form, &mut warnings)?;
             let values = answer::texts(&data)?;
             match format {
                 Format::Json => text::json_line(&data),
@@ -195,7 +195,7 @@ fn ask(
             let time_ms = time.map_or(now_ms, |time| time.ms(now_ms));
             analyze::histograms(matches, *duration, |query| {
                 let form = [("query", query), ("time", text::seconds(time_ms))];
-                progress.of(source, "/api/v1/query", &form, &mut warnings)
+                progress.ask(source, "/api/v1/query", &form, &mut warnings)
             })?
         }
     };
@@ -277,7 +277,7 @@ impl Range {
             if parts > 1 {
                 progress.part(part + 1, parts);
             }
-            let data = progress.of(source, "/api/v1/query_range", &form, warnings)?;
+            let data = progress.ask(source, "/api/v1/query_range", &form, warnings)?;
             match &mut whole {
                 None => whole = Some(data),
                 Some(whole) => answer::append(whole, data),

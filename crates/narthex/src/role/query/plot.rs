@@ -45,7 +45,7 @@ pub(super) fn answer(answer: &Answer, screen: Screen) -> String {
         .filter(|one| !one.points.is_empty())
         .take(SERIES)
         .collect();
-    let Some(bounds) = Bounds::of(&drawn) else {
+    let Some(bounds) = Bounds::around(&drawn) else {
         return table::answer(answer, screen);
     };
     let sets: Vec<_> = all.iter().map(|series| &series.labels).collect();
@@ -82,7 +82,7 @@ pub(super) fn answer(answer: &Answer, screen: Screen) -> String {
 }
 
 impl Bounds {
-    fn of(drawn: &[&Series]) -> Option<Self> {
+    fn around(drawn: &[&Series]) -> Option<Self> {
         let points = || drawn.iter().flat_map(|series| &series.points);
         let finite = || {
             points()

@@ -102,7 +102,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Asks, and shows how long it takes.
-    pub(super) fn of(
+    pub(super) fn ask(
         &self,
         source: &mut Source,
         path: &str,

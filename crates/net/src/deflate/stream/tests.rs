@@ -28,7 +28,7 @@ fn compressed<'a>(pieces: impl Iterator<Item = (&'a [u8], u64)>) -> Vec<u8> {
         }
         if at % 7 == 0 {
             let ready = stream.ready_bytes();
-            let taken = stream.take();
+            let taken = stream.take_output();
             assert_eq!(taken.len(), ready);
             out.extend(taken);
         }

@@ -1,4 +1,4 @@
-//! Tests of which thread gets which lane.
+//! Tests of which thread gets which shard.
 
 use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
@@ -6,11 +6,11 @@ use std::thread;
 use super::*;
 use crate::range;
 
-/// Held by a test that takes all lanes, or that needs some.
+/// Held by a test that takes all shards, or that needs some.
 static ALL: Mutex<()> = Mutex::new(());
 
-/// Writes once, as any metric does, and returns whether it went to a leased lane.
-fn writes_to_a_leased_lane(slot: Slot) -> bool {
+/// Writes once, as any metric does, and returns whether it went to a leased shard.
+fn writes_to_a_leased_shard(slot: Slot) -> bool {
     let mut owned = false;
     write(slot, 1, |cells| {
         cells.add(0, 1);
@@ -21,13 +21,13 @@ fn writes_to_a_leased_lane(slot: Slot) -> bool {
 }
 
 #[test]
-fn lanes_of_ended_threads_are_leased_again() {
+fn shards_of_ended_threads_are_leased_again() {
     let _all = ALL.lock().unwrap();
     let slot = range::allocate(1).unwrap();
-    // Far more threads than lanes, one after the other. Tests elsewhere may hold all lanes for a moment, but not for
+    // Far more threads than shards, one after the other. Tests elsewhere may hold all shards for a moment, but not for
     // most of these.
     let leased = (0..300).filter(|_| {
-        thread::spawn(move || writes_to_a_leased_lane(slot))
+        thread::spawn(move || writes_to_a_leased_shard(slot))
             .join()
             .unwrap()
     });
@@ -37,7 +37,7 @@ fn lanes_of_ended_threads_are_leased_again() {
 }
 
 #[test]
-fn threads_that_share_a_lane_lose_nothing() {
+fn threads_that_share_a_shard_lose_nothing() {
     let _all = ALL.lock().unwrap();
     let slot = range::allocate(2).unwrap();
     let threads = leasable() as usize + 3 * SHARED;
@@ -50,7 +50,7 @@ fn threads_that_share_a_lane_lose_nothing() {
                 write(slot, 2, |_| ());
                 barrier.wait();
                 let (_, owned) = current();
-                // Only those without a lane: if they have all CPUs to themselves, they meet more often.
+                // Only those without a shard: if they have all CPUs to themselves, they meet more often.
                 if !owned {
                     shared.fetch_add(1, Relaxed);
                     for _ in 0..steps {
@@ -60,13 +60,13 @@ fn threads_that_share_a_lane_lose_nothing() {
                         });
                     }
                 }
-                // No thread may end, and release its lane, before all have counted.
+                // No thread may end, and release its shard, before all have counted.
                 barrier.wait();
             });
         }
     });
     let shared = shared.load(Relaxed);
-    assert!(shared >= 2 * SHARED as u64, "{shared} threads share lanes");
+    assert!(shared >= 2 * SHARED as u64, "{shared} threads share shards");
     let reader = Reader::new();
     assert_eq!(reader.sum(slot, 2, 0), shared * steps);
     assert_eq!(reader.sum_f64(slot, 2, 1), (shared * steps) as f64 * 0.5);
@@ -74,7 +74,7 @@ fn threads_that_share_a_lane_lose_nothing() {
 }
 
 #[test]
-fn a_thread_that_gave_its_lane_back_does_not_write_it_any_more() {
+fn a_thread_that_gave_its_shard_back_does_not_write_it_any_more() {
     struct AtTheEnd(mpsc::Sender<(bool, bool)>);
     impl Drop for AtTheEnd {
         fn drop(&mut self) {
@@ -89,7 +89,7 @@ fn a_thread_that_gave_its_lane_back_does_not_write_it_any_more() {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         BEFORE.set(Some(AtTheEnd(sender.clone())));
-        writes_to_a_leased_lane(slot);
+        writes_to_a_leased_shard(slot);
         AFTER.set(Some(AtTheEnd(sender)));
     });
     thread.join().unwrap();

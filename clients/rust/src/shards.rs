@@ -1,15 +1,15 @@
-//! The memory of all metrics: one lane of cells per thread.
+//! The memory of all metrics: one shard of cells per thread.
 //!
-//! A metric owns a range of cells, addressed by a [`Slot`]. Each lane has its own copy of every range, and a thread
-//! counts in the lane it leases, so two threads never write one cache line and a write is a plain load, add and store.
-//! Reading sums over the lanes. Memory is `cells × 8 bytes × lanes in use`, touched lazily page by page; there is no
-//! padding, because neighbours in a lane belong to the same thread.
+//! A metric owns a range of cells, addressed by a [`Slot`]. Each shard has its own copy of every range, and a thread
+//! counts in the shard it leases, so two threads never write one cache line and a write is a plain load, add and store.
+//! Reading sums over the shards. Memory is `cells × 8 bytes × shards in use`, touched lazily page by page; there is no
+//! padding, because neighbours in a shard belong to the same thread.
 //!
-//! Threads beyond the number of leasable lanes share a few lanes with read-modify-write operations: slower, still
+//! Threads beyond the number of leasable shards share a few shards with read-modify-write operations: slower, still
 //! exact.
 //!
-//! **Invariant:** only the lessee writes a cell of a leased lane. A range never straddles two segments, and a segment,
-//! once allocated, is neither moved nor freed. A newly allocated range is zero in every lane.
+//! **Invariant:** only the lessee writes a cell of a leased shard. A range never straddles two segments, and a segment,
+//! once allocated, is neither moved nor freed. A newly allocated range is zero in every shard.
 //!
 //! Not for signal handlers or a counting allocator: an increment that interrupts another one on the same thread may
 //! lose it.
@@ -23,11 +23,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// Upper limit of lanes that can be leased; [`leasable`] decides the actual number.
+/// Upper limit of shards that can be leased; [`leasable`] decides the actual number.
 const LEASED: usize = 64;
-/// Lanes for the threads that could not lease one.
+/// Shards for the threads that could not lease one.
 const SHARED: usize = 8;
-/// Length of a lane's directory; five bits of a slot select the segment.
+/// Length of a shard's directory; five bits of a slot select the segment.
 const DIRECTORY: usize = 32;
 /// Bits of a slot that select the cell inside its segment.
 const OFFSET_BITS: u32 = 26;
@@ -37,23 +37,23 @@ const FIRST_SEGMENT_BITS: u32 = 10;
 pub(crate) const SEGMENTS: u32 = OFFSET_BITS - FIRST_SEGMENT_BITS + 1;
 /// Longest range that can be allocated.
 pub(crate) const LONGEST_RANGE: usize = 1 << FIRST_SEGMENT_BITS;
-/// Writes through a shared lane between two attempts to lease one.
+/// Writes through a shared shard between two attempts to lease one.
 const RETRY_LEASE_EVERY: u32 = 4096;
-/// Times that [`quiescent`] checks a busy lane before it gives up.
+/// Times that [`quiescent`] checks a busy shard before it gives up.
 const QUIESCENT_TRIES: u32 = 128;
 
-static LANES: [Lane; LEASED + SHARED] = [const { Lane::new() }; LEASED + SHARED];
-/// One bit per leased lane.
+static SHARDS: [Shard; LEASED + SHARED] = [const { Shard::new() }; LEASED + SHARED];
+/// One bit per leased shard.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 static NEXT_SHARED: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     // Two variables: this one has no destructor, so the hot path reads it without a registration check.
-    static MINE: Cell<Option<&'static Lane>> = const { Cell::new(None) };
-    static LEASE: Lease = Lease::take();
+    static MINE: Cell<Option<&'static Shard>> = const { Cell::new(None) };
+    static LEASE: Lease = Lease::acquire();
 }
 
-/// Address of a range of cells, the same in every lane; never zero, and the top bit is clear.
+/// Address of a range of cells, the same in every shard; never zero, and the top bit is clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -91,7 +91,7 @@ pub(crate) fn segment_len(segment: u32) -> u32 {
     1 << (FIRST_SEGMENT_BITS + segment)
 }
 
-/// A range of one lane, open for writing by the current thread.
+/// A range of one shard, open for writing by the current thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells {
     cells: &'static [AtomicU64],
@@ -99,7 +99,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// Adds to an integer cell, wrapping, and returns this lane's new value.
+    /// Adds to an integer cell, wrapping, and returns this shard's new value.
     #[inline(always)]
     pub(crate) fn add(self, index: usize, n: u64) -> u64 {
         let cell = &self.cells[index];
@@ -140,7 +140,7 @@ pub(crate) fn fetch_add_f64(cell: &AtomicU64, v: f64) {
 /// Runs `f` on this thread's copy of a range.
 #[inline(always)]
 pub(crate) fn write(slot: Slot, len: usize, f: impl FnOnce(Cells)) {
-    if let Some(cells) = MINE.get().and_then(|lane| lane.get(slot, len)) {
+    if let Some(cells) = MINE.get().and_then(|shard| shard.get(slot, len)) {
         f(Cells { cells, owned: true });
     } else {
         write_slow(slot, len, f);
@@ -150,27 +150,27 @@ pub(crate) fn write(slot: Slot, len: usize, f: impl FnOnce(Cells)) {
 #[cold]
 #[inline(never)]
 fn write_slow(slot: Slot, len: usize, f: impl FnOnce(Cells)) {
-    let (lane, owned) = current();
-    let cells = lane.get_or_allocate(slot, len);
+    let (shard, owned) = current();
+    let cells = shard.get_or_allocate(slot, len);
     f(Cells { cells, owned });
 }
 
 /// Returns the one copy of a range that all threads share, for values that cannot be summed.
 #[inline(always)]
 pub(crate) fn common(slot: Slot, len: usize) -> &'static [AtomicU64] {
-    let lane = &LANES[LEASED];
-    match lane.get(slot, len) {
+    let shard = &SHARDS[LEASED];
+    match shard.get(slot, len) {
         Some(cells) => cells,
-        None => lane.get_or_allocate(slot, len),
+        None => shard.get_or_allocate(slot, len),
     }
 }
 
-/// Sets a range to zero in every lane.
+/// Sets a range to zero in every shard.
 ///
 /// Only while no thread can write it: its owner holds the last reference.
 pub(crate) fn clear(slot: Slot, len: usize) {
-    for lane in &LANES {
-        for cell in lane.get(slot, len).unwrap_or_default() {
+    for shard in &SHARDS {
+        for cell in shard.get(slot, len).unwrap_or_default() {
             cell.store(0, Relaxed);
         }
     }
@@ -179,28 +179,28 @@ pub(crate) fn clear(slot: Slot, len: usize) {
 /// Marks this thread as reading an index, until the guard is dropped.
 #[inline]
 pub(crate) fn pin() -> Pin {
-    let (lane, owned) = match MINE.get() {
-        Some(lane) => (lane, true),
+    let (shard, owned) = match MINE.get() {
+        Some(shard) => (shard, true),
         None => current(),
     };
     if owned {
-        let depth = lane.pins.load(Relaxed);
+        let depth = shard.pins.load(Relaxed);
         // SeqCst orders this before the loads of the table: see `quiescent`.
-        lane.pins.swap(depth + 1, SeqCst);
+        shard.pins.swap(depth + 1, SeqCst);
     } else {
-        lane.pins.fetch_add(1, SeqCst);
+        shard.pins.fetch_add(1, SeqCst);
     }
-    Pin { lane, owned }
+    Pin { shard, owned }
 }
 
-/// Returns whether every lane was seen without a pin after this call began.
+/// Returns whether every shard was seen without a pin after this call began.
 ///
 /// Anything unlinked with SeqCst stores before the call is then out of every reader's reach: in the single order of
 /// SeqCst operations a later pin comes after the unlinking, so its reader cannot find the link.
 pub(crate) fn quiescent() -> bool {
-    LANES.iter().all(|lane| {
+    SHARDS.iter().all(|shard| {
         (0..QUIESCENT_TRIES).any(|_| {
-            let free = lane.pins.load(SeqCst) == 0;
+            let free = shard.pins.load(SeqCst) == 0;
             if !free {
                 std::hint::spin_loop();
             }
@@ -211,34 +211,34 @@ pub(crate) fn quiescent() -> bool {
 
 /// A thread's mark that it is reading; see [`pin`].
 pub(crate) struct Pin {
-    // A reference to a lane this thread leases: `!Send`, or the count would be written by two threads.
-    lane: *const Lane,
+    // A reference to a shard this thread leases: `!Send`, or the count would be written by two threads.
+    shard: *const Shard,
     owned: bool,
 }
 
 impl Drop for Pin {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `lane` was made from a `&'static Lane` in `pin`.
-        let lane = unsafe { &*self.lane };
+        // SAFETY: `shard` was made from a `&'static Shard` in `pin`.
+        let shard = unsafe { &*self.shard };
         if self.owned {
-            lane.pins.store(lane.pins.load(Relaxed) - 1, Release);
+            shard.pins.store(shard.pins.load(Relaxed) - 1, Release);
         } else {
-            lane.pins.fetch_sub(1, Release);
+            shard.pins.fetch_sub(1, Release);
         }
     }
 }
 
-/// The lanes in use at one moment; sums cells over them.
+/// The shards in use at one moment; sums cells over them.
 pub struct Reader {
-    lanes: Vec<&'static Lane>,
+    shards: Vec<&'static Shard>,
 }
 
 impl Reader {
-    /// Determines which lanes are in use.
+    /// Determines which shards are in use.
     pub(crate) fn new() -> Self {
-        let lanes = LANES.iter().filter(|lane| lane.in_use()).collect();
-        Self { lanes }
+        let shards = SHARDS.iter().filter(|shard| shard.in_use()).collect();
+        Self { shards }
     }
 
     /// Returns an integer cell's sum, wrapping.
@@ -275,21 +275,21 @@ impl Reader {
     }
 
     fn copies(&self, slot: Slot, len: usize) -> impl Iterator<Item = &'static [AtomicU64]> {
-        self.lanes
+        self.shards
             .iter()
-            .filter_map(move |lane| lane.get(slot, len))
+            .filter_map(move |shard| shard.get(slot, len))
     }
 }
 
-/// One thread's copy of all cells. Aligned so that two lanes share no cache line, nor a pair the CPU prefetches
+/// One thread's copy of all cells. Aligned so that two shards share no cache line, nor a pair the CPU prefetches
 /// together.
 #[repr(align(128))]
-struct Lane {
+struct Shard {
     pins: AtomicU32,
     segments: [AtomicPtr<AtomicU64>; DIRECTORY],
 }
 
-impl Lane {
+impl Shard {
     const fn new() -> Self {
         Self {
             pins: AtomicU32::new(0),
@@ -332,7 +332,7 @@ impl Lane {
             Acquire,
         );
         if published.is_err() {
-            // SAFETY: another thread of this shared lane was faster; nobody saw `memory`, allocated above.
+            // SAFETY: another thread of this shared shard was faster; nobody saw `memory`, allocated above.
             unsafe { dealloc(memory, layout) };
         }
     }
@@ -344,27 +344,27 @@ impl Lane {
     }
 }
 
-/// A thread's lease of a lane, released when the thread ends.
+/// A thread's lease of a shard, released when the thread ends.
 struct Lease {
-    /// Index of the lane in `LANES`; a shared one from `LEASED` on.
-    lane: Cell<usize>,
+    /// Index of the shard in `SHARDS`; a shared one from `LEASED` on.
+    shard: Cell<usize>,
     shared_writes: Cell<u32>,
 }
 
 impl Lease {
-    fn take() -> Self {
+    fn acquire() -> Self {
         let lease = Self {
-            lane: Cell::new(0),
+            shard: Cell::new(0),
             shared_writes: Cell::new(0),
         };
         if !lease.claim() {
             let turn = NEXT_SHARED.fetch_add(1, Relaxed) as usize;
-            lease.lane.set(LEASED + turn % SHARED);
+            lease.shard.set(LEASED + turn % SHARED);
         }
         lease
     }
 
-    /// Takes the lowest free lane, so that few lanes are in use.
+    /// Takes the lowest free shard, so that few shards are in use.
     fn claim(&self) -> bool {
         let all = u64::MAX >> (64 - leasable());
         // Acquire pairs with the Release in `drop`: the former lessee's plain stores are visible.
@@ -373,53 +373,53 @@ impl Lease {
             (free != 0).then(|| taken | (free & free.wrapping_neg()))
         });
         let Ok(taken) = taken else { return false };
-        let lane = (!taken & all).trailing_zeros() as usize;
-        self.lane.set(lane);
-        MINE.set(Some(&LANES[lane]));
+        let shard = (!taken & all).trailing_zeros() as usize;
+        self.shard.set(shard);
+        MINE.set(Some(&SHARDS[shard]));
         true
     }
 
-    fn current(&self) -> (&'static Lane, bool) {
-        let mut lane = self.lane.get();
-        if lane >= LEASED {
+    fn current(&self) -> (&'static Shard, bool) {
+        let mut shard = self.shard.get();
+        if shard >= LEASED {
             let writes = self.shared_writes.get().wrapping_add(1);
             self.shared_writes.set(writes);
             if writes.is_multiple_of(RETRY_LEASE_EVERY) && self.claim() {
-                lane = self.lane.get();
+                shard = self.shard.get();
             }
         }
-        (&LANES[lane], lane < LEASED)
+        (&SHARDS[shard], shard < LEASED)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Destructors of other thread locals may still count: from here on they use the shared lane.
+        // Destructors of other thread locals may still count: from here on they use the shared shard.
         MINE.set(None);
-        if self.lane.get() < LEASED {
-            TAKEN.fetch_and(!(1 << self.lane.get()), Release);
+        if self.shard.get() < LEASED {
+            TAKEN.fetch_and(!(1 << self.shard.get()), Release);
         }
     }
 }
 
-/// Returns this thread's lane and whether it is leased.
-fn current() -> (&'static Lane, bool) {
+/// Returns this thread's shard and whether it is leased.
+fn current() -> (&'static Shard, bool) {
     LEASE
         .try_with(Lease::current)
-        .unwrap_or((&LANES[LEASED], false))
+        .unwrap_or((&SHARDS[LEASED], false))
 }
 
-/// Returns how many lanes may be leased: twice the CPUs as a power of two, within 8 and 64.
+/// Returns how many shards may be leased: twice the CPUs as a power of two, within 8 and 64.
 fn leasable() -> u32 {
     static COUNT: OnceLock<u32> = OnceLock::new();
     *COUNT.get_or_init(|| {
         let cpus = std::thread::available_parallelism().map_or(4, NonZeroUsize::get);
-        let lanes = cpus
+        let shards = cpus
             .saturating_mul(2)
             .min(LEASED)
             .next_power_of_two()
             .max(8);
-        u32::try_from(lanes).expect("at most 64")
+        u32::try_from(shards).expect("at most 64")
     })
 }
 

@@ -1,9 +1,9 @@
-//! Kinds: what groups have in common whose bodies differ in numbers alone.
+//! Layouts: the label names and families that groups share whose bodies differ only in numbers.
 //!
 //! Processes of a program push the same series under other grouping keys. Shapes, the text of lines and decoders are kept
 //! once for all of them; what a group has to itself are numbers.
 //!
-//! **Invariant:** equal shapes of a store are one, and equal kinds are one while they are in use, so that they are
+//! **Invariant:** equal shapes of a store are one, and equal layouts are one while they are in use, so that they are
 //! compared by address. The tables by themselves keep neither alive.
 
 use crate::{
@@ -25,7 +25,7 @@ const SMALLEST_SWEEP: usize = 64;
 
 /// Families, ordered by name, without numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Kind {
+pub(crate) struct Layout {
     /// Names of the labels of its groups, sorted.
     names: Vec<String>,
     families: Vec<Arc<Shape>>,
@@ -39,13 +39,13 @@ pub(crate) struct Kind {
 /// Families with their numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) layout: Arc<Layout>,
     pub(crate) numbers: Arc<Numbers>,
 }
 
-impl Kind {
+impl Layout {
     fn new(names: Vec<String>, families: Vec<Arc<Shape>>) -> Self {
-        let mut kind = Self {
+        let mut layout = Self {
             names,
             starts: Vec::with_capacity(families.len() + 1),
             texts: families.iter().map(|_| OnceLock::new()).collect(),
@@ -53,17 +53,17 @@ impl Kind {
             families,
         };
         let mut cells = 0;
-        kind.starts.push(0);
-        for shape in &kind.families {
+        layout.starts.push(0);
+        for shape in &layout.families {
             cells += shape.parts.len();
-            kind.starts.push(cells);
+            layout.starts.push(cells);
             for (metric, range) in shape.metrics() {
                 let labels = metric.labels.iter();
                 let labels = labels.map(|label| label.name().len() + label.value().len() + 4);
-                kind.text_bytes += range.len() * (shape.name.len() + labels.sum::<usize>());
+                layout.text_bytes += range.len() * (shape.name.len() + labels.sum::<usize>());
             }
         }
-        kind
+        layout
     }
 
     /// Returns the shapes, ordered by name.
@@ -101,9 +101,9 @@ impl Kind {
 
 impl Default for Contents {
     fn default() -> Self {
-        static EMPTY: LazyLock<Arc<Kind>> = LazyLock::new(Arc::default);
+        static EMPTY: LazyLock<Arc<Layout>> = LazyLock::new(Arc::default);
         Self {
-            kind: Arc::clone(&EMPTY),
+            layout: Arc::clone(&EMPTY),
             numbers: Arc::default(),
         }
     }
@@ -112,28 +112,28 @@ impl Default for Contents {
 impl Contents {
     /// Iterates over the families.
     pub(crate) fn families(&self) -> impl Iterator<Item = View<'_>> {
-        (0..self.kind.families.len()).map(|at| self.family(at))
+        (0..self.layout.families.len()).map(|at| self.family(at))
     }
 
     /// Returns a family by its index.
     pub(crate) fn family(&self, at: usize) -> View<'_> {
         View {
-            shape: &self.kind.families[at],
+            shape: &self.layout.families[at],
             numbers: &self.numbers,
-            start: self.kind.starts[at],
+            start: self.layout.starts[at],
         }
     }
 
     /// Returns a family by its name.
     pub(crate) fn find(&self, name: &str) -> Option<View<'_>> {
-        self.kind.find(name).ok().map(|at| self.family(at))
+        self.layout.find(name).ok().map(|at| self.family(at))
     }
 }
 
-/// Calls `take` with the families of two kinds by name: those of one alone, and those of both.
+/// Calls `take` with the families of two layouts by name: those of one alone, and those of both.
 pub(crate) fn each_pair(
-    one: &Kind,
-    other: &Kind,
+    one: &Layout,
+    other: &Layout,
     mut take: impl FnMut(Option<usize>, Option<usize>),
 ) {
     let (mut at, mut to) = (0, 0);
@@ -150,15 +150,15 @@ pub(crate) fn each_pair(
     }
 }
 
-/// The kinds of a store.
+/// The layouts of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Kinds {
+pub(crate) struct Layouts {
     hasher: RandomState,
     shapes: Mutex<Table<Shape>>,
-    kinds: Mutex<Table<Kind>>,
+    layouts: Mutex<Table<Layout>>,
 }
 
-impl Kinds {
+impl Layouts {
     /// Returns families, which must be ordered by name, as the contents of a group.
     pub(crate) fn contents(&self, grouping: &Grouping, families: Vec<Family>) -> Contents {
         let mut numbers = Numbers::default();
@@ -170,13 +170,13 @@ impl Kinds {
             shapes.push(family.shape);
         }
         Contents {
-            kind: self.kind(grouping, shapes),
+            layout: self.layout(grouping, shapes),
             numbers: Arc::new(numbers),
         }
     }
 
-    /// Returns the kind of a group with these families, which must be ordered by name.
-    pub(crate) fn kind(&self, grouping: &Grouping, shapes: Vec<Arc<Shape>>) -> Arc<Kind> {
+    /// Returns the layout of a group with these families, which must be ordered by name.
+    pub(crate) fn layout(&self, grouping: &Grouping, shapes: Vec<Arc<Shape>>) -> Arc<Layout> {
         let shapes: Vec<Arc<Shape>> = shapes.into_iter().map(|shape| self.shape(shape)).collect();
         let names = grouping.labels().iter().map(|(name, _)| name);
         let mut hasher = self.hasher.build_hasher();
@@ -184,17 +184,17 @@ impl Kinds {
         for shape in &shapes {
             hasher.write_usize(Arc::as_ptr(shape).addr());
         }
-        let is = |kind: &Kind| {
-            kind.names.iter().eq(names.clone())
-                && kind.families.len() == shapes.len()
-                && std::iter::zip(&kind.families, &shapes)
+        let is = |layout: &Layout| {
+            layout.names.iter().eq(names.clone())
+                && layout.families.len() == shapes.len()
+                && std::iter::zip(&layout.families, &shapes)
                     .all(|(one, other)| Arc::ptr_eq(one, other))
         };
-        let mut kinds = self.kinds.lock().whole();
-        let found = kinds.find(hasher.finish(), is);
+        let mut layouts = self.layouts.lock().whole();
+        let found = layouts.find(hasher.finish(), is);
         found.unwrap_or_else(|| {
-            let kind = Kind::new(names.cloned().collect(), shapes);
-            kinds.insert(hasher.finish(), Arc::new(kind))
+            let layout = Layout::new(names.cloned().collect(), shapes);
+            layouts.insert(hasher.finish(), Arc::new(layout))
         })
     }
 
@@ -220,7 +220,7 @@ impl Kinds {
     ) -> Contents {
         let mut numbers = Numbers::default();
         let mut shapes = Vec::new();
-        each_pair(&contents.kind, &more.kind, |before, after| {
+        each_pair(&contents.layout, &more.layout, |before, after| {
             let family = match (before, after) {
                 (_, Some(at)) => more.family(at),
                 (Some(at), None) => contents.family(at),
@@ -230,7 +230,7 @@ impl Kinds {
             shapes.push(Arc::clone(family.shape));
         });
         Contents {
-            kind: self.kind(grouping, shapes),
+            layout: self.layout(grouping, shapes),
             numbers: Arc::new(numbers),
         }
     }
@@ -238,8 +238,8 @@ impl Kinds {
     /// Returns the lengths of the tables.
     #[cfg(test)]
     pub(crate) fn lens(&self) -> [usize; 2] {
-        let (shapes, kinds) = (self.shapes.lock().whole(), self.kinds.lock().whole());
-        [shapes.known.len(), kinds.known.len()]
+        let (shapes, layouts) = (self.shapes.lock().whole(), self.layouts.lock().whole());
+        [shapes.known.len(), layouts.known.len()]
     }
 
     /// Hashes what is known of a body before it is decoded.
