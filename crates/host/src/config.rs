@@ -259,31 +259,33 @@ pub(crate) struct FilterFlags {
     pub(crate) default_exclude: &'static str,
 }
 
-pub(crate) const DISKSTATS_DEVICE: FilterFlags = FilterFlags {
-    include: "collector.diskstats.device-include",
-    exclude: "collector.diskstats.device-exclude",
-    default_exclude: r"^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$",
-};
+/// Declares filters by what the names of their flags begin with, and the default exclusion.
+macro_rules! filter_flags {
+    ($($name:ident = $prefix:literal, $default_exclude:expr;)+) => {$(
+        pub(crate) const $name: FilterFlags = FilterFlags {
+            include: concat!($prefix, "-include"),
+            exclude: concat!($prefix, "-exclude"),
+            default_exclude: $default_exclude,
+        };
+    )+};
+}
 
-pub(crate) const ETHTOOL_DEVICE: FilterFlags = FilterFlags {
-    include: "collector.ethtool.device-include",
-    exclude: "collector.ethtool.device-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const MOUNT_POINTS: FilterFlags = FilterFlags {
-    include: "collector.filesystem.mount-points-include",
-    exclude: "collector.filesystem.mount-points-exclude",
-    default_exclude: r"^/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)",
-};
-
-pub(crate) const FS_TYPES: FilterFlags = FilterFlags {
-    include: "collector.filesystem.fs-types-include",
-    exclude: "collector.filesystem.fs-types-exclude",
-    default_exclude: "^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|fusectl|hugetlbfs|iso9660|\
+filter_flags! {
+    DISKSTATS_DEVICE = "collector.diskstats.device", r"^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$";
+    ETHTOOL_DEVICE = "collector.ethtool.device", "";
+    MOUNT_POINTS = "collector.filesystem.mount-points", r"^/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)";
+    FS_TYPES = "collector.filesystem.fs-types", "^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|fusectl|hugetlbfs|iso9660|\
                       mqueue|nsfs|overlay|proc|procfs|pstore|rpc_pipefs|securityfs|selinuxfs|squashfs|erofs|sysfs|\
-                      tracefs)$",
-};
+                      tracefs)$";
+    ARP_DEVICE = "collector.arp.device", "";
+    HWMON_CHIP = "collector.hwmon.chip", "";
+    HWMON_SENSOR = "collector.hwmon.sensor", "";
+    INFINIBAND_DEVICE = "collector.infiniband.device", "";
+    INTERRUPTS_NAME = "collector.interrupts.name", "";
+    QDISC_DEVICE = "collector.qdisc.device", "";
+    SLABS = "collector.slabinfo.slabs", "";
+    NETDEV_DEVICE = "collector.netdev.device", "";
+}
 
 /// The labels of ipvs backends, in node_exporter's order.
 pub(crate) const IPVS_LABELS: [&str; 6] = [
@@ -305,54 +307,6 @@ pub(crate) const VMSTAT_FIELDS: &str = "^(oom_kill|pgpg|pswp|pg.*fault).*";
 
 /// Matches only the empty name.
 const NOTHING: &str = "^$";
-
-pub(crate) const ARP_DEVICE: FilterFlags = FilterFlags {
-    include: "collector.arp.device-include",
-    exclude: "collector.arp.device-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const HWMON_CHIP: FilterFlags = FilterFlags {
-    include: "collector.hwmon.chip-include",
-    exclude: "collector.hwmon.chip-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const HWMON_SENSOR: FilterFlags = FilterFlags {
-    include: "collector.hwmon.sensor-include",
-    exclude: "collector.hwmon.sensor-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const INFINIBAND_DEVICE: FilterFlags = FilterFlags {
-    include: "collector.infiniband.device-include",
-    exclude: "collector.infiniband.device-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const INTERRUPTS_NAME: FilterFlags = FilterFlags {
-    include: "collector.interrupts.name-include",
-    exclude: "collector.interrupts.name-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const QDISC_DEVICE: FilterFlags = FilterFlags {
-    include: "collector.qdisc.device-include",
-    exclude: "collector.qdisc.device-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const SLABS: FilterFlags = FilterFlags {
-    include: "collector.slabinfo.slabs-include",
-    exclude: "collector.slabinfo.slabs-exclude",
-    default_exclude: "",
-};
-
-pub(crate) const NETDEV_DEVICE: FilterFlags = FilterFlags {
-    include: "collector.netdev.device-include",
-    exclude: "collector.netdev.device-exclude",
-    default_exclude: "",
-};
 
 /// Flags of the cpu collector.
 #[derive(Debug, Clone)]

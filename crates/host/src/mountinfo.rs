@@ -4,7 +4,7 @@
 //! Invariant: fields are borrowed as printed, with their octal escapes.
 
 use crate::error::ParseError;
-use crate::scan::{next_line, number};
+use crate::scan::{each_line, number};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MountLine<'a> {
@@ -29,20 +29,11 @@ impl MountLine<'_> {
     }
 }
 
-pub(crate) fn parse(
-    mut text: &[u8],
-    mut each: impl FnMut(&MountLine<'_>),
-) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(line) = next_line(&mut text) {
-        line_number += 1;
-        let parsed = parse_line(line).map_err(|expected| ParseError {
-            line: line_number,
-            expected,
-        })?;
-        each(&parsed);
-    }
-    Ok(())
+pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&MountLine<'_>)) -> Result<(), ParseError> {
+    each_line(text, |line| {
+        each(&parse_line(line)?);
+        Ok(())
+    })
 }
 
 fn parse_line(line: &[u8]) -> Result<MountLine<'_>, &'static str> {

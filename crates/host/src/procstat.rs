@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::error::{HostError, ParseError};
 use crate::open_file::{End, OpenFile, ReadBuf};
-use crate::scan::{next_field, next_line, next_u64, number};
+use crate::scan::{each_line, next_field, next_u64, number};
 
 /// Ticks of one CPU in the kernel's order: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice.
 pub(crate) type Ticks = [u64; 10];
@@ -64,26 +64,17 @@ impl SharedStat {
 }
 
 /// Parses the file's text; missing values are 0.
-pub(crate) fn parse(mut text: &[u8], out: &mut StatSnapshot) -> Result<(), ParseError> {
+pub(crate) fn parse(text: &[u8], out: &mut StatSnapshot) -> Result<(), ParseError> {
     let cpus = std::mem::take(&mut out.cpus);
     *out = StatSnapshot {
         cpus,
         ..StatSnapshot::default()
     };
     out.cpus.clear();
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let Some(key) = next_field(&mut line) else {
-            continue;
-        };
-        let known = parse_line(key, &mut line, out);
-        known.map_err(|expected| ParseError {
-            line: line_number,
-            expected,
-        })?;
-    }
-    Ok(())
+    each_line(text, |mut line| match next_field(&mut line) {
+        Some(key) => parse_line(key, &mut line, out),
+        None => Ok(()),
+    })
 }
 
 fn parse_line(key: &[u8], rest: &mut &[u8], out: &mut StatSnapshot) -> Result<(), &'static str> {

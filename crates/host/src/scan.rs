@@ -2,6 +2,8 @@
 //!
 //! Invariant: every function accepts any bytes and terminates; a number that does not fit is rejected.
 
+use crate::error::ParseError;
+
 /// Splits off the next line, without its newline.
 pub(crate) fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     if rest.is_empty() {
@@ -18,6 +20,36 @@ pub(crate) fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
             Some(text)
         }
     }
+}
+
+/// Calls `each` with every line.
+///
+/// # Errors
+/// Fails when `each` says what it expected in a line.
+pub(crate) fn each_line<'a>(
+    text: &'a [u8],
+    each: impl FnMut(&'a [u8]) -> Result<(), &'static str>,
+) -> Result<(), ParseError> {
+    each_line_below(0, text, each)
+}
+
+/// Like [`each_line`], without the first lines.
+pub(crate) fn each_line_below<'a>(
+    header_lines: u32,
+    mut text: &'a [u8],
+    mut each: impl FnMut(&'a [u8]) -> Result<(), &'static str>,
+) -> Result<(), ParseError> {
+    let mut number = 0;
+    while let Some(line) = next_line(&mut text) {
+        number += 1;
+        if number > header_lines {
+            each(line).map_err(|expected| ParseError {
+                line: number,
+                expected,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Splits off the next field, skipping blanks before it; `None` at the end of the line.

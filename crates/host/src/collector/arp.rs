@@ -12,7 +12,7 @@ use crate::kind::CollectorKind;
 use crate::links::Links;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{label_text, next_field, next_line};
+use crate::scan::{each_line, label_text, next_field};
 use crate::sink::{Desc, Sink, Slot};
 
 const ENTRIES: Desc<'static> = Desc::gauge("node_arp_entries", "ARP entries by device");
@@ -155,12 +155,10 @@ impl Collector for Arp {
 }
 
 /// Calls `each` with the device of every entry.
-pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ParseError> {
+pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ParseError> {
     const DEVICE: usize = 5;
     const HEADER_FIELDS: usize = 9;
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    each_line(text, |mut line| {
         let mut device = None;
         let mut count = 0;
         while let Some(field) = next_field(&mut line) {
@@ -172,15 +170,10 @@ pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), 
         match (count, device) {
             (0 | HEADER_FIELDS, _) => {}
             (6, Some(device)) => each(device),
-            _ => {
-                return Err(ParseError {
-                    line: line_number,
-                    expected: "six fields",
-                });
-            }
+            _ => return Err("six fields"),
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{float, label_text, next_field, next_line};
+use crate::scan::{each_line, float, label_text, next_field};
 use crate::sink::{Desc, Sink};
 
 const BLOCKS: Desc<'static> = Desc::gauge(
@@ -29,19 +29,9 @@ impl Table for Buddyinfo {
     const KIND: CollectorKind = CollectorKind::Buddyinfo;
     const FILE: &'static str = "buddyinfo";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
-        let mut line_number = 0;
-        while let Some(mut line) = next_line(&mut text) {
-            line_number += 1;
-            let error = ParseError {
-                line: line_number,
-                expected: "a node, a zone and numbers of blocks",
-            };
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        each_line(text, |mut line| {
+            let error = "a node, a zone and numbers of blocks";
             // `Node 0, zone Normal 1 2 …`
             let mut word = || next_field(&mut line).ok_or(error);
             let (_, node, _, zone) = (word()?, word()?, word()?, word()?);
@@ -68,7 +58,7 @@ impl Table for Buddyinfo {
                     (0..orders).map(add).collect()
                 },
             );
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

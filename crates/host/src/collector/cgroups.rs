@@ -8,7 +8,7 @@ use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{label_text, next_field, next_line, number};
+use crate::scan::{each_line, label_text, next_field, number};
 use crate::sink::{Desc, Sink};
 
 const COLUMNS: [Desc<'static>; 2] = [
@@ -26,22 +26,12 @@ impl Table for Cgroups {
     const KIND: CollectorKind = CollectorKind::Cgroups;
     const FILE: &'static str = "cgroups";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
-        let mut line_number = 0;
-        while let Some(mut line) = next_line(&mut text) {
-            line_number += 1;
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        each_line(text, |mut line| {
             if line.starts_with(b"#") {
-                continue;
+                return Ok(());
             }
-            let error = ParseError {
-                line: line_number,
-                expected: "a controller, its hierarchy, its groups, and whether it is enabled",
-            };
+            let error = "a controller, its hierarchy, its groups, and whether it is enabled";
             let name = next_field(&mut line).ok_or(error)?;
             let mut numbers = [0.0; 3];
             for value in &mut numbers {
@@ -54,7 +44,7 @@ impl Table for Cgroups {
                     .map(|desc| out.add(&desc, &[("subsys_name", &name)]))
                     .into()
             });
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

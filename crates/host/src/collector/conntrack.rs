@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
-use crate::error::HostError;
+use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
-use crate::scan::{hex, next_field, next_line, number, trim};
+use crate::scan::{each_line_below, hex, next_field, number, trim};
 use crate::sink::{Desc, Sink, Slot};
 use crate::table;
 
@@ -64,7 +64,7 @@ impl Collector for Conntrack {
         }
         let text = self.stats.read(ctx.buf, End::Below(2048));
         let sums = parse(text.map_err(HostError::or_no_data)?)
-            .map_err(|line| self.stats.expected(line, "16 or 17 hexadecimal numbers"))?;
+            .map_err(|source| self.stats.malformed(source))?;
         if self.stat_slots.is_empty() {
             self.size_slots = SIZES.map(|desc| out.add(&desc, &[])).into();
             let rows = table::rows(STATS);
@@ -81,24 +81,23 @@ impl Collector for Conntrack {
     }
 }
 
-/// Sums the lines below the header; `Err` with the number of a malformed line.
-pub(crate) fn parse(mut text: &[u8]) -> Result<[u64; COLUMNS], u32> {
+/// Sums the lines below the header.
+pub(crate) fn parse(text: &[u8]) -> Result<[u64; COLUMNS], ParseError> {
+    let error = "16 or 17 hexadecimal numbers";
     let mut sums = [0_u64; COLUMNS];
-    let mut line_number = 1;
-    next_line(&mut text);
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    each_line_below(1, text, |mut line| {
         let mut count = 0;
         while let Some(field) = next_field(&mut line) {
-            let sum = sums.get_mut(count).ok_or(line_number)?;
-            *sum = sum.wrapping_add(hex(field).ok_or(line_number)?);
+            let sum = sums.get_mut(count).ok_or(error)?;
+            *sum = sum.wrapping_add(hex(field).ok_or(error)?);
             count += 1;
         }
         // Linux before 2.6.35 does not count restarts.
         if count < COLUMNS - 1 {
-            return Err(line_number);
+            return Err(error);
         }
-    }
+        Ok(())
+    })?;
     Ok(sums)
 }
 
@@ -112,8 +111,9 @@ mod tests {
         let text = format!("entries searched\n{line} 11\n{line}\n");
         let sums = parse(text.as_bytes()).expect("well formed");
         assert_eq!((sums[2], sums[10], sums[16]), (6, 22, 17));
-        assert_eq!(parse(b"h\n1 2 3\n"), Err(2));
-        assert_eq!(parse(format!("h\n{line} 1 2\n").as_bytes()), Err(2));
-        assert_eq!(parse(format!("h\n{line}\nx{line}\n").as_bytes()), Err(3));
+        let malformed = |text: &str| parse(text.as_bytes()).map_err(|error| error.line);
+        assert_eq!(malformed("h\n1 2 3\n"), Err(2));
+        assert_eq!(malformed(&format!("h\n{line} 1 2\n")), Err(2));
+        assert_eq!(malformed(&format!("h\n{line}\nx{line}\n")), Err(3));
     }
 }

@@ -10,7 +10,7 @@ use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
 use crate::filter;
 use crate::open_file::{End, OpenFile, ReadBuf};
-use crate::scan::{decimal, label_text, next_field, next_line, number, trim};
+use crate::scan::{decimal, each_line, label_text, next_field, next_line, number, trim};
 use crate::sink::{MetricType, Sink, Slot};
 
 pub(crate) struct CpuInfo {
@@ -190,24 +190,19 @@ fn key_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((trim(&line[..at]), value.strip_prefix(b" ").unwrap_or(value)))
 }
 
-fn parse_report(mut text: &[u8]) -> Result<Report, ParseError> {
+fn parse_report(text: &[u8]) -> Result<Report, ParseError> {
     let mut report = Report::default();
-    let mut line_number = 0;
-    while let Some(line) = next_line(&mut text) {
-        line_number += 1;
+    each_line(text, |line| {
         let Some((key, value)) = key_value(line) else {
-            continue;
+            return Ok(());
         };
         if key == b"processor" {
-            let id = number(trim(value)).ok_or(ParseError {
-                line: line_number,
-                expected: "a processor's number",
-            })?;
+            let id = number(trim(value)).ok_or("a processor's number")?;
             report.processors.push(Processor {
                 id,
                 ..Processor::default()
             });
-            continue;
+            return Ok(());
         }
         let first = report.processors.len() <= 1;
         match key {
@@ -222,7 +217,8 @@ fn parse_report(mut text: &[u8]) -> Result<Report, ParseError> {
                 }
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(report)
 }
 

@@ -12,7 +12,7 @@ use crate::filter::Filter;
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{label_text, next_field, next_line, next_u64, number, trim};
+use crate::scan::{each_line, label_text, next_field, next_u64, number, trim};
 use crate::sink::{MetricType, Sink, Slot};
 use crate::udev::UdevInfo;
 
@@ -452,19 +452,13 @@ fn device_series(
 
 /// Calls `each` with every line that names a device.
 pub(crate) fn parse(
-    mut text: &[u8],
+    text: &[u8],
     mut each: impl FnMut(&DiskLine<'_>) -> Result<(), &'static str>,
 ) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(line) = next_line(&mut text) {
-        line_number += 1;
-        let parsed = parse_line(line).and_then(|line| line.map_or(Ok(()), |line| each(&line)));
-        parsed.map_err(|expected| ParseError {
-            line: line_number,
-            expected,
-        })?;
-    }
-    Ok(())
+    each_line(text, |line| match parse_line(line)? {
+        Some(line) => each(&line),
+        None => Ok(()),
+    })
 }
 
 fn parse_line(mut rest: &[u8]) -> Result<Option<DiskLine<'_>>, &'static str> {

@@ -8,7 +8,7 @@ use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{float, label_text, next_field, next_line, number};
+use crate::scan::{each_line, float, label_text, next_field, number};
 use crate::sink::{Desc, Sink};
 use crate::table;
 
@@ -45,20 +45,10 @@ impl Table for Drbd {
     const KIND: CollectorKind = CollectorKind::Drbd;
     const FILE: &'static str = "drbd";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
         let mut device = "unknown".to_owned();
-        let mut line_number = 0;
-        while let Some(mut line) = next_line(&mut text) {
-            line_number += 1;
-            let error = ParseError {
-                line: line_number,
-                expected: "key:value",
-            };
+        each_line(text, |mut line| {
+            let error = "key:value";
             while let Some(word) = next_field(&mut line) {
                 let Some(at) = memchr::memchr(b':', word) else {
                     continue;
@@ -95,7 +85,7 @@ impl Table for Drbd {
                     ["local", "remote"].map(add).into()
                 });
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{float, label_text, next_field, next_line, number};
+use crate::scan::{each_line_below, float, label_text, next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 
 const INTERRUPTS: Desc<'static> = Desc::counter(
@@ -35,23 +35,16 @@ impl Table for Interrupts {
     const KIND: CollectorKind = CollectorKind::Interrupts;
     const FILE: &'static str = "interrupts";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
-        let mut header = next_line(&mut text).unwrap_or_default();
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        let mut header = next_line(&mut { text }).unwrap_or_default();
         let mut cpus = 0;
         while next_field(&mut header).is_some() {
             cpus += 1;
         }
-        let mut line_number = 1;
-        while let Some(line) = next_line(&mut text) {
-            line_number += 1;
+        each_line_below(1, text, |line| {
             // On arm64 nothing need be between a name and the first number.
             let Some(at) = memchr::memchr(b':', line) else {
-                continue;
+                return Ok(());
             };
             let (name, mut rest) = (line[..at].trim_ascii_start(), &line[at + 1..]);
             self.values.clear();
@@ -66,23 +59,20 @@ impl Table for Interrupts {
             }
             let details = rest.trim_ascii();
             if self.values.len() < cpus || details.is_empty() {
-                continue;
+                return Ok(());
             }
             if !is_number {
-                return Err(ParseError {
-                    line: line_number,
-                    expected: "a number for each CPU",
-                });
+                return Err("a number for each CPU");
             }
             if !self.include_zeros {
                 let zeros = self.values.iter_mut().filter(|value| **value == 0.0);
                 zeros.for_each(|value| *value = f64::NAN);
             }
-            let Self { filter, values, .. } = self;
+            let Self { filter, values, .. } = &*self;
             let add = |out: &mut Sink| add(name, details, cpus, filter, out);
             rows.set(&[name, details], values, out, add);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

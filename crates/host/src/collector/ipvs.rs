@@ -12,7 +12,7 @@ use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{hex, label_text, next_field, next_line, number};
+use crate::scan::{each_line, hex, label_text, next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 
 const TOTALS: [Desc<'static>; 5] = [
@@ -265,48 +265,41 @@ impl Row<'_> {
 
 /// Calls `each` with every backend.
 pub(crate) fn parse(
-    mut text: &[u8],
+    text: &[u8],
     mut each: impl FnMut(Row<'_>) -> Result<(), &'static str>,
 ) -> Result<(), ParseError> {
     let mut service = None;
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let error = |expected| ParseError {
-            line: line_number,
-            expected,
-        };
+    each_line(text, |mut line| {
         let (Some(first), Some(second)) = (next_field(&mut line), next_field(&mut line)) else {
-            continue;
+            return Ok(());
         };
         match first {
             b"TCP" | b"UDP" | b"FWM" => service = Some((first, second)),
             b"->" if second != b"RemoteAddress:Port" => {
                 let Some((proto, local)) = service else {
-                    continue;
+                    return Ok(());
                 };
                 // The forwarding method.
                 let Some(_) = next_field(&mut line) else {
-                    continue;
+                    return Ok(());
                 };
                 let mut values = [0; BACKENDS.len()];
                 for value in &mut values {
                     let field = next_field(&mut line).and_then(number);
-                    *value = field.ok_or(error("weight and connections"))?;
+                    *value = field.ok_or("weight and connections")?;
                 }
-                let row = Row {
+                each(Row {
                     proto,
                     local,
                     remote: second,
                     values,
-                };
-                each(row).map_err(error)?;
+                })?;
             }
             // The header, and protocols without ports.
             _ => service = None,
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Parses `C0A80016:0CEA` or `[2620:…:0001]:0050`.

@@ -10,7 +10,7 @@ use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
-use crate::scan::{hex, label_text, next_field, next_line};
+use crate::scan::{each_line_below, hex, label_text, next_field, next_line};
 use crate::sink::{Desc, Sink};
 use crate::sysdir;
 
@@ -67,24 +67,19 @@ impl Collector for Lnstat {
 
 pub(crate) fn parse(
     table: &str,
-    mut text: &[u8],
+    text: &[u8],
     values: &mut Vec<f64>,
     rows: &mut Rows,
     out: &mut Sink,
 ) -> Result<(), ParseError> {
-    let header = next_line(&mut text).unwrap_or_default();
-    let mut line_number = 1;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    let header = next_line(&mut { text }).unwrap_or_default();
+    let mut cpus = 0..;
+    each_line_below(1, text, |mut line| {
         values.clear();
         while let Some(field) = next_field(&mut line) {
-            let value = hex(field).ok_or(ParseError {
-                line: line_number,
-                expected: "hexadecimal numbers",
-            })?;
-            values.push(value as f64);
+            values.push(hex(field).ok_or("hexadecimal numbers")? as f64);
         }
-        let cpu = (line_number - 2).to_string();
+        let cpu = cpus.next().unwrap_or(u32::MAX).to_string();
         let count = values.len().to_ne_bytes();
         rows.set(
             &[table.as_bytes(), cpu.as_bytes(), &count],
@@ -102,6 +97,6 @@ pub(crate) fn parse(
                 names.map(add).collect()
             },
         );
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -7,7 +7,7 @@ use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{next_field, next_line, number};
+use crate::scan::{each_line, next_field, number};
 use crate::sink::{MetricType, Sink, Slot};
 
 /// The kernel's names; all but the last four are exported in bytes, with the suffix `_bytes`.
@@ -103,28 +103,22 @@ impl Collector for Meminfo {
 }
 
 /// Calls `each` with every field's name, without its colon, and its value in bytes (a plain count has no unit).
-pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8], u64)) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let error = |expected| ParseError {
-            line: line_number,
-            expected,
-        };
+pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&[u8], u64)) -> Result<(), ParseError> {
+    each_line(text, |mut line| {
         let Some(key) = next_field(&mut line) else {
-            continue;
+            return Ok(());
         };
         let value = next_field(&mut line)
             .and_then(number)
-            .ok_or(error("a number after the field's name"))?;
+            .ok_or("a number after the field's name")?;
         let bytes = match next_field(&mut line) {
             None => value,
             Some(b"kB") => value.wrapping_mul(1024),
-            Some(_) => return Err(error("no unit but kB")),
+            Some(_) => return Err("no unit but kB"),
         };
         each(key.strip_suffix(b":").unwrap_or(key), bytes);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn new_slot(key: &[u8], out: &mut Sink) -> Option<Slot> {

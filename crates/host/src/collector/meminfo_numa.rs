@@ -10,7 +10,7 @@ use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
-use crate::scan::{float, label_text, next_field, next_line};
+use crate::scan::{each_line, float, label_text, next_field};
 use crate::sink::{Desc, Sink};
 use crate::sysdir;
 
@@ -68,19 +68,14 @@ impl Collector for MeminfoNuma {
 
 /// Parses lines such as `Node 0 Active(anon):   706004 kB`.
 pub(crate) fn parse_meminfo(
-    mut text: &[u8],
+    text: &[u8],
     rows: &mut Rows,
     out: &mut Sink,
 ) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let error = ParseError {
-            line: line_number,
-            expected: "a node, a field, a number, and no unit or kB",
-        };
+    each_line(text, |mut line| {
+        let error = "a node, a field, a number, and no unit or kB";
         if line.trim_ascii().is_empty() {
-            continue;
+            return Ok(());
         }
         let mut word = || next_field(&mut line);
         let (_, node, field) = (word(), word().ok_or(error)?, word().ok_or(error)?);
@@ -101,29 +96,24 @@ pub(crate) fn parse_meminfo(
             let help = format!("Memory of the node: {field}.");
             vec![out.add(&Desc::gauge(&name, &help), &[("node", &label_text(node))])]
         });
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 pub(crate) fn parse_numastat(
     node: &str,
-    mut text: &[u8],
+    text: &[u8],
     rows: &mut Rows,
     out: &mut Sink,
 ) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    each_line(text, |mut line| {
         if line.trim_ascii().is_empty() {
-            continue;
+            return Ok(());
         }
         let field = next_field(&mut line);
         let value = next_field(&mut line).and_then(float);
         let (Some(field), Some(value), None) = (field, value, next_field(&mut line)) else {
-            return Err(ParseError {
-                line: line_number,
-                expected: "a field and a number",
-            });
+            return Err("a field and a number");
         };
         rows.set(&[node.as_bytes(), field], &[value], out, |out| {
             let field = label_text(field);
@@ -131,6 +121,6 @@ pub(crate) fn parse_numastat(
             let help = format!("Allocations of the node: {field}.");
             vec![out.add(&Desc::counter(&name, &help), &[("node", node)])]
         });
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -14,7 +14,7 @@ use crate::kind::CollectorKind;
 use crate::links::{Address, Link, Links};
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{label_text, next_line, next_u64, trim};
+use crate::scan::{each_line_below, label_text, next_u64, trim};
 use crate::sink::{Sink, Slot};
 
 /// One exported counter: the middle of its name, and the kernel's counters that it sums.
@@ -376,26 +376,14 @@ fn new_address(device: &str, address: &Address, out: &mut Sink) -> Slot {
 }
 
 /// Calls `each` with every device's name and its 16 counters.
-pub(crate) fn parse(
-    mut text: &[u8],
-    mut each: impl FnMut(&[u8], &[u64]),
-) -> Result<(), ParseError> {
+pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&[u8], &[u64])) -> Result<(), ParseError> {
     const HEADER_LINES: u32 = 2;
-    let mut line_number = 0;
-    while let Some(line) = next_line(&mut text) {
-        line_number += 1;
-        if line_number <= HEADER_LINES {
-            continue;
-        }
-        let error = |expected| ParseError {
-            line: line_number,
-            expected,
-        };
+    each_line_below(HEADER_LINES, text, |line| {
         // A name may contain a colon itself: an alias such as eth0:1.
-        let at = memchr::memrchr(b':', line).ok_or(error("a colon after the device"))?;
+        let at = memchr::memrchr(b':', line).ok_or("a colon after the device")?;
         let name = trim(&line[..at]);
         if name.is_empty() {
-            return Err(error("a device"));
+            return Err("a device");
         }
         let mut rest = &line[at + 1..];
         let mut counters = [0; 16];
@@ -403,11 +391,11 @@ pub(crate) fn parse(
             *counter = next_u64(&mut rest)
                 .ok()
                 .flatten()
-                .ok_or(error("sixteen counters"))?;
+                .ok_or("sixteen counters")?;
         }
         each(name, &counters);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

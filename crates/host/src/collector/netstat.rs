@@ -13,7 +13,7 @@ use crate::filter;
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{float, label_text, next_field, next_line};
+use crate::scan::{each_line, float, label_text, next_field, next_line};
 use crate::sink::{Desc, Sink, Slot};
 
 pub(crate) struct Netstat {
@@ -124,31 +124,25 @@ fn learn_columns(head: &[u8], fields: &Regex, out: &mut Sink) -> Vec<Column> {
 
 /// Parses lines `<protocol>6<name> number`.
 pub(crate) fn read_list(
-    mut text: &[u8],
+    text: &[u8],
     fields: &Regex,
     lines: &mut OrderedCache<Box<[u8]>, Option<Slot>>,
     out: &mut Sink,
 ) -> Result<(), ParseError> {
     lines.begin();
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    each_line(text, |mut line| {
         let (Some(key), Some(value)) = (next_field(&mut line), next_field(&mut line)) else {
-            continue;
+            return Ok(());
         };
         let slot = match lines.find(|known, _| **known == *key) {
             Some(slot) => *slot,
             None => *lines.insert(key.into(), learn_line(key, fields, out)),
         };
         if let Some(slot) = slot {
-            let expected = "a number";
-            let value = float(value).ok_or(ParseError {
-                line: line_number,
-                expected,
-            })?;
-            out.set(slot, value);
+            out.set(slot, float(value).ok_or("a number")?);
         }
-    }
+        Ok(())
+    })?;
     lines.sweep(|_, slot| slot.into_iter().for_each(|slot| out.retire(slot)));
     Ok(())
 }

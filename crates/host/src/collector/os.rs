@@ -9,7 +9,7 @@ use jiff::civil::{Date, date};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
-use crate::scan::{decimal, label_text, next_line, number};
+use crate::scan::{decimal, each_line, label_text, number};
 use crate::sink::Desc;
 use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
 
@@ -63,12 +63,9 @@ impl Describe for Os {
             let Some(text) = plan.bytes(path) else {
                 continue;
             };
-            let release = parse(text).map_err(|line| HostError::Parse {
+            let release = parse(text).map_err(|source| HostError::Parse {
                 path: path.clone(),
-                source: ParseError {
-                    line,
-                    expected: "KEY=value",
-                },
+                source,
             })?;
             release.describe(plan);
             return Ok(());
@@ -105,20 +102,20 @@ impl Release {
     }
 }
 
-/// Parses assignments as a shell reads them: quotes, escapes, comments. `Err` with the number of a malformed line.
-pub(crate) fn parse(mut text: &[u8]) -> Result<Release, u32> {
+/// Parses assignments as a shell reads them: quotes, escapes, comments.
+pub(crate) fn parse(text: &[u8]) -> Result<Release, ParseError> {
+    let error = "KEY=value";
     let mut pairs = Vec::new();
-    let mut line_number = 0_u32;
-    while let Some(line) = next_line(&mut text) {
-        line_number += 1;
+    each_line(text, |line| {
         let line = label_text(line.trim_ascii());
         if line.is_empty() || line.starts_with('#') {
-            continue;
+            return Ok(());
         }
-        let (key, value) = line.split_once('=').ok_or(line_number)?;
-        let value = unquote(value.trim()).ok_or(line_number)?;
+        let (key, value) = line.split_once('=').ok_or(error)?;
+        let value = unquote(value.trim()).ok_or(error)?;
         pairs.push((key.trim().to_owned(), value));
-    }
+        Ok(())
+    })?;
     Ok(Release(pairs))
 }
 
@@ -176,8 +173,9 @@ mod tests {
         let release = parse(text).expect("well formed");
         let values = ["NAME", "ID", "ID_LIKE", "EMPTY", "OTHER"].map(|key| release.get(key));
         assert_eq!(values, ["Ubuntu \"L\"", "ubuntu", "a b", "", ""]);
-        assert_eq!(parse(b"A=1\nB\n"), Err(2));
-        assert_eq!(parse(b"A=\"1\n"), Err(1));
+        let malformed = |text: &[u8]| parse(text).map_err(|error| error.line);
+        assert_eq!(malformed(b"A=1\nB\n"), Err(2));
+        assert_eq!(malformed(b"A=\"1\n"), Err(1));
     }
 
     #[test]

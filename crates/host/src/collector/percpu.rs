@@ -3,7 +3,7 @@
 //! Invariant: a CPU gets its series when first seen, and loses them in the round in which it is gone.
 
 use crate::collector::{Collector, Ctx};
-use crate::error::HostError;
+use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
@@ -19,8 +19,9 @@ pub(crate) struct PerCpu<const N: usize> {
     cpus: OrderedCache<u64, [Slot; N]>,
 }
 
-/// Calls back with every CPU's number and values; the error is the number of a malformed line.
-pub(crate) type Parse<const N: usize> = fn(&[u8], &mut dyn FnMut(u64, [f64; N])) -> Result<(), u32>;
+/// Calls back with every CPU's number and values.
+pub(crate) type Parse<const N: usize> =
+    fn(&[u8], &mut dyn FnMut(u64, [f64; N])) -> Result<(), ParseError>;
 
 impl<const N: usize> PerCpu<N> {
     pub(crate) fn new(
@@ -63,7 +64,7 @@ impl<const N: usize> Collector for PerCpu<N> {
                 out.set(*slot, value);
             }
         });
-        parsed.map_err(|line| self.file.expected(line, "a CPU's counters"))?;
+        parsed.map_err(|source| self.file.malformed(source))?;
         self.cpus
             .sweep(|_, slots| slots.into_iter().for_each(|slot| out.retire(slot)));
         Ok(())

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
+use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, next_line, next_u64, number};
@@ -32,7 +33,10 @@ pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
     PerCpu::new(CollectorKind::Schedstat, file, &SCHEDSTAT, parse)
 }
 
-pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 3])) -> Result<(), u32> {
+pub(crate) fn parse(
+    mut text: &[u8],
+    each: &mut dyn FnMut(u64, [f64; 3]),
+) -> Result<(), ParseError> {
     /// Numbers between the CPU's name and the exported ones.
     const SKIPPED: usize = 6;
     const NANOSECONDS: f64 = 1e9;

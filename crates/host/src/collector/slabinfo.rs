@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{label_text, next_field, next_line, number};
+use crate::scan::{each_line, label_text, next_field, number};
 use crate::sink::{Desc, Sink};
 
 const COLUMNS: [Desc<'static>; 5] = [
@@ -47,22 +47,12 @@ impl Table for Slabinfo {
     const KIND: CollectorKind = CollectorKind::Slabinfo;
     const FILE: &'static str = "slabinfo";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
-        let mut line_number = 0;
-        while let Some(mut line) = next_line(&mut text) {
-            line_number += 1;
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        each_line(text, |mut line| {
             if line.starts_with(b"slabinfo -") || line.starts_with(b"#") {
-                continue;
+                return Ok(());
             }
-            let error = ParseError {
-                line: line_number,
-                expected: "a slab cache and its numbers",
-            };
+            let error = "a slab cache and its numbers";
             let name = next_field(&mut line).ok_or(error)?;
             let mut values = [0.0; COLUMNS.len()];
             for value in &mut values {
@@ -79,7 +69,7 @@ impl Table for Slabinfo {
                 }
                 false => Vec::new(),
             });
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{float, label_text, next_field, next_line};
+use crate::scan::{each_line, float, label_text, next_field};
 use crate::sink::{Desc, Sink, Slot};
 
 const FIELDS: [&str; 6] = ["inuse", "orphan", "tw", "alloc", "mem", "memory"];
@@ -116,33 +116,23 @@ impl Field {
 
 /// Calls `each` with every protocol, field and value.
 pub(crate) fn parse(
-    mut text: &[u8],
+    text: &[u8],
     mut each: impl FnMut(&[u8], &[u8], f64),
 ) -> Result<(), ParseError> {
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let error = |expected| ParseError {
-            line: line_number,
-            expected,
-        };
-        let protocol = next_field(&mut line).ok_or(error("a protocol"))?;
+    each_line(text, |mut line| {
+        let protocol = next_field(&mut line).ok_or("a protocol")?;
         let protocol = protocol.strip_suffix(b":").unwrap_or(protocol);
         let mut fields = 0;
         while let Some(field) = next_field(&mut line) {
             let value = next_field(&mut line).and_then(float);
-            each(
-                protocol,
-                field,
-                value.ok_or(error("a number after each name"))?,
-            );
+            each(protocol, field, value.ok_or("a number after each name")?);
             fields += 1;
         }
         if fields == 0 {
-            return Err(error("names and numbers after the protocol"));
+            return Err("names and numbers after the protocol");
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

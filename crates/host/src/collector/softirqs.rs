@@ -8,7 +8,7 @@ use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{next_field, next_line, number};
+use crate::scan::{each_line, next_field, number};
 use crate::sink::{Desc, Sink};
 
 const SOFTIRQS: Desc<'static> = Desc::counter(
@@ -32,24 +32,14 @@ impl Table for Softirqs {
     const KIND: CollectorKind = CollectorKind::Softirqs;
     const FILE: &'static str = "softirqs";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
-        let mut line_number = 0;
-        while let Some(mut line) = next_line(&mut text) {
-            line_number += 1;
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        each_line(text, |mut line| {
             let name = next_field(&mut line).and_then(|name| name.strip_suffix(b":"));
             let known = KINDS.iter().find(|kind| Some(kind.as_bytes()) == name);
-            let Some(kind) = known else { continue };
+            let Some(kind) = known else { return Ok(()) };
             self.values.clear();
             while let Some(field) = next_field(&mut line) {
-                let value = number(field).ok_or(ParseError {
-                    line: line_number,
-                    expected: "a number for each CPU",
-                })?;
+                let value = number(field).ok_or("a number for each CPU")?;
                 self.values.push(value as f64);
             }
             let cpus = self.values.len();
@@ -65,7 +55,7 @@ impl Table for Softirqs {
                     (0..cpus).map(add).collect()
                 },
             );
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

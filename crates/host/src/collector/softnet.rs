@@ -5,9 +5,10 @@
 use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
+use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
-use crate::scan::{hex, next_field, next_line};
+use crate::scan::{each_line, hex, next_field};
 use crate::sink::Desc;
 
 const SOFTNET: [Desc<'static>; 7] = [
@@ -45,25 +46,25 @@ pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
     )
 }
 
-pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), u32> {
+pub(crate) fn parse(text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), ParseError> {
     /// Newer kernels print more columns.
     const MIN_COLUMNS: usize = 9;
     const WITH_CPU: usize = 13;
-    let mut line_number = 0;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    let error = "a CPU's counters";
+    let mut row = 0;
+    each_line(text, |mut line| {
         let mut columns = [0_u64; 13];
         let mut count = 0;
         while let Some(field) = next_field(&mut line) {
             if let Some(column) = columns.get_mut(count) {
                 *column = hex(field)
                     .filter(|value| u32::try_from(*value).is_ok())
-                    .ok_or(line_number)?;
+                    .ok_or(error)?;
             }
             count += 1;
         }
         if count < MIN_COLUMNS {
-            return Err(line_number);
+            return Err(error);
         }
         let [
             processed,
@@ -78,14 +79,15 @@ pub(crate) fn parse(mut text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Res
         ] = columns;
         let (backlog, cpu) = match count >= WITH_CPU {
             true => (backlog, cpu),
-            false => (0, u64::from(line_number) - 1),
+            false => (0, row),
         };
         let values = [
             processed, dropped, squeezed, collision, rps, flow_limit, backlog,
         ];
         each(cpu, values.map(|value| value as f64));
-    }
-    Ok(())
+        row += 1;
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -102,7 +104,8 @@ mod tests {
         assert_eq!(seen[0], (0, [16.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]));
         assert_eq!(seen[1], (9, [16.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]));
         for bad in ["1 2 3", "1 2 3 4 5 6 7 8 g", "100000000 2 3 4 5 6 7 8 9"] {
-            assert_eq!(parse(bad.as_bytes(), &mut |_, _| {}), Err(1), "{bad}");
+            let parsed = parse(bad.as_bytes(), &mut |_, _| {});
+            assert_eq!(parsed.map_err(|error| error.line), Err(1), "{bad}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::error::ParseError;
 use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
-use crate::scan::{float, label_text, next_field, next_line};
+use crate::scan::{each_line_below, float, label_text, next_field};
 use crate::sink::{Desc, Sink};
 
 const COLUMNS: [Desc<'static>; 3] = [
@@ -31,20 +31,9 @@ impl Table for Swap {
     const KIND: CollectorKind = CollectorKind::Swap;
     const FILE: &'static str = "swaps";
 
-    fn parse(
-        &mut self,
-        mut text: &[u8],
-        rows: &mut Rows,
-        out: &mut Sink,
-    ) -> Result<(), ParseError> {
-        let mut line_number = 1;
-        next_line(&mut text);
-        while let Some(mut line) = next_line(&mut text) {
-            line_number += 1;
-            let error = ParseError {
-                line: line_number,
-                expected: "a name, a type, sizes and a priority",
-            };
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        each_line_below(1, text, |mut line| {
+            let error = "a name, a type, sizes and a priority";
             let device = next_field(&mut line).ok_or(error)?;
             let swap_type = next_field(&mut line).ok_or(error)?;
             let mut next = || next_field(&mut line).and_then(float).ok_or(error);
@@ -54,7 +43,7 @@ impl Table for Swap {
                 let labels = [("device", &*device), ("swap_type", &*swap_type)];
                 COLUMNS.map(|desc| out.add(&desc, &labels)).into()
             });
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

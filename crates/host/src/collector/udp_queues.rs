@@ -11,7 +11,7 @@ use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
-use crate::scan::{hex, next_field, next_line};
+use crate::scan::{each_line_below, hex, next_field};
 use crate::sink::{Desc, Sink, Slot};
 
 const QUEUES: Desc<'static> = Desc::gauge(
@@ -86,16 +86,11 @@ impl Collector for UdpQueues {
 }
 
 /// Counts the sockets and sums their queues: send, receive.
-pub(crate) fn parse(mut text: &[u8]) -> Result<(u32, [u64; 2]), ParseError> {
+pub(crate) fn parse(text: &[u8]) -> Result<(u32, [u64; 2]), ParseError> {
     let mut sums = [0_u64; 2];
-    let mut line_number = 1;
-    next_line(&mut text);
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
-        let error = ParseError {
-            line: line_number,
-            expected: "a socket's queues",
-        };
+    let mut sockets = 0;
+    each_line_below(1, text, |mut line| {
+        let error = "a socket's queues";
         // Number, local address, remote address, state.
         for _ in 0..4 {
             next_field(&mut line).ok_or(error)?;
@@ -106,8 +101,10 @@ pub(crate) fn parse(mut text: &[u8]) -> Result<(u32, [u64; 2]), ParseError> {
         for (sum, side) in sums.iter_mut().zip(sides) {
             *sum = sum.wrapping_add(hex(side).ok_or(error)?);
         }
-    }
-    Ok((line_number - 1, sums))
+        sockets += 1;
+        Ok(())
+    })?;
+    Ok((sockets, sums))
 }
 
 #[cfg(test)]

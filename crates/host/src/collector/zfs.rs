@@ -10,7 +10,7 @@ use crate::error::{HostError, ParseError};
 use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{float, label_text, next_field, next_line, number};
+use crate::scan::{each_line, float, label_text, next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
 
@@ -290,33 +290,32 @@ impl PoolFile {
 }
 
 /// Calls `each` with every counter below the line `name type data`.
-pub(crate) fn parse(mut text: &[u8], mut each: impl FnMut(&[u8], f64)) -> Result<(), ParseError> {
-    let mut line_number = 0;
+pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&[u8], f64)) -> Result<(), ParseError> {
     let mut is_below = false;
-    while let Some(mut line) = next_line(&mut text) {
-        line_number += 1;
+    let mut lines = 0;
+    each_line(text, |mut line| {
+        lines += 1;
         let fields = [(); 3].map(|()| next_field(&mut line));
         if !is_below {
             is_below = fields == [&b"name"[..], b"type", b"data"].map(Some);
-            continue;
+            return Ok(());
         }
         let [Some(name), Some(kind), Some(value)] = fields else {
-            continue;
+            return Ok(());
         };
         // Signed and unsigned 64-bit numbers; other kinds are not counters.
         let value = match kind {
             b"3" => float(value),
             b"4" => number(value).map(|value| value as f64),
-            _ => continue,
+            _ => return Ok(()),
         };
-        let expected = "an integer";
-        let line = line_number;
-        each(name, value.ok_or(ParseError { line, expected })?);
-    }
+        each(name, value.ok_or("an integer")?);
+        Ok(())
+    })?;
     match is_below {
         true => Ok(()),
         false => Err(ParseError {
-            line: line_number.max(1),
+            line: lines.max(1),
             expected: "a line `name type data`",
         }),
     }
