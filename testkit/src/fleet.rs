@@ -9,9 +9,11 @@
 //! **Invariant:** the same shape, index, generation, width and number of rounds give the same bytes everywhere.
 
 mod native;
+mod rules;
 mod shapes;
 
 pub use native::Native;
+pub use rules::rule_group;
 pub use shapes::{NATIVE_A_FAMILY, NATIVE_FAMILIES};
 
 use crate::rng::SplitMix64;

@@ -41,6 +41,7 @@ pub mod fuzz;
 pub mod http;
 mod listener;
 pub mod mutate;
+pub mod node_exporter;
 pub mod proc;
 pub mod process;
 pub mod protobuf;

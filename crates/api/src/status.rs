@@ -5,7 +5,7 @@
 
 use crate::{
     answer::{Answer, respond},
-    config::{Api, Gate},
+    config::{Api, BuildInfo, Gate},
     error::{ApiError, ErrorType},
     json,
     kept::{Asked, LookedUp, Of, Question},
@@ -38,31 +38,28 @@ fn answer(data: &Value, headers: &HeaderMap) -> Response {
 
 pub(crate) async fn build_info(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
     let build = &api.config.build;
-    let data = json!({
+    let mut data = build_of_prometheus(build);
+    data["application"] = "Narthex".into();
+    data["applicationVersion"] = json!(build.version);
+    data["compiler"] = json!(build.compiler);
+    answer(&data, &headers)
+}
+
+/// Returns what Prometheus' own build says of itself.
+fn build_of_prometheus(build: &BuildInfo) -> Value {
+    json!({
         "version": build.prometheus_version,
         "revision": build.revision,
         "branch": build.branch,
         "buildUser": "",
         "buildDate": build.build_date,
         "goVersion": "",
-        "application": "Narthex",
-        "applicationVersion": build.version,
-        "compiler": build.compiler,
-    });
-    answer(&data, &headers)
+    })
 }
 
 /// What the page `/version` has, outside the API's envelope.
 pub(crate) async fn version(State(api): State<Arc<Api>>) -> impl IntoResponse {
-    let build = &api.config.build;
-    let data = json!({
-        "version": build.prometheus_version,
-        "revision": build.revision,
-        "branch": build.branch,
-        "buildUser": "",
-        "buildDate": build.build_date,
-        "goVersion": "",
-    });
+    let data = build_of_prometheus(&api.config.build);
     ([(CONTENT_TYPE, "application/json")], data.to_string())
 }
 

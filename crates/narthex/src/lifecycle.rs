@@ -1,8 +1,9 @@
 //! Signals: SIGHUP asks for a reload; the first SIGTERM or SIGINT asks for a clean end, the second ends at once.
 
+use narthex_model::sync::Whole as _;
 use narthex_net::Stopper;
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tokio::{
@@ -58,14 +59,18 @@ pub(crate) fn hang_ups() -> std::io::Result<Arc<Notify>> {
     Ok(asked)
 }
 
-/// Ends the process with an error when a clean end takes longer than its deadline, naming what it waits for.
-pub(crate) fn force_after_deadline(waiting_for: impl Fn() -> &'static str + Send + 'static) {
+/// Ends the process with an error when a clean end takes longer than its deadline, naming what it waits for: `first`,
+/// then what the returned function was last called with.
+pub(crate) fn force_after_deadline(first: &'static str) -> impl Fn(&'static str) {
+    let waiting_for = Arc::new(Mutex::new(first));
+    let shown = Arc::clone(&waiting_for);
     std::thread::spawn(move || {
         std::thread::sleep(STOP_DEADLINE + Duration::from_secs(5));
         tracing::error!(
-            waiting_for = waiting_for(),
+            waiting_for = *shown.lock().whole(),
             "Shutdown took too long; forcing it."
         );
         std::process::exit(FORCED);
     });
+    move |what| *waiting_for.lock().whole() = what
 }

@@ -28,13 +28,11 @@ use std::{
 
 const INTERVAL_MS: i64 = 15_000;
 const START_MS: i64 = 1_767_225_600_000;
-const SERVICES: usize = 50;
+/// Series of a target, as in `narthex-bench rules`.
+const SERIES: usize = 588;
 /// Labels that all series of a target share, at the beginning of each line.
 const COMMON: usize = 5;
 const FILE: &str = "rules.yml";
-
-/// A group, with names in capitals where groups differ.
-const GROUP: &str = include_str!("../../../bench/scenarios/rules-group.yml");
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -167,6 +165,7 @@ impl Bench {
             grace_period: Duration::from_secs(600),
             resend_delay: Duration::from_secs(60),
         };
+        let group = |at| fleet::rule_group(at, SERIES, INTERVAL_MS.unsigned_abs());
         let text: String = (0..groups).map(group).collect();
         let parsed = parse(&format!("groups:\n{text}"), ParseOptions::default());
         let rules = RuleSet {
@@ -245,7 +244,7 @@ impl Target {
 
 /// Returns the 588 series of a microservice and `up`.
 fn schema(at: usize) -> Schema {
-    let target = fleet::Target::service(at, 0, 588);
+    let target = fleet::Target::service(at, 0, SERIES);
     let lines = target.prefixes().iter().map(|prefix| {
         // Comments are before the line.
         format!("{}0", prefix.lines().last().unwrap_or_default())
@@ -273,32 +272,4 @@ fn schema(at: usize) -> Schema {
     }
     add("up", &[]);
     edit.finish()
-}
-
-/// Returns one group: the groups of a service differ in the families they are about.
-fn group(at: usize) -> String {
-    let (service, variant) = (at % SERVICES, at / SERVICES);
-    let name = format!("group_{at:05}");
-    // Errors are three routes of fourteen.
-    let budget = if variant == 0 { "0.05" } else { "0.95" };
-    let (counter, gauge, histogram) = (variant % 16, variant % 11, variant % 3);
-    [
-        ("SERVICE", format!("svc-{service:02}")),
-        ("TEAM", format!("team-{:02}", service % 12)),
-        ("GROUP", name),
-        (
-            "COUNTER",
-            format!("http_server_requests_{counter:02}_total"),
-        ),
-        ("GAUGE", format!("worker_pool_saturation_{gauge:02}_ratio")),
-        ("HISTOGRAM", format!("rpc_duration_seconds_{histogram:02}")),
-        ("BUDGET", budget.to_owned()),
-        ("INTERVAL", "15s".to_owned()),
-        ("WAIT2", "30s".to_owned()),
-        ("WAIT4", "60s".to_owned()),
-    ]
-    .iter()
-    .fold(GROUP.to_owned(), |text, (place, value)| {
-        text.replace(place, value)
-    })
 }

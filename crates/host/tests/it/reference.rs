@@ -3,7 +3,11 @@
 use std::path::Path;
 
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostSource};
-use narthex_testkit::{TempDir, corpora, ttar};
+use narthex_testkit::{
+    TempDir, corpora,
+    node_exporter::{OF_THIS_HOST, VOLATILE},
+    ttar,
+};
 
 use crate::support::{
     Families, PATIENT_MS, Samples, assert_own_labels, families, parse_text, samples, unpack_ttar,
@@ -64,22 +68,6 @@ const OWN_HELP: [&str; 19] = [
     "node_xfrm_",
     "node_zoneinfo_",
 ];
-
-/// Values that depend on when and where the page was generated; the page itself has none.
-const VOLATILE: [&str; 9] = [
-    "node_exporter_build_info",
-    "node_network_receive_bytes_total",
-    "node_network_receive_packets_total",
-    "node_network_transmit_bytes_total",
-    "node_network_transmit_packets_total",
-    "node_scrape_collector_duration_seconds",
-    "node_textfile_mtime_seconds",
-    "node_time_seconds",
-    "node_time_zone_offset_seconds",
-];
-/// Counters of this host's loopback device, which netlink gives: whoever tests here makes it drop packets. Their series are
-/// compared, not their values.
-const OF_THIS_HOST: [&str; 2] = ["node_network_receive_", "node_network_transmit_"];
 
 fn is_ours(family: &str) -> bool {
     !OTHERS.iter().any(|begin| family.starts_with(begin))

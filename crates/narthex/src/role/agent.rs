@@ -19,7 +19,7 @@ use crate::{
 use http::StatusCode;
 use narthex_expfmt::{Exposition, ExpositionMemory};
 use narthex_files::FilesManager;
-use narthex_model::{MemStore, sync::Whole as _};
+use narthex_model::MemStore;
 use narthex_net::{
     Router, Stopper,
     axum::{
@@ -32,7 +32,7 @@ use narthex_net::{
 use narthex_remote::RemoteStorage;
 use narthex_scrape::Manager;
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -203,12 +203,7 @@ impl Running {
     /// Stops everything in reverse order: requests, scraping, sending.
     async fn end(self) -> Result<(), ServerError> {
         let begin = Instant::now();
-        let waiting_for = Arc::new(Mutex::new("requests"));
-        let now_waiting_for = |what| *waiting_for.lock().whole() = what;
-        lifecycle::force_after_deadline({
-            let waiting_for = Arc::clone(&waiting_for);
-            move || *waiting_for.lock().whole()
-        });
+        let now_waiting_for = lifecycle::force_after_deadline("requests");
         let cut = self.base.web.join().await;
         now_waiting_for("pushed groups");
         if let Some(upkeep) = self.push_upkeep {

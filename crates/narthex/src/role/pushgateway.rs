@@ -53,7 +53,7 @@ async fn serve(options: PushOptions) -> Result<(), ServerError> {
         protect(Origins::default(), request, next)
     }));
     let cut = answer(&options, routes, stop).await?;
-    lifecycle::force_after_deadline(|| "the push journal");
+    let _now_waiting_for = lifecycle::force_after_deadline("the push journal");
     upkeep.join();
     tracing::info!("Ended cleanly.");
     if cut > 0 {

@@ -23,14 +23,14 @@ use crate::{
     upkeep::{self, Upkeep},
 };
 use narthex_files::FilesManager;
-use narthex_model::{storage::Sink, sync::Whole as _};
+use narthex_model::storage::Sink;
 use narthex_net::Stopper;
 use narthex_notify::{Notifier, NotifierOptions};
 use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, Target};
 use narthex_tsdb::{Db, DbOptions, EarlySink, Opening, RealIo, SystemClock};
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -222,12 +222,7 @@ impl Running {
     /// Stops everything in reverse order: requests, rules, scraping, notifications, sending, maintenance, storage.
     async fn end(self) -> Result<(), ServerError> {
         let begin = Instant::now();
-        let waiting_for = Arc::new(Mutex::new("requests"));
-        let now_waiting_for = |what| *waiting_for.lock().whole() = what;
-        lifecycle::force_after_deadline({
-            let waiting_for = Arc::clone(&waiting_for);
-            move || *waiting_for.lock().whole()
-        });
+        let now_waiting_for = lifecycle::force_after_deadline("requests");
         let cut = self.base.web.join().await;
         now_waiting_for("pushed groups");
         if let Some(upkeep) = self.push_upkeep {

@@ -8,29 +8,13 @@ use super::{
 use narthex_testkit::{
     TempDir, corpora,
     exposition::{Families, Samples, parse_text},
-    http, ttar,
+    http,
+    node_exporter::{OF_THIS_HOST, VOLATILE},
+    ttar,
 };
 
-/// Families that depend on when and where a page is printed; the one of the fixtures has none of them.
-const VOLATILE: [&str; 13] = [
-    "go_",
-    "narthex_",
-    "node_exporter_build_info",
-    "node_network_receive_bytes_total",
-    "node_network_receive_packets_total",
-    "node_network_transmit_bytes_total",
-    "node_network_transmit_packets_total",
-    "node_scrape_collector_duration_seconds",
-    "node_textfile_mtime_seconds",
-    "node_time_seconds",
-    "node_time_zone_offset_seconds",
-    "process_",
-    "promhttp_",
-];
-
-/// Counters of this host's loopback device, which netlink gives: whoever tests here makes it drop packets. Their series are
-/// compared, not their values.
-const OF_THIS_HOST: [&str; 2] = ["node_network_receive_", "node_network_transmit_"];
+/// Beginnings of families about the processes themselves.
+const OF_PROCESS: [&str; 4] = ["go_", "narthex_", "process_", "promhttp_"];
 
 /// The flags of FLAGS.md as far as they apply, with paths below the fixtures where they end in a slash.
 const FLAGS: [&str; 40] = [
@@ -86,7 +70,10 @@ fn comparable(
     (mut samples, mut families): (Samples, Families),
     collectors: &[String],
 ) -> (Samples, Families) {
-    let is_compared = |family: &str| !VOLATILE.iter().any(|begin| family.starts_with(begin));
+    let is_compared = |family: &str| {
+        let mut ignored = VOLATILE.iter().chain(&OF_PROCESS);
+        !ignored.any(|begin| family.starts_with(begin))
+    };
     samples.retain(|series, _| {
         let collector = series.strip_prefix("node_scrape_collector_success");
         is_compared(family_of(series))
