@@ -270,50 +270,58 @@ fn every_library_obeys_its_switches() {
     server.stop();
 }
 
+/// The libraries beside each other: one after the other, they would take longer than any other test.
 #[test]
 fn no_library_is_ended_by_a_full_file_system() {
     let dir = TempDir::new("writers");
-    for library in libraries(&dir) {
-        let app = library.app;
-        // No room for a segment: that is said, counted, and nothing is left behind.
-        let tiny = Tmpfs::mount(dir.join(format!("{app}-tiny")), "size=64k");
-        let mut worker = Counting::start(&library, &dir, tiny.path(), 10);
-        worker.go_on(100);
-        assert!(worker.refused() > 0, "{app}");
-        let said = worker.process.stderr().to_lowercase();
-        assert!(said.contains("no space left on device"), "{app}: {said}");
-        assert_eq!(
-            support::files_below(tiny.path(), ".segment"),
-            [""; 0].map(PathBuf::from),
-            "{app}"
-        );
-        worker.process.kill9();
-        fs::remove_file(&worker.log).unwrap();
+    thread::scope(|scope| {
+        for library in libraries(&dir) {
+            let dir = &dir;
+            scope.spawn(move || fill_file_systems(&library, dir));
+        }
+    });
+}
 
-        // Room for some series: they go on, the others are refused and counted.
-        let small = Tmpfs::mount(dir.join(format!("{app}-small")), "size=500k");
-        let mut worker = Counting::start(&library, &dir, small.path(), 20_000);
-        worker.go_on(100);
-        let refused = worker.refused();
-        assert!((1000..20_000).contains(&refused), "{app}: {refused}");
-        let data = TempDir::new("writers-data");
-        let server = Running::start(data.path(), &config(&data, small.path(), ""));
-        let requests = "sum(pool_requests_total)";
-        let before = until("it is read", || total(&server, requests));
-        worker.go_on(100);
-        until("it counts", || {
-            total(&server, requests).filter(|n| *n > before + 50.0)
-        });
-        let told = server.metric("narthex_segments_refused_series");
-        // The Lua library first meets its histogram when it is used.
-        let known = [refused as f64, refused as f64 + 1.0];
-        assert!(
-            told.is_some_and(|told| known.contains(&told)),
-            "{app}: {told:?} of {refused}"
-        );
-        let filler = total(&server, "count(filler_total)").expect("some found room");
-        assert!(filler >= 1000.0, "{app}: {filler}");
-        worker.process.kill9();
-        server.stop();
-    }
+fn fill_file_systems(library: &Library, dir: &TempDir) {
+    let app = library.app;
+    // No room for a segment: that is said, counted, and nothing is left behind.
+    let tiny = Tmpfs::mount(dir.join(format!("{app}-tiny")), "size=64k");
+    let mut worker = Counting::start(library, dir, tiny.path(), 10);
+    worker.go_on(100);
+    assert!(worker.refused() > 0, "{app}");
+    let said = worker.process.stderr().to_lowercase();
+    assert!(said.contains("no space left on device"), "{app}: {said}");
+    assert_eq!(
+        support::files_below(tiny.path(), ".segment"),
+        [""; 0].map(PathBuf::from),
+        "{app}"
+    );
+    worker.process.kill9();
+    fs::remove_file(&worker.log).unwrap();
+
+    // Room for some series: they go on, the others are refused and counted.
+    let small = Tmpfs::mount(dir.join(format!("{app}-small")), "size=500k");
+    let mut worker = Counting::start(library, dir, small.path(), 20_000);
+    worker.go_on(100);
+    let refused = worker.refused();
+    assert!((1000..20_000).contains(&refused), "{app}: {refused}");
+    let data = TempDir::new("writers-data");
+    let server = Running::start(data.path(), &config(&data, small.path(), ""));
+    let requests = "sum(pool_requests_total)";
+    let before = until("it is read", || total(&server, requests));
+    worker.go_on(100);
+    until("it counts", || {
+        total(&server, requests).filter(|n| *n > before + 50.0)
+    });
+    let told = server.metric("narthex_segments_refused_series");
+    // The Lua library first meets its histogram when it is used.
+    let known = [refused as f64, refused as f64 + 1.0];
+    assert!(
+        told.is_some_and(|told| known.contains(&told)),
+        "{app}: {told:?} of {refused}"
+    );
+    let filler = total(&server, "count(filler_total)").expect("some found room");
+    assert!(filler >= 1000.0, "{app}: {filler}");
+    worker.process.kill9();
+    server.stop();
 }

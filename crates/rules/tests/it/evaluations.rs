@@ -3,6 +3,7 @@
 use crate::{oracle::Oracle, rehearsal::Rehearsal};
 use narthex_testkit::{rng::SplitMix64 as Rng, scaled};
 use serde_json::{Value, json};
+use std::ops::Range;
 
 /// Steps of the loaded series, in milliseconds.
 const STEP_MS: i64 = 15_000;
@@ -392,11 +393,22 @@ fn long_random_groups_agree() {
     assert!(samples as u64 > least, "only {samples} samples compared");
 }
 
+/// On three threads, as it takes longer than all other tests here together.
 #[test]
 fn random_groups_agree() {
+    let samples: usize = std::thread::scope(|scope| {
+        let parts = [0..50, 50..100, 100..150];
+        let parts = parts.map(|seeds| scope.spawn(|| compare_random_groups(seeds)));
+        parts.into_iter().map(|part| part.join().unwrap()).sum()
+    });
+    assert!(samples > 5_000, "only {samples} samples compared");
+}
+
+/// Returns the number of samples that were compared.
+fn compare_random_groups(seeds: Range<u64>) -> usize {
     let mut oracle = Oracle::start();
     let mut samples = 0;
-    for seed in 0..150 {
+    for seed in seeds {
         let mut rng = Rng::new(seed);
         let series = random_series(&mut rng);
         let begin = *rng.pick(&["reload", "restart"]);
@@ -414,5 +426,5 @@ fn random_groups_agree() {
         let all = ours["series"].as_object().unwrap().values();
         samples += all.map(|one| one.as_array().unwrap().len()).sum::<usize>();
     }
-    assert!(samples > 5_000, "only {samples} samples compared");
+    samples
 }
