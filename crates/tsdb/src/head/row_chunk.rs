@@ -9,8 +9,13 @@
 use narthex_chunks::row::{MAX_COLUMNS, RowEncoder, RowState};
 use std::sync::Arc;
 
-/// Capacity of a piece of a page's stream; a piece is closed when the next row may not fit.
-const PIECE_BYTES: usize = 8 << 10;
+/// Capacity of a piece of a page's stream, within bounds: for so many bytes of each column, or so many rows as the last one. What
+/// is open of a narrow page is not to take more than all that is closed. A piece is closed when the next row may not fit.
+const PIECE_BYTES: std::ops::RangeInclusive<usize> = 2 << 10..=8 << 10;
+const PIECE_COLUMN_BYTES: usize = 32;
+const PIECE_ROWS: usize = 4;
+/// Bytes before a shared piece: with them it fills the allocator's size class.
+const SHARED_BYTES: usize = 2 * size_of::<usize>();
 /// A checkpoint, a row at which decoding can begin, is due after this many times the bytes of the last such row.
 const CHECKPOINT_SHARE: usize = 16;
 
@@ -229,13 +234,23 @@ impl OpenRowChunk {
             });
         }
         let (page, rows) = (&mut self.pages[at], &mut self.published.pages[at]);
-        if !page.piece.is_empty() && page.piece.len() + page.last_len > PIECE_BYTES {
+        if !page.piece.is_empty() && page.piece.len() + page.last_len > page.room() {
             page.close_piece(rows);
         }
         let from = page.piece.len();
         page.encoded = Some(from);
+        let room = page.room();
+        page.reserve(room);
         write(&mut page.encoder, &mut page.piece)?;
         page.last_len = page.piece.len() - from;
+        if from > 0 && page.piece.len() > room {
+            // The row is larger than the one before it and begins the next piece.
+            let row = page.piece.split_off(from);
+            page.close_piece(rows);
+            page.piece = Vec::with_capacity(room.max(row.len()));
+            page.piece.extend_from_slice(&row);
+            page.encoded = Some(0);
+        }
         Ok(())
     }
 
@@ -428,6 +443,25 @@ impl OpenRowChunk {
 }
 
 impl OpenPage {
+    /// Returns the most bytes of the open piece.
+    fn room(&self) -> usize {
+        let columns = self.encoder.state().columns();
+        let bytes = (columns * PIECE_COLUMN_BYTES).max(self.last_len * PIECE_ROWS);
+        let bytes = bytes.next_power_of_two();
+        bytes.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()) - SHARED_BYTES
+    }
+
+    /// Makes room for a row of twice the last one's size: a vector that grows by itself may have room for half as much again
+    /// as the piece may take.
+    fn reserve(&mut self, room: usize) {
+        let (len, row) = (self.piece.len(), self.last_len);
+        let needed = (len + 2 * row).min(room).max(len + row);
+        if self.piece.capacity() < needed {
+            let capacity = needed.next_power_of_two().min(room.max(needed));
+            self.piece.reserve_exact(capacity - len);
+        }
+    }
+
     fn close_piece(&mut self, rows: &mut PageRows) {
         if self.piece.is_empty() {
             return;
@@ -445,4 +479,56 @@ const FEW_PAGES: usize = 4;
 /// Returns how many pages `columns` columns need.
 pub(crate) fn pages_of(columns: usize) -> usize {
     columns.div_ceil(MAX_COLUMNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narthex_chunks::row::Row;
+    use narthex_testkit::rng::SplitMix64;
+
+    /// Returns a row chunk of rows that change by a little.
+    fn chunk(rows: i64, columns: usize) -> OpenRowChunk {
+        let mut random = SplitMix64::new(1);
+        let mut open = OpenRowChunk::default();
+        let mut values = vec![1e6; columns];
+        for row in 0..rows {
+            let changed = values.iter_mut();
+            changed.for_each(|value| *value += random.below(100) as f64);
+            let row = Row {
+                time_ms: row * 1000,
+                values: &values,
+                ..Row::default()
+            };
+            let appended = open.append_row(0, |encoder, out| encoder.encode(&row, out).map(drop));
+            appended.unwrap();
+            open.publish(row.time_ms, columns);
+        }
+        open
+    }
+
+    /// Every strip had 8 KiB open: as much as all rows of an hour of some fifty series.
+    #[test]
+    fn little_is_open_of_a_narrow_page() {
+        for (columns, most) in [(10, 2 << 10), (50, 2 << 10), (1000, 8 << 10)] {
+            let open = chunk(1000, columns);
+            let (page, rows) = (&open.pages[0], &open.published.pages[0]);
+            // A row that is much larger than others makes more room.
+            assert!(page.piece.capacity() <= 2 * most, "{columns} columns");
+            let fits = |piece: &&Arc<[u8]>| {
+                let bytes = piece.len() + SHARED_BYTES;
+                bytes <= most && bytes * 4 > most * 3
+            };
+            let fitting = rows.pieces.iter().filter(fits).count();
+            assert!(fitting * 4 >= rows.pieces.len() * 3, "{columns} columns");
+            for row in 1..1000 {
+                assert_eq!(open.row(0, row), Some(rows_of(&open).row(row)), "row {row}");
+            }
+        }
+    }
+
+    /// Returns the rows of the first page, those of its open piece included.
+    fn rows_of(open: &OpenRowChunk) -> PageRows {
+        open.copied().pages.swap_remove(0)
+    }
 }
