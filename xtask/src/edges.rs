@@ -13,6 +13,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("narthex-net", &[]),
     ("narthex-profile", &["narthex-model"]),
     ("narthex-ui", &[]),
+    ("narthex-allocator", &[]),
     ("narthex-yaml", &[]),
     ("narthex-cli", &["narthex-model"]),
     ("narthex-expfmt", &["narthex-model"]),
@@ -82,6 +83,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     (
         "narthex",
         &[
+            "narthex-allocator",
             "narthex-cli",
             "narthex-model",
             "narthex-expfmt",
