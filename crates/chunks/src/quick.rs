@@ -141,7 +141,7 @@ fn split<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), ChunkError> 
 }
 
 /// Sets each cell from the next `N` bytes; returns those behind them.
-#[inline]
+#[inline(always)]
 fn each<'a, const N: usize>(
     bytes: &'a [u8],
     out: &mut [f64],
@@ -154,8 +154,13 @@ fn each<'a, const N: usize>(
             needed: needed - bytes.len(),
         });
     };
-    let (of_rows, _) = of_rows.as_chunks::<N>();
-    for (out, bytes) in out.iter_mut().zip(of_rows) {
+    // Four at a time: columns are too short for what a compiler makes of a plain loop.
+    let (fours, ones) = of_rows.as_chunks::<N>().0.as_chunks::<4>();
+    let (out_fours, out_ones) = out.as_chunks_mut::<4>();
+    for (out, four) in out_fours.iter_mut().zip(fours) {
+        *out = four.map(&cell);
+    }
+    for (out, bytes) in out_ones.iter_mut().zip(ones) {
         *out = cell(*bytes);
     }
     Ok(rest)
