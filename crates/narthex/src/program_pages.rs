@@ -15,9 +15,9 @@ use std::{
 const FIRST_ANSWERS: Duration = Duration::from_secs(10);
 
 /// What is mapped at most for a page that is touched, once the program is mapped in pieces.
-const PIECE_BYTES: usize = 32 << 10;
+const PIECE_BYTES: usize = 16 << 10;
 
-/// Has the kernel map small pieces of the program: for a process of which every page counts.
+/// Has the kernel map small pieces of the program: some third less of it is resident.
 ///
 /// Around a page that is touched, the kernel maps what the page cache has within 64 KiB or within the same folio, but nothing
 /// beyond the mapping. Neighbours with different flags are mappings of their own, and this flag changes nothing else: pages of

@@ -53,7 +53,8 @@ pub(crate) fn return_large_at_once() {
 }
 
 /// Returns unused memory to the system within a second or so instead of ten, for a process that works for a moment every
-/// few seconds: what a round took and freed is then not resident until the next one.
+/// few seconds: what a round took and freed is then not resident until the next one. Nor, in a server, is what senders'
+/// requests took when queries come.
 pub(crate) fn return_soon() {
     const SOON_MS: isize = 1000;
     // Arenas to come, and those that are there.

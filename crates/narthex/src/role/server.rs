@@ -16,7 +16,7 @@ use crate::{
     health::Health,
     heap, host, lifecycle, logging,
     memory::{self, Memory},
-    reload, remote,
+    program_pages, reload, remote,
     rules::Rules,
     sources::OwnMetrics,
     storage::{StorageFlags, ms},
@@ -58,6 +58,8 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
             }
         })?;
     heap::return_large_at_once();
+    heap::return_soon();
+    program_pages::map_in_pieces();
     let descriptors = descriptors::raise_limit();
     let serving = runtime("narthex-io", resources.threads())?;
     // Scrapes have their own runtime so that queries do not delay them. On one thread they share its cache and wake no

@@ -41,6 +41,32 @@ fn refused(dir: &Path, arguments: &[&str], code: i32) -> String {
     refusal(&support::server_in(dir).args(arguments).run(PATIENCE), code)
 }
 
+/// Four arenas for each CPU kept ten megabytes of half-used slabs and thirty of unused pages.
+#[test]
+fn the_allocator_knows_its_settings() {
+    let settings = "confirm_conf:true,abort_conf:true";
+    let spawn = support::narthex().arg("--version");
+    let finished = spawn.env("_RJEM_MALLOC_CONF", settings).run(PATIENCE);
+    let text = &finished.stderr;
+    assert_eq!(finished.exit.code, Some(0), "{text}");
+    let known = text.contains("Set conf value: narenas_ratio:1\n");
+    assert!(known, "{text}");
+}
+
+/// Around each page of the program that is touched the kernel mapped 64 KiB, and half of the program was resident.
+#[test]
+fn a_server_maps_its_program_in_pieces() {
+    let dir = TempDir::new("pieces");
+    let server = Running::of(support::server_in(dir.path()));
+    let id = server.process.pid();
+    let program = fs::read_link(format!("/proc/{id}/exe")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
+    let of_program = |line: &&str| line.ends_with(program.to_str().unwrap());
+    let pieces = maps.lines().filter(of_program).count();
+    assert!(pieces > 100, "{pieces}");
+    server.stop();
+}
+
 #[test]
 fn a_port_in_use_is_named() {
     let dir = TempDir::new("port");
