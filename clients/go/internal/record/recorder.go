@@ -24,7 +24,7 @@ const (
 	maxBuffer   = 256
 	// growAfter is how often a buffer must fill between two reads before it is doubled.
 	growAfter = 4
-	maxShards  = 8
+	maxShards = 8
 	// hotAfter is how often a buffer must fill between two reads before its processor gets a shard of its own, given
 	// that others use the first one too. Below that, one shard saves memory; above, cache lines travelling between
 	// processors cost more than the counting.
@@ -55,7 +55,7 @@ type Recorder struct {
 	slots atomic.Pointer[[]slot]
 	// exclusive is held by who takes all shards, and by who makes them.
 	exclusive atomic.Uint32
-	shards     []shard
+	shards    []shard
 
 	config *Config
 	// reading is held by readers, so that they do not wait for each other in turns.
