@@ -326,6 +326,14 @@ impl Sink {
         self.schema = edit.finish();
         self.values.truncate(self.schema.len());
         self.previous = previous.words().to_vec();
+        // Shares of the last round's page are looked up by the new columns.
+        let mut frame = Frame::new(self.schema.clone(), self.frame.time_ms());
+        for at in self.frame.present().iter() {
+            if let Some(Some(column)) = moved.get(at) {
+                frame.set(*column, self.frame.values()[at]);
+            }
+        }
+        self.frame = frame;
     }
 }
 

@@ -123,3 +123,30 @@ fn a_series_added_twice_is_one_and_ends_when_both_are_gone() {
     let anew = device(&mut sink, "a");
     assert_eq!(round(&mut sink, 3, &[(anew, 3.0)]).0.len(), 1);
 }
+
+/// A round that began with a compaction and added series looked for them in the page before, in which others had their columns:
+/// the exporter answered 500.
+#[test]
+fn shares_of_the_last_page_are_known_after_a_compaction() {
+    const KEPT: usize = TOLERATED_RETIRED;
+    const NEW: usize = 2 * TOLERATED_RETIRED;
+    let mut sink = Sink::new(LabelSet::empty());
+    sink.set_owner(1);
+    let add = |sink: &mut Sink, kind: &str, count: usize| -> Vec<(Slot, f64)> {
+        let names = (0..count).map(|at| format!("{kind}-{at}"));
+        names.map(|name| (device(sink, &name), 0.5)).collect()
+    };
+    let others = add(&mut sink, "other", TOLERATED_RETIRED + 1);
+    let kept = add(&mut sink, "kept", KEPT);
+    round(&mut sink, 1, &[others.as_slice(), &kept].concat());
+    others.into_iter().for_each(|(slot, _)| sink.retire(slot));
+    round(&mut sink, 2, &kept);
+    let share = sink.page_share(1);
+    assert_eq!(share.0, KEPT);
+    sink.begin();
+    assert_eq!(sink.schema().len(), KEPT, "compacted");
+    add(&mut sink, "new", NEW);
+    assert_eq!(sink.page_share(1), share);
+    sink.finish(3);
+    assert_eq!(sink.page_share(1).0, 0);
+}
