@@ -19,6 +19,14 @@ pub(crate) struct Mapping {
     pub(crate) path: String,
 }
 
+impl Mapping {
+    fn goes_on_in(&self, next: &Self) -> bool {
+        self.end == next.start
+            && self.offset + (self.end - self.start) == next.offset
+            && self.path == next.path
+    }
+}
+
 /// A program or library.
 pub(crate) struct Module {
     pub(crate) mapping: Mapping,
@@ -117,7 +125,7 @@ pub(crate) fn demangled(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
 
-/// Parses the mappings of code that have a file.
+/// Parses the mappings of code that have a file; those that go on in the next one, with other flags, are one.
 fn parse_maps(text: &str) -> Vec<Mapping> {
     let mapping = |line: &str| {
         let mut fields = line.split_ascii_whitespace();
@@ -132,7 +140,14 @@ fn parse_maps(text: &str) -> Vec<Mapping> {
             path: path.to_owned(),
         })
     };
-    text.lines().filter_map(mapping).collect()
+    let mut all: Vec<Mapping> = Vec::new();
+    for next in text.lines().filter_map(mapping) {
+        match all.last_mut() {
+            Some(last) if last.goes_on_in(&next) => last.end = next.end,
+            _ => all.push(next),
+        }
+    }
+    all
 }
 
 impl std::fmt::Debug for Module {
@@ -149,18 +164,19 @@ mod tests {
     fn mappings_of_code_are_read() {
         let text = "\
 55d0c0000000-55d0c0001000 r--p 00000000 08:01 42 /usr/bin/x\n\
-55d0c0001000-55d0c0003000 r-xp 00001000 08:01 42 /usr/bin/x\n\
+55d0c0001000-55d0c0002000 r-xp 00001000 08:01 42 /usr/bin/x\n\
+55d0c0002000-55d0c0003000 r-xp 00002000 08:01 42 /usr/bin/x\n\
 7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n\
 7f0000000000-7f0000001000 rwxp 00000000 00:00 0\n";
-        assert_eq!(
-            parse_maps(text),
-            [Mapping {
-                start: 0x55d0_c000_1000,
-                end: 0x55d0_c000_3000,
-                offset: 0x1000,
-                path: "/usr/bin/x".to_owned()
-            }]
-        );
+        let mapping = Mapping {
+            start: 0x55d0_c000_1000,
+            end: 0x55d0_c000_3000,
+            offset: 0x1000,
+            path: "/usr/bin/x".to_owned(),
+        };
+        assert_eq!(parse_maps(text), [mapping], "in two pieces");
+        let apart = text.replace("00002000", "00003000");
+        assert_eq!(parse_maps(&apart).len(), 2, "another part of the file");
     }
 
     #[test]
