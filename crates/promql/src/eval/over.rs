@@ -333,12 +333,12 @@ impl Eval<'_> {
         range_seconds: f64,
         extension: Extension,
     ) -> OverCall {
-        let one_name = match &over.source {
-            Source::Window(window) if window.select.one_name => {
+        let name = match &over.source {
+            Source::Window(window) => {
                 let mut matchers = window.select.matchers.iter();
                 matchers.find(|m| m.op == MatchOp::Equal && &*m.name == METRIC_NAME)
             }
-            _ => None,
+            Source::Subquery(_) => None,
         };
         OverCall {
             function: over.function,
@@ -346,8 +346,8 @@ impl Eval<'_> {
             range_seconds,
             lookback_ms: self.rules.lookback_ms,
             extension,
-            one_name: matches!(&over.source, Source::Window(w) if w.select.one_name),
-            counter_name: one_name.is_some_and(|matcher| is_counter_name(&matcher.value)),
+            one_name: name.is_some(),
+            counter_name: name.is_some_and(|matcher| is_counter_name(&matcher.value)),
             span: over.source_span,
             first_span: over.first_span,
             second_span: over.args.first().map(|arg| arg.span).unwrap_or_default(),
