@@ -262,13 +262,12 @@ pub(crate) fn unpack8(src: &[u8], width: u32, out: &mut [u64; 8]) {
 }
 
 /// Reads one value of `width` (1..=64) bits that begins at bit `bit`; bits past the end of `src` read as zero.
-#[inline]
+#[inline(always)]
 pub(crate) fn get_bits(src: &[u8], bit: usize, width: u32) -> u64 {
-    let low_width = width.min(32);
-    let low = load_short(src, bit >> 3) >> (bit & 7) & ((1u64 << low_width) - 1);
-    if width <= 32 {
-        return low;
+    if width <= 57 {
+        return load_short(src, bit >> 3) >> (bit & 7) & ((1u64 << width) - 1);
     }
+    let low = load_short(src, bit >> 3) >> (bit & 7) & 0xffff_ffff;
     let bit = bit + 32;
     low | (load_short(src, bit >> 3) >> (bit & 7) & ((1u64 << (width - 32)) - 1)) << 32
 }
@@ -280,14 +279,18 @@ fn load(src: &[u8], at: usize) -> u64 {
 
 #[inline(always)]
 fn load_short(src: &[u8], at: usize) -> u64 {
-    if let Some(b) = src.get(at..at + 8) {
-        return u64::from_le_bytes(b.try_into().expect("eight bytes were sliced"));
+    match src.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => load_end(src, at),
     }
-    let mut b = [0u8; 8];
-    if let Some(rest) = src.get(at..) {
-        b[..rest.len()].copy_from_slice(rest);
-    }
-    u64::from_le_bytes(b)
+}
+
+#[cold]
+fn load_end(src: &[u8], at: usize) -> u64 {
+    let mut bytes = [0u8; 8];
+    let rest = src.get(at..).unwrap_or_default();
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(bytes)
 }
 
 #[cfg(test)]

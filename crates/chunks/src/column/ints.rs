@@ -129,8 +129,10 @@ impl IntEncoder {
             if outliers > count / 8 + 1 {
                 break;
             }
-            let patch: usize = (width + 1..=widest)
-                .map(|w| counts[w as usize] as usize * (1 + ((w - width) as usize).div_ceil(7)))
+            let wider = (width + 1..=widest).map(|w| (w, counts[w as usize] as usize));
+            let patch: usize = wider
+                .filter(|(_, count)| *count > 0)
+                .map(|(w, count)| count * (1 + ((w - width) as usize).div_ceil(7)))
                 .sum();
             let len = 5 + packed_len(count, width) + patch;
             if len < best.len {

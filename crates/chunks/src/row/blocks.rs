@@ -17,6 +17,8 @@ const PATCHED: u8 = 0xbf;
 
 /// Most bytes a block takes in front (control, mask) and behind (payload), for reserving space.
 const FRONT_MAX: usize = 7;
+/// Bytes of the mask of a sparse block of 32 columns.
+const SPARSE_FRONT: usize = 4;
 const PAYLOAD_MAX: usize = 8 * BLOCK_COLUMNS + 16;
 
 /// Writes the blocks of one row: payloads straight to the output, fronts to a small gap ahead of them.
@@ -302,7 +304,9 @@ impl<'a> Blocks<'a> {
         let masks_len = masks_len + front_len(control, block_columns);
         slice(base, coded, masks_len)?;
         blocks.payloads += masks_len;
-        let (mask_at, before) = blocks.extent(full.len());
+        let mut cursor = blocks.cursor();
+        cursor.advance(full.len());
+        let (mask_at, before) = (cursor.mask_at, cursor.before);
         let block = blocks.block(0, block_columns, control, mask_at, before);
         if block.mask & !full_mask(block_columns) != 0 {
             let offset = at + mask_at;
@@ -314,25 +318,6 @@ impl<'a> Blocks<'a> {
         let len = before + block.payload_len();
         slice(base, blocks.payloads, len)?;
         Ok((blocks, at + blocks.payloads + len))
-    }
-
-    /// Returns the mask offset of the `coded`-th coded block, and its payload's distance from the first payload;
-    /// all earlier blocks are 32 columns wide.
-    #[inline]
-    fn extent(&self, coded: usize) -> (usize, usize) {
-        let (mut mask_at, mut len) = (self.masks, 0);
-        for &control in &self.bytes[..coded] {
-            let front = front_len(control, BLOCK_COLUMNS);
-            if front == 0 {
-                len += 4 * (usize::from(control & 0x3f) + 1);
-            } else {
-                len += self
-                    .block(0, BLOCK_COLUMNS, control, mask_at, 0)
-                    .payload_len();
-                mask_at += front;
-            }
-        }
-        (mask_at, len)
     }
 
     #[inline(always)]
@@ -351,9 +336,7 @@ impl<'a> Blocks<'a> {
         if control & PATCHED == PATCHED {
             plain = sparse;
             sparse = false;
-            // Any two bytes are valid widths, so neither needs a check.
-            width = u32::from(self.bytes.get(mask_at).map_or(0, |b| b & 0x3f));
-            high_width = u32::from(self.bytes.get(mask_at + 1).map_or(0, |b| b & 0x3f)) + 1;
+            [width, high_width] = patched_widths(self.bytes, mask_at);
             mask = load_mask(self.bytes, mask_at + 2, mask_len);
             count = mask.count_ones() as usize;
         } else if sparse {
@@ -374,16 +357,15 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Returns block `index`, or `None` when nothing in it changed.
+    /// Returns a reader of some blocks in ascending order.
     #[inline]
-    pub(crate) fn find(&self, index: usize) -> Option<Block<'a>> {
-        if self.nonzero >> index & 1 == 0 {
-            return None;
+    pub(crate) fn cursor(&self) -> Cursor<'a> {
+        Cursor {
+            blocks: *self,
+            coded: 0,
+            mask_at: self.masks,
+            before: 0,
         }
-        let coded = (self.nonzero & ((1 << index) - 1)).count_ones() as usize;
-        let (mask_at, before) = self.extent(coded);
-        let block_columns = block_columns_of(self.columns, index);
-        Some(self.block(index, block_columns, self.bytes[coded], mask_at, before))
     }
 
     /// Iterates over the coded blocks in ascending order.
@@ -405,6 +387,62 @@ impl<'a> Blocks<'a> {
             before += block.payload_len();
             Some(block)
         })
+    }
+}
+
+/// A place between the coded blocks of a row.
+pub(crate) struct Cursor<'a> {
+    blocks: Blocks<'a>,
+    /// Number of coded blocks before it, where the next one's mask is, and the bytes of all their payloads.
+    coded: usize,
+    mask_at: usize,
+    before: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Returns block `index`, or `None` when nothing in it changed; indexes must ascend.
+    #[inline]
+    pub(crate) fn seek(&mut self, index: usize) -> Option<Block<'a>> {
+        let blocks = &self.blocks;
+        if blocks.nonzero >> index & 1 == 0 {
+            return None;
+        }
+        let coded = (blocks.nonzero & ((1 << index) - 1)).count_ones() as usize;
+        self.advance(coded);
+        let blocks = &self.blocks;
+        let block_columns = block_columns_of(blocks.columns, index);
+        Some(blocks.block(
+            index,
+            block_columns,
+            blocks.bytes[coded],
+            self.mask_at,
+            self.before,
+        ))
+    }
+
+    /// Moves to the `coded`-th coded block; all before it are 32 columns wide.
+    #[inline(always)]
+    fn advance(&mut self, coded: usize) {
+        let bytes = self.blocks.bytes;
+        for &control in &bytes[self.coded..coded] {
+            let width = usize::from(control & 0x3f) + 1;
+            match front_len(control, BLOCK_COLUMNS) {
+                0 => self.before += packed_len(BLOCK_COLUMNS, width as u32),
+                SPARSE_FRONT => {
+                    let mask = load_mask(bytes, self.mask_at, SPARSE_FRONT);
+                    self.before += packed_len(mask.count_ones() as usize, width as u32);
+                    self.mask_at += SPARSE_FRONT;
+                }
+                front => {
+                    let [low, high] = patched_widths(bytes, self.mask_at);
+                    let mask = load_mask(bytes, self.mask_at + 2, SPARSE_FRONT);
+                    self.before += packed_len(BLOCK_COLUMNS, low);
+                    self.before += packed_len(mask.count_ones() as usize, high);
+                    self.mask_at += front;
+                }
+            }
+        }
+        self.coded = coded;
     }
 }
 
@@ -440,7 +478,7 @@ impl Block<'_> {
     }
 
     /// Reads the value of one column, or `None` when it did not change.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn value(&self, at: usize) -> Option<u64> {
         let width = self.width;
         let set = self.mask >> at & 1 == 1;
@@ -516,6 +554,14 @@ fn front_len(control: u8, block_columns: usize) -> usize {
     }
 }
 
+/// Returns the width of a patched block's low bits and that of its high bits. Any two bytes are valid widths.
+#[inline(always)]
+fn patched_widths(bytes: &[u8], at: usize) -> [u32; 2] {
+    let [low, high] = bytes.get(at..at + 2).map_or([0; 2], |two| [two[0], two[1]]);
+    [u32::from(low & 0x3f), u32::from(high & 0x3f) + 1]
+}
+
+#[inline(always)]
 fn load_mask(bytes: &[u8], at: usize, len: usize) -> u32 {
     match bytes.get(at..at + 4) {
         Some(b) if len == 4 => u32::from_le_bytes(b.try_into().expect("four bytes were sliced")),

@@ -100,17 +100,6 @@ impl<'r> RowBack<'r> {
         }
     }
 
-    /// Returns a decoder whose first row is the one the encoder wrote before `row`; `None` when `row` was the first.
-    ///
-    /// # Errors
-    /// Fails on malformed bytes or a row without a snapshot.
-    pub fn before(row: &[u8]) -> Result<Option<Self>, ChunkError> {
-        let view = RowView::parse(row, Known::Nothing)?;
-        let snapshot = view.snapshot().ok_or(ChunkError::NotAKeyRow)?;
-        let state = RowState::from_snapshot(snapshot)?;
-        Ok((state.columns() > 0).then(|| Self::new(state)))
-    }
-
     /// Steps to `row`, the predecessor of the current row.
     ///
     /// # Errors

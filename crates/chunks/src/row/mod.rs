@@ -21,7 +21,7 @@ mod wire;
 
 pub use decode::{RowBack, RowDecoder};
 pub use encode::{Row, RowEncoder};
-pub use pick::ColumnPick;
+pub use pick::{ColumnPick, PickBack};
 pub use state::RowState;
 
 /// Most columns a strip may have; callers split wider ones into pages.

@@ -1,36 +1,22 @@
-//! A decoder of a few columns that skips all other payloads.
+//! Decoders of a few columns that skip what is not of these: forwards from a key row and backwards from the encoder's state.
 //!
-//! Invariant: a pick's state equals what the full decoder would hold for its column.
+//! Invariant: a pick's state equals what the full decoder would hold for its column; picks are in the order of their positions.
 
 use narthex_model::cell::{self, ABSENT, STALE};
 
 use super::order::difference;
-use super::state::RowState;
+use super::state::{RowState, step};
 use super::wire::{Known, RowView};
 use super::{BLOCK_COLUMNS, MAX_COLUMNS};
-use crate::decimal::{RAW, to_float};
+use crate::decimal::to_float;
 use crate::error::ChunkError;
 
 /// Decodes chosen columns forwards from a key row.
 #[derive(Clone, Debug)]
 pub struct ColumnPick {
-    wanted: Vec<u32>,
-    picks: Vec<Pick>,
-    present: Vec<u64>,
-    cells: Vec<f64>,
+    picks: Picks,
     /// Number of the strip's columns; `None` before the first row.
     columns: Option<usize>,
-    time_ms: i64,
-    step_ms: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Pick {
-    position: usize,
-    /// Index among the requested columns.
-    index: usize,
-    last: i64,
-    exp: u8,
 }
 
 impl ColumnPick {
@@ -38,13 +24,8 @@ impl ColumnPick {
     #[must_use]
     pub fn new(columns: &[u32]) -> Self {
         Self {
-            wanted: columns.to_vec(),
-            picks: vec![],
-            present: vec![],
-            cells: vec![ABSENT; columns.len()],
+            picks: Picks::new(columns),
             columns: None,
-            time_ms: 0,
-            step_ms: 0,
         }
     }
 
@@ -67,117 +48,318 @@ impl ColumnPick {
     ) -> Result<usize, ChunkError> {
         let view = RowView::parse(bytes, self.columns.map_or(Known::Nothing, Known::Before))?;
         if let (None, Some(snapshot)) = (self.columns, view.snapshot()) {
-            let state = RowState::from_snapshot(snapshot)?;
-            (self.time_ms, self.step_ms) = (state.time_ms, state.step_ms);
-            self.start(&state);
+            self.picks.start(&RowState::from_snapshot(snapshot)?);
         }
         self.columns = Some(view.columns);
-        self.step_ms = self.step_ms.wrapping_add(view.step_change_ms);
-        self.time_ms = self.time_ms.wrapping_add(self.step_ms);
-        self.apply(&view)?;
-        self.write_cells(&view, &mut histogram);
+        self.picks.apply(&view)?;
+        self.picks.write_cells(&view, &mut histogram);
         Ok(view.len)
     }
 
     /// Returns the time of the current row, ms.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
-        self.time_ms
+        self.picks.time_ms
     }
 
     /// Returns one cell per requested column; cells that refer to histograms hold the index among those columns.
     #[must_use]
     pub fn cells(&self) -> &[f64] {
-        &self.cells
+        &self.picks.cells
     }
+}
 
-    fn start(&mut self, state: &RowState) {
-        self.present.clone_from(&state.present);
-        for (position, &column) in state.order.iter().enumerate() {
-            self.add(
-                usize::from(column),
-                position,
-                state.last[position],
-                state.exp[position],
-            );
-        }
-    }
+/// Decodes chosen columns backwards, newest row first.
+pub struct PickBack<'r> {
+    picks: Picks,
+    columns: usize,
+    current: Option<RowView<'r>>,
+}
 
-    fn add(&mut self, column: usize, position: usize, last: i64, exp: u8) {
-        for (index, _) in self
-            .wanted
-            .iter()
-            .enumerate()
-            .filter(|w| *w.1 as usize == column)
-        {
-            self.picks.push(Pick {
-                position,
-                index,
-                last,
-                exp,
-            });
+impl<'r> PickBack<'r> {
+    /// Returns a decoder of `columns` whose first row is the one after which the encoder was in `state`.
+    #[must_use]
+    pub fn new(state: &RowState, columns: &[u32]) -> Self {
+        let mut picks = Picks::new(columns);
+        picks.start(state);
+        Self {
+            picks,
+            columns: state.columns(),
+            current: None,
         }
     }
 
-    fn apply(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
-        if view.columns > view.columns_before {
-            self.present.resize(view.columns.div_ceil(64), 0);
-            for column in view.columns_before..view.columns {
-                self.present[column / 64] |= 1 << (column % 64);
-                self.add(column, column, 0, 0);
-            }
+    /// Steps to `row`, the predecessor of the current row.
+    ///
+    /// # Errors
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
+    pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
+        self.step_with(row, |_, _| {})
+    }
+
+    /// Steps like [`PickBack::step`] and passes on requested histograms: index among the requested columns, bytes.
+    ///
+    /// # Errors
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
+    pub fn step_with(
+        &mut self,
+        row: &'r [u8],
+        mut histogram: impl FnMut(usize, &'r [u8]),
+    ) -> Result<(), ChunkError> {
+        if let Some(newer) = self.current.take() {
+            self.picks.undo(&newer)?;
+            self.columns = newer.columns_before;
         }
-        if let Some(order) = view.order() {
-            for pick in &mut self.picks {
-                let from = order.iter().position(|&p| usize::from(p) == pick.position);
-                pick.position = from.expect("an order is a permutation");
-            }
-        }
-        if let Some(toggles) = view.toggles() {
-            toggles.flip(&mut self.present);
-        }
-        for switch in view.switches() {
-            for pick in self
-                .picks
-                .iter_mut()
-                .filter(|p| p.position == switch.position)
-            {
-                let base = switch.apply(pick.last).filter(|_| pick.exp == switch.old);
-                pick.last = base.ok_or(BAD_SWITCH)?;
-                pick.exp = switch.new;
-            }
-        }
-        self.add_differences(view);
+        let view = RowView::parse(row, Known::After(self.columns))?;
+        self.picks.write_cells(&view, &mut histogram);
+        self.current = Some(view);
         Ok(())
     }
 
-    fn add_differences(&mut self, view: &RowView<'_>) {
-        for pick in &mut self.picks {
-            let block = view.blocks.find(pick.position / BLOCK_COLUMNS);
-            let at = pick.position % BLOCK_COLUMNS;
-            if let Some((block, z)) = block.and_then(|b| b.value(at).map(|z| (b, z))) {
-                let d = difference(z, block.plain, pick.exp);
-                pick.last = if pick.exp == RAW {
-                    pick.last ^ d
-                } else {
-                    pick.last.wrapping_add(d)
-                };
+    /// Returns the time of the current row, ms.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.picks.time_ms
+    }
+
+    /// Returns one cell per requested column; cells that refer to histograms hold the index among those columns.
+    #[must_use]
+    pub fn cells(&self) -> &[f64] {
+        &self.picks.cells
+    }
+}
+
+/// The chosen columns after a row.
+#[derive(Clone, Debug)]
+struct Picks {
+    wanted: Vec<u32>,
+    /// Those of the chosen columns that the strip has.
+    all: Vec<Pick>,
+    /// Blocks that have some of them, and where in `all` the block's end.
+    of_blocks: Vec<(u16, u16)>,
+    present: Vec<u64>,
+    cells: Vec<f64>,
+    time_ms: i64,
+    step_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pick {
+    position: usize,
+    /// Index among the requested columns.
+    index: usize,
+    last: i64,
+    exp: u8,
+    is_present: bool,
+}
+
+/// From so many picks on a dense block is unpacked as a whole.
+const MANY_PICKS: usize = 16;
+
+impl Pick {
+    #[inline(always)]
+    fn add<const BACK: bool>(&mut self, z: u64, plain: bool) {
+        let d = difference(z, plain, self.exp);
+        step::<BACK>(&mut self.last, self.exp, d);
+    }
+}
+
+impl Picks {
+    fn new(columns: &[u32]) -> Self {
+        Self {
+            wanted: columns.to_vec(),
+            all: Vec::with_capacity(columns.len()),
+            of_blocks: Vec::new(),
+            present: Vec::new(),
+            cells: vec![ABSENT; columns.len()],
+            time_ms: 0,
+            step_ms: 0,
+        }
+    }
+
+    fn start(&mut self, state: &RowState) {
+        (self.time_ms, self.step_ms) = (state.time_ms, state.step_ms);
+        self.present.clone_from(&state.present);
+        let mut position_of = vec![0; state.columns()];
+        for (position, column) in state.order.iter().enumerate() {
+            position_of[usize::from(*column)] = position;
+        }
+        for (index, column) in self.wanted.iter().enumerate() {
+            let Some(position) = position_of.get(*column as usize).copied() else {
+                continue;
+            };
+            self.all.push(Pick {
+                position,
+                index,
+                last: state.last[position],
+                exp: state.exp[position],
+                is_present: state.is_present(*column as usize),
+            });
+        }
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        self.all.sort_unstable_by_key(|pick| pick.position);
+        self.find_blocks();
+    }
+
+    fn find_blocks(&mut self) {
+        self.of_blocks.clear();
+        for (at, pick) in self.all.iter().enumerate() {
+            let (block, end) = ((pick.position / BLOCK_COLUMNS) as u16, at as u16 + 1);
+            match self.of_blocks.last_mut() {
+                Some(last) if last.0 == block => last.1 = end,
+                _ => self.of_blocks.push((block, end)),
             }
         }
     }
 
-    fn is_present(&self, column: usize) -> bool {
-        self.present
-            .get(column / 64)
-            .is_some_and(|w| w >> (column % 64) & 1 == 1)
+    /// Adds the columns from `before` on, which begin at 0 and behind all others.
+    fn grow(&mut self, before: usize, columns: usize) {
+        self.present.resize(columns.div_ceil(64), 0);
+        for column in before..columns {
+            self.present[column / 64] |= 1 << (column % 64);
+        }
+        for (index, column) in self.wanted.iter().enumerate() {
+            let position = *column as usize;
+            if (before..columns).contains(&position) {
+                self.all.push(Pick {
+                    position,
+                    index,
+                    last: 0,
+                    exp: 0,
+                    is_present: true,
+                });
+            }
+        }
+        self.sort();
+    }
+
+    fn flip(&mut self, view: &RowView<'_>) {
+        let Some(toggles) = view.toggles() else {
+            return;
+        };
+        toggles.flip(&mut self.present);
+        let (present, wanted) = (&self.present, &self.wanted);
+        for pick in &mut self.all {
+            pick.is_present = is_set(present, wanted[pick.index] as usize);
+        }
+    }
+
+    /// Advances from the previous row to the row `view`.
+    fn apply(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
+        self.step_ms = self.step_ms.wrapping_add(view.step_change_ms);
+        self.time_ms = self.time_ms.wrapping_add(self.step_ms);
+        if view.columns > view.columns_before {
+            self.grow(view.columns_before, view.columns);
+        }
+        if let Some(order) = view.order() {
+            let mut moved_to = vec![0; order.len()];
+            for (position, from) in order.iter().enumerate() {
+                moved_to[usize::from(*from)] = position;
+            }
+            for pick in &mut self.all {
+                pick.position = moved_to[pick.position];
+            }
+            self.sort();
+        }
+        self.flip(view);
+        for switch in view.switches() {
+            for pick in self.at(switch.position) {
+                let base = switch.apply(pick.last).filter(|_| pick.exp == switch.old);
+                (pick.last, pick.exp) = (base.ok_or(BAD_SWITCH)?, switch.new);
+            }
+        }
+        self.add_differences::<false>(view);
+        Ok(())
+    }
+
+    /// Goes back from the row `view` to its predecessor; undoes [`Picks::apply`].
+    fn undo(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
+        self.add_differences::<true>(view);
+        for switch in view.switches() {
+            for pick in self.at(switch.position) {
+                let last = switch.undo(pick.last).filter(|_| pick.exp == switch.new);
+                (pick.last, pick.exp) = (last.ok_or(BAD_SWITCH)?, switch.old);
+            }
+        }
+        self.flip(view);
+        if let Some(order) = view.order() {
+            for pick in &mut self.all {
+                pick.position = usize::from(order[pick.position]);
+            }
+            self.sort();
+        }
+        if view.columns != view.columns_before {
+            self.shrink(view.columns_before)?;
+        }
+        self.time_ms = self.time_ms.wrapping_sub(self.step_ms);
+        self.step_ms = self.step_ms.wrapping_sub(view.step_change_ms);
+        Ok(())
+    }
+
+    /// Drops the columns from `to` on, which must be behind all others.
+    fn shrink(&mut self, to: usize) -> Result<(), ChunkError> {
+        let (wanted, cells) = (&self.wanted, &mut self.cells);
+        let is_kept = |pick: &Pick| (wanted[pick.index] as usize) < to;
+        if self
+            .all
+            .iter()
+            .any(|pick| is_kept(pick) != (pick.position < to))
+        {
+            return Err(ChunkError::Malformed {
+                what: "column growth",
+                offset: 0,
+            });
+        }
+        self.all.retain(|pick| {
+            if !is_kept(pick) {
+                cells[pick.index] = ABSENT;
+            }
+            is_kept(pick)
+        });
+        self.find_blocks();
+        Ok(())
+    }
+
+    fn at(&mut self, position: usize) -> impl Iterator<Item = &mut Pick> {
+        let from = self.all.partition_point(|pick| pick.position < position);
+        let rest = self.all[from..].iter_mut();
+        rest.take_while(move |pick| pick.position == position)
+    }
+
+    fn add_differences<const BACK: bool>(&mut self, view: &RowView<'_>) {
+        let mut blocks = view.blocks.cursor();
+        let mut from = 0;
+        for &(index, end) in &self.of_blocks {
+            let picks = &mut self.all[from..usize::from(end)];
+            from = usize::from(end);
+            let Some(block) = blocks.seek(usize::from(index)) else {
+                continue;
+            };
+            if picks.len() >= MANY_PICKS && !block.sparse {
+                let mut all = [0; BLOCK_COLUMNS];
+                block.unpack(&mut all);
+                for pick in picks {
+                    pick.add::<BACK>(all[pick.position % BLOCK_COLUMNS], block.plain);
+                }
+                continue;
+            }
+            for pick in picks {
+                if let Some(z) = block.value(pick.position % BLOCK_COLUMNS) {
+                    pick.add::<BACK>(z, block.plain);
+                }
+            }
+        }
     }
 
     fn write_cells<'r>(&mut self, view: &RowView<'r>, histogram: &mut impl FnMut(usize, &'r [u8])) {
-        self.cells.fill(ABSENT);
-        for pick in &self.picks {
-            if self.is_present(self.wanted[pick.index] as usize) {
-                self.cells[pick.index] = to_float(pick.last, pick.exp);
-            }
+        for pick in &self.all {
+            self.cells[pick.index] = match pick.is_present {
+                true => to_float(pick.last, pick.exp),
+                false => ABSENT,
+            };
         }
         let Some(events) = view.events() else { return };
         let mut stale = [0u64; MAX_COLUMNS / 64];
@@ -187,10 +369,9 @@ impl ColumnPick {
         for column in events.stale.iter() {
             stale[column / 64] |= 1 << (column % 64);
         }
-        for (index, &column) in self.wanted.iter().enumerate() {
-            let c = column as usize;
-            let ends = stale.get(c / 64).is_some_and(|w| w >> (c % 64) & 1 == 1);
-            if ends && !self.is_present(c) {
+        for (index, column) in self.wanted.iter().enumerate() {
+            let column = *column as usize;
+            if is_set(&stale, column) && !is_set(&self.present, column) {
                 self.cells[index] = STALE;
             }
         }
@@ -201,6 +382,11 @@ impl ColumnPick {
             }
         }
     }
+}
+
+fn is_set(words: &[u64], column: usize) -> bool {
+    let word = words.get(column / 64);
+    word.is_some_and(|word| word >> (column % 64) & 1 == 1)
 }
 
 const BAD_SWITCH: ChunkError = ChunkError::Malformed {

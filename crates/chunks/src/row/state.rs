@@ -5,7 +5,7 @@
 use super::blocks::BlockWriter;
 use super::blocks::Blocks;
 use super::order::{difference, order_len, permute, put_order, read_order, unpermute};
-use super::wire::RowView;
+use super::wire::{Known, RowView};
 use super::{BLOCK_COLUMNS, MAX_COLUMNS, snap};
 use crate::bits::{Reader, put_signed, put_varint};
 use crate::decimal::{RAW, to_float};
@@ -50,6 +50,17 @@ impl Cells for [f64] {
 }
 
 impl RowState {
+    /// Returns the state before the key row at the front of `row`; `None` when it was the encoder's first.
+    ///
+    /// # Errors
+    /// Fails on malformed bytes or a row without a snapshot.
+    pub fn before(row: &[u8]) -> Result<Option<Self>, ChunkError> {
+        let view = RowView::parse(row, Known::Nothing)?;
+        let snapshot = view.snapshot().ok_or(ChunkError::NotAKeyRow)?;
+        let state = Self::from_snapshot(snapshot)?;
+        Ok((state.columns() > 0).then_some(state))
+    }
+
     /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
@@ -419,8 +430,9 @@ impl BlockState<'_> {
     }
 }
 
+/// Moves a column by a difference, forwards or back.
 #[inline(always)]
-fn step<const BACK: bool>(last: &mut i64, exp: u8, d: i64) {
+pub(crate) fn step<const BACK: bool>(last: &mut i64, exp: u8, d: i64) {
     *last = match (exp == RAW, BACK) {
         (true, _) => *last ^ d,
         (false, false) => last.wrapping_add(d),

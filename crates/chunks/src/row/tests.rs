@@ -112,12 +112,11 @@ fn check(rows: &[Plain], key_every: usize) {
     }
 
     let columns = rows.last().map_or(0, |r| r.cells.len());
-    let wanted: Vec<u32> = (0..columns as u32).rev().step_by(3).collect();
-    let mut pick = ColumnPick::new(&wanted);
-    for (r, (row, b)) in rows.iter().zip(&bytes).enumerate() {
-        assert_eq!(pick.step(b), Ok(b.len()));
-        assert_eq!(pick.time_ms(), row.time_ms);
-        check_picked(pick.cells(), row, &wanted, r);
+    // Some columns, nearly all of them, and one twice.
+    let some: Vec<u32> = (0..columns as u32).rev().step_by(3).collect();
+    let most: Vec<u32> = (0..columns as u32 + 1).filter(|c| c % 7 != 3).collect();
+    for wanted in [some, most, vec![1, 0, 1]] {
+        check_picks(rows, &bytes, encoder.state(), &wanted);
     }
 
     // Decoding can start at any key row.
@@ -133,14 +132,49 @@ fn check(rows: &[Plain], key_every: usize) {
     assert_eq!(late.state(), encoder.state());
 }
 
-fn check_picked(cells: &[f64], row: &Plain, wanted: &[u32], r: usize) {
-    for (&got, &c) in cells.iter().zip(wanted) {
+/// Checks `wanted` columns of all rows, forwards and backwards.
+fn check_picks(rows: &[Plain], bytes: &[Vec<u8>], last: &RowState, wanted: &[u32]) {
+    let mut pick = ColumnPick::new(wanted);
+    for (r, (row, b)) in rows.iter().zip(bytes).enumerate() {
+        let mut histograms = vec![];
+        let used = pick.step_with(b, |index, h| histograms.push((index, h.to_vec())));
+        assert_eq!(used, Ok(b.len()));
+        assert_eq!(pick.time_ms(), row.time_ms);
+        check_picked(pick.cells(), &histograms, row, wanted, r);
+    }
+    let mut back = PickBack::new(last, wanted);
+    for (r, (row, b)) in rows.iter().zip(bytes).enumerate().rev() {
+        let mut histograms = vec![];
+        let stepped = back.step_with(b, |index, h| histograms.push((index, h.to_vec())));
+        assert_eq!(stepped, Ok(()));
+        assert_eq!(back.time_ms(), row.time_ms);
+        check_picked(back.cells(), &histograms, row, wanted, r);
+    }
+}
+
+fn check_picked(
+    cells: &[f64],
+    histograms: &[(usize, Vec<u8>)],
+    row: &Plain,
+    wanted: &[u32],
+    r: usize,
+) {
+    assert_eq!(cells.len(), wanted.len());
+    for (index, (&got, &c)) in cells.iter().zip(wanted).enumerate() {
         let want = row.cells.get(c as usize).copied().unwrap_or(ABSENT);
-        let both_histograms = matches!(
-            (cell::Cell::decode(got), cell::Cell::decode(want)),
-            (cell::Cell::Histogram(_), cell::Cell::Histogram(_))
-        );
-        let same = both_histograms || got.to_bits() == want.to_bits();
+        let of_index = histograms.iter().find(|h| h.0 == index).map(|h| &h.1);
+        if let cell::Cell::Histogram(at) = cell::Cell::decode(want) {
+            assert_eq!(
+                of_index,
+                row.histograms.get(at as usize),
+                "row {r} column {c}"
+            );
+            let own = cell::histogram(index as u32).to_bits();
+            assert_eq!(got.to_bits(), own, "row {r} column {c}");
+            continue;
+        }
+        assert_eq!(of_index, None);
+        let same = got.to_bits() == want.to_bits();
         assert!(same, "row {r} column {c}: {got:?}, {want:?}");
     }
 }

@@ -449,6 +449,7 @@ impl Replaying {
                     row.pages.iter().map(Vec::as_slice),
                     row.columns,
                 );
+                state.open.note_rebuilt();
             }
             state.last_row_ms = row.time_ms;
             self.max_ms = self.max_ms.max(row.time_ms);

@@ -31,6 +31,8 @@ pub(crate) struct RowChunk {
     pub(crate) columns: usize,
     /// Columns with anything in any row.
     pub(crate) seen: Vec<u64>,
+    /// Whether the rows were encoded again by a replay: the next row chunk's key row then knows nothing of their encoder.
+    pub(crate) is_rebuilt: bool,
 }
 
 /// The rows of one page.
@@ -115,8 +117,49 @@ impl PageRows {
             return &[];
         }
         let piece = self.piece_starts.partition_point(|start| *start <= from) - 1;
+        self.in_piece(piece, from, to)
+    }
+
+    fn in_piece(&self, piece: usize, from: u32, to: u32) -> &[u8] {
         let start = self.piece_starts[piece];
         &self.pieces[piece][(from - start) as usize..(to - start) as usize]
+    }
+
+    /// Returns a reader of neighbouring rows.
+    pub(crate) fn reader(&self) -> PageReader<'_> {
+        PageReader {
+            page: self,
+            piece: 0,
+        }
+    }
+}
+
+/// Reads rows of a page one after the other, in either direction.
+pub(crate) struct PageReader<'p> {
+    page: &'p PageRows,
+    /// The piece of the last row that was read.
+    piece: usize,
+}
+
+impl<'p> PageReader<'p> {
+    /// Returns what [`PageRows::row`] does.
+    #[inline]
+    pub(crate) fn row(&mut self, row: usize) -> &'p [u8] {
+        let page = self.page;
+        let from = row.checked_sub(1).map_or(0, |before| page.ends[before]);
+        let to = page.ends[row];
+        let is_in = |piece: usize| {
+            let start = page.piece_starts.get(piece);
+            let len = |start: u32| from.wrapping_sub(start) < page.pieces[piece].len() as u32;
+            start.is_some_and(|start| len(*start))
+        };
+        if from < to && !is_in(self.piece) {
+            self.piece = page.piece_starts.partition_point(|start| *start <= from) - 1;
+        }
+        match from < to {
+            true => page.in_piece(self.piece, from, to),
+            false => page.row(row),
+        }
     }
 }
 
@@ -263,6 +306,11 @@ impl OpenRowChunk {
         match copied {
             Ok(()) => self.pages[at].replayed = true,
         }
+    }
+
+    /// Records that the rows were encoded again.
+    pub(crate) fn note_rebuilt(&mut self) {
+        self.published.is_rebuilt = true;
     }
 
     /// Returns the encoded row's bytes of each page.

@@ -1,7 +1,7 @@
 //! Decoding rows of a row chunk into a tile.
 //!
-//! Few columns of a page are picked, skipping all others; many are decoded together. Rows nearer to the newest one
-//! than to the row chunk's first are decoded backwards, from the encoder's state.
+//! Few columns of a page are picked, skipping all others; many are decoded together. Rows nearer to the row chunk's last one
+//! than to its first are decoded backwards, from the state after it: the encoder's, or what the next row chunk begins with.
 //!
 //! **Invariant:** every requested cell is written, or was absent; malformed bytes are an error.
 
@@ -12,7 +12,7 @@ use crate::head::{
 use narthex_chunks::{
     ChunkError,
     histogram::decode_histogram,
-    row::{ColumnPick, RowBack, RowDecoder, RowState},
+    row::{ColumnPick, PickBack, RowBack, RowDecoder, RowState},
 };
 use narthex_model::{
     cell::{self, Cell},
@@ -56,12 +56,13 @@ struct OfPage {
     /// Column within the page, and the tile's series it is written to.
     columns: Vec<u32>,
     series: Vec<usize>,
-    /// Whether the columns and the series are both consecutive.
+    /// Whether the series are consecutive, and the columns too.
+    series_run: bool,
     run: bool,
 }
 
 /// Whole rows are decoded when more than one in this many columns is wanted.
-const PICK_RATIO: usize = 12;
+const PICK_RATIO: usize = 2;
 /// Rows between checks for a stop.
 const STOP_ROWS: usize = 64;
 
@@ -77,6 +78,7 @@ impl OfPage {
             page: self.page,
             columns,
             series,
+            series_run: false,
             run: false,
         }
     }
@@ -95,19 +97,18 @@ impl Picks {
                         page,
                         columns: Vec::new(),
                         series: Vec::new(),
+                        series_run: true,
                         run: true,
                     });
                     pages.len() - 1
                 }
             };
             let of = &mut pages[at];
-            let follows = match (of.columns.last(), of.series.last()) {
-                (Some(before), Some(series_before)) => {
-                    before + 1 == *column % PAGE_COLUMNS as u32 && series_before + 1 == series
-                }
-                _ => true,
-            };
-            of.run &= follows;
+            let before = of.columns.last().zip(of.series.last());
+            if let Some((column_before, series_before)) = before {
+                of.series_run &= series_before + 1 == series;
+                of.run &= of.series_run && column_before + 1 == *column % PAGE_COLUMNS as u32;
+            }
             of.columns.push(*column % PAGE_COLUMNS as u32);
             of.series.push(series);
         }
@@ -167,13 +168,12 @@ pub(super) fn decode(
                 .columns
                 .saturating_sub(of.page * PAGE_COLUMNS)
                 .min(PAGE_COLUMNS);
-        // Picking from a row takes a fraction of the time of decoding it.
-        let forward_cost = if few { own.end / 4 } else { own.end };
-        let is_near = page.rows() - own.start < forward_cost;
-        match is_near.then(|| state_of(of.page)).flatten() {
-            Some(state) => backward(page, state, own, &mut out, ctx, bad)?,
-            _ if few => pick(page, own, &mut out, ctx, bad)?,
-            _ => forward(page, own, &mut out, ctx, bad)?,
+        let is_near = page.rows() - own.start < own.end;
+        match (is_near.then(|| state_of(of.page)).flatten(), few) {
+            (Some(state), true) => pick_back(page, &state, own, &mut out, ctx, bad)?,
+            (Some(state), false) => backward(page, state, own, &mut out, ctx, bad)?,
+            (None, true) => pick(page, own, &mut out, ctx, bad)?,
+            (None, false) => forward(page, own, &mut out, ctx, bad)?,
         }
     }
     Ok(())
@@ -217,11 +217,12 @@ fn forward(
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
     let mut decoder = RowDecoder::new();
+    let mut reader = page.reader();
     let mut histograms: Vec<(usize, &[u8])> = Vec::new();
     for row in 0..rows.end {
         histograms.clear();
         decoder
-            .step_with(page.row(row), |column, bytes| {
+            .step_with(reader.row(row), |column, bytes| {
                 histograms.push((column, bytes));
             })
             .map_err(|e| bad(row, e))?;
@@ -246,8 +247,9 @@ fn backward(
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
     let mut decoder = RowBack::new(state);
+    let mut reader = page.reader();
     for row in (rows.start..page.rows()).rev() {
-        decoder.step(page.row(row)).map_err(|e| bad(row, e))?;
+        decoder.step(reader.row(row)).map_err(|e| bad(row, e))?;
         if row < rows.end {
             out.row(row - rows.start, decoder.cells());
             for (column, bytes) in decoder.histograms() {
@@ -268,15 +270,46 @@ fn pick(
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
     let mut decoder = ColumnPick::new(&out.of.columns);
+    let mut reader = page.reader();
     let mut histograms: Vec<(usize, &[u8])> = Vec::new();
     for row in 0..rows.end {
         histograms.clear();
         decoder
-            .step_with(page.row(row), |index, bytes| {
+            .step_with(reader.row(row), |index, bytes| {
                 histograms.push((index, bytes));
             })
             .map_err(|e| bad(row, e))?;
         if row >= rows.start {
+            out.picked(row - rows.start, decoder.cells());
+            for (index, bytes) in &histograms {
+                out.picked_histogram(row - rows.start, *index, bytes)
+                    .map_err(|e| bad(row, e))?;
+            }
+        }
+        check(row, ctx)?;
+    }
+    Ok(())
+}
+
+fn pick_back(
+    page: &PageRows,
+    state: &RowState,
+    rows: Range<usize>,
+    out: &mut Writer<'_>,
+    ctx: &Context,
+    bad: impl Fn(usize, ChunkError) -> Failed,
+) -> Result<(), Failed> {
+    let mut decoder = PickBack::new(state, &out.of.columns);
+    let mut reader = page.reader();
+    let mut histograms: Vec<(usize, &[u8])> = Vec::new();
+    for row in (rows.start..page.rows()).rev() {
+        histograms.clear();
+        decoder
+            .step_with(reader.row(row), |index, bytes| {
+                histograms.push((index, bytes));
+            })
+            .map_err(|e| bad(row, e))?;
+        if row < rows.end {
             out.picked(row - rows.start, decoder.cells());
             for (index, bytes) in &histograms {
                 out.picked_histogram(row - rows.start, *index, bytes)
@@ -330,6 +363,11 @@ impl Writer<'_> {
     }
 
     fn picked(&mut self, row: usize, cells: &[f64]) {
+        if self.of.series_run && self.tile.layout == Layout::TimeMajor {
+            let to = self.tile.at(self.to_row + row, self.of.series[0]);
+            self.tile.cells[to..to + cells.len()].copy_from_slice(cells);
+            return;
+        }
         for (value, series) in cells.iter().zip(&self.of.series) {
             let to = self.tile.at(self.to_row + row, *series);
             self.tile.cells[to] = *value;

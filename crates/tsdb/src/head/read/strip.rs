@@ -128,15 +128,27 @@ impl StripBatch {
         windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
     }
 
-    /// Returns the state after the last row of a page, if that is still the strip's last row.
+    /// Returns the state after the last row of a page, if it is known: of the strip's last row the encoder has it, of the last before
+    /// another chunk that chunk's first row.
     fn state_after(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
-        let state = self.strip.lock();
-        let open = state.open.published();
-        // A row that the log refused was taken back together with its chunk's end, so the next one has another chunk.
-        let is_last = open.rows() > 0
-            && open.first_row == row_chunk.first_row
-            && open.end_row() == row_chunk.end_row();
-        state.open.state(page).filter(|_| is_last).cloned()
+        let end = row_chunk.end_row();
+        let next = self.fetched().iter().find(|next| next.first_row == end);
+        let Some(next) = next else {
+            let state = self.strip.lock();
+            let open = state.open.published();
+            // A row that the log refused was taken back together with its chunk's end, so the next one has another chunk.
+            let is_last =
+                open.rows() > 0 && open.first_row == row_chunk.first_row && open.end_row() == end;
+            return state.open.state(page).filter(|_| is_last).cloned();
+        };
+        let is_known = !row_chunk.is_rebuilt;
+        let key = next
+            .pages
+            .get(page)
+            .filter(|rows| is_known && rows.first == 0)?;
+        let known = RowState::before(key.row(0)).ok()??;
+        let (_, last_ms) = row_chunk.time_range()?;
+        (known.time_ms() == last_ms).then_some(known)
     }
 
     /// Lists the rows within `range`: row chunk, first row, row after the last.

@@ -6,7 +6,7 @@
 //! wrote both.
 
 use crate::{head::strip::PAGE_COLUMNS, wal::record::Pages};
-use narthex_chunks::row::{Row, RowBack, RowEncoder};
+use narthex_chunks::row::{Row, RowBack, RowEncoder, RowState};
 use narthex_model::cell::{self, Cell};
 
 /// The rows of a strip after a gap, oldest first.
@@ -76,7 +76,7 @@ impl Orphans {
             if page >= newest.len() {
                 break;
             }
-            let mut back = RowBack::before(key).ok()??;
+            let mut back = RowBack::new(RowState::before(key).ok()??);
             for (at, pages) in self.rows.iter().enumerate().rev() {
                 // A page added with a new column exists only in the later rows.
                 let Some(bytes) = pages.get(page) else { break };
