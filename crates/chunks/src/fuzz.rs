@@ -6,7 +6,7 @@ use narthex_model::cell;
 
 use crate::column::{ColumnEncoder, column_facts, decode_column};
 use crate::histogram::{decode_histogram, encode_histogram};
-use crate::row::{ColumnPick, PickBack, RowBack, RowDecoder};
+use crate::row::{ColumnPick, PickBack, RowBack, RowDecoder, RowState};
 use crate::times::{decode_times, encode_times};
 
 /// Reads `data` as consecutive rows, with every decoder.
@@ -24,6 +24,7 @@ pub fn fuzz_row(data: &[u8]) {
         rows.push(&bytes[..len]);
         at += len;
     }
+    assert!(RowState::after(rows.iter().copied()).is_ok());
     let mut back = RowBack::new(decoder.state().clone());
     let _ = rows.iter().rev().try_for_each(|row| back.step(row));
     let mut pick_back = PickBack::new(decoder.state(), &[40, 0, 3]);

@@ -21,6 +21,11 @@ const FRONT_MAX: usize = 7;
 const SPARSE_FRONT: usize = 4;
 const PAYLOAD_MAX: usize = 8 * BLOCK_COLUMNS + 16;
 
+/// Returns an upper bound of the bytes that writing a row of `columns` columns takes beyond those of the row.
+pub(crate) fn spare_bytes(columns: usize) -> usize {
+    4 + columns.div_ceil(BLOCK_COLUMNS) * FRONT_MAX + PAYLOAD_MAX
+}
+
 /// Writes the blocks of one row: payloads straight to the output, fronts to a small gap ahead of them.
 pub(crate) struct BlockWriter<'o> {
     out: &'o mut Vec<u8>,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: after `encode` the state equals that of a decoder that read the bytes; an error leaves it unchanged.
 
-use super::blocks::BlockWriter;
+use super::blocks::{BlockWriter, spare_bytes};
 use super::order::{Watch, put_order};
 use super::state::{RowState, raw_mask};
 use super::switch::Switch;
@@ -61,6 +61,12 @@ impl RowEncoder {
     pub fn heap_bytes(&self) -> usize {
         let watch = self.watch.as_ref().map_or(0, |_| 2 * self.state.columns());
         self.state.heap_bytes() + watch + self.switches.capacity() * size_of::<Switch>()
+    }
+
+    /// Returns how many bytes beyond those of a row without new columns encoding it may use for a while.
+    #[must_use]
+    pub fn spare_bytes(&self) -> usize {
+        spare_bytes(self.state.columns())
     }
 
     /// Makes the next row a key row.

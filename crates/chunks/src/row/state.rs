@@ -61,6 +61,27 @@ impl RowState {
         Ok((state.columns() > 0).then_some(state))
     }
 
+    /// Returns the state after `rows`, the first of which must be a key row; `None` of no rows.
+    ///
+    /// # Errors
+    /// Fails on malformed bytes.
+    pub fn after<'r>(rows: impl IntoIterator<Item = &'r [u8]>) -> Result<Option<Self>, ChunkError> {
+        let mut last: Option<Self> = None;
+        for row in rows {
+            let known = last
+                .as_ref()
+                .map_or(Known::Nothing, |state| Known::Before(state.columns()));
+            let view = RowView::parse(row, known)?;
+            let mut state = match last.take() {
+                Some(state) => state,
+                None => Self::from_snapshot(view.snapshot().ok_or(ChunkError::NotAKeyRow)?)?,
+            };
+            state.apply(&view, &mut ())?;
+            last = Some(state);
+        }
+        Ok(last)
+    }
+
     /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {

@@ -101,6 +101,8 @@ fn check(rows: &[Plain], key_every: usize) {
         );
     }
     assert_eq!(forward.state(), encoder.state());
+    let after = RowState::after(bytes.iter().map(Vec::as_slice)).expect("valid");
+    assert_eq!(after.as_ref(), Some(encoder.state()));
 
     let mut back = RowBack::new(encoder.state().clone());
     for (r, (row, b)) in rows.iter().zip(&bytes).enumerate().rev() {

@@ -199,6 +199,8 @@ struct OpenPage {
     last_len: usize,
     /// Whether the encoder lacks the last row, because it was replayed as bytes.
     replayed: bool,
+    /// The state after the last row, if no encoder has it and a reader needed it.
+    learned: Option<Box<RowState>>,
 }
 
 impl OpenRowChunk {
@@ -282,6 +284,7 @@ impl OpenRowChunk {
         }
         let from = page.piece.len();
         page.encoded = Some(from);
+        page.learned = None;
         let room = page.room();
         page.reserve(room);
         write(&mut page.encoder, &mut page.piece)?;
@@ -290,7 +293,7 @@ impl OpenRowChunk {
             // The row is larger than the one before it and begins the next piece.
             let row = page.piece.split_off(from);
             page.close_piece(rows);
-            page.piece = Vec::with_capacity(room.max(row.len()));
+            page.piece = Vec::with_capacity(room.max(row.len()) + page.encoder.spare_bytes());
             page.piece.extend_from_slice(&row);
             page.encoded = Some(0);
         }
@@ -304,7 +307,7 @@ impl OpenRowChunk {
             Ok(())
         });
         match copied {
-            Ok(()) => self.pages[at].replayed = true,
+            Ok(()) => self.pages[at].forget_state(),
         }
     }
 
@@ -408,7 +411,7 @@ impl OpenRowChunk {
             if let Some(from) = page.encoded.take() {
                 page.piece.truncate(from);
             }
-            page.replayed = true;
+            page.forget_state();
         }
         // A page with only the encoded row becomes empty: readers must not see it.
         let empty = self
@@ -479,9 +482,28 @@ impl OpenRowChunk {
             .map(|page| page.encoder.state())
     }
 
+    /// Returns the state after the last row of a page, of this row chunk or the one before, for a reader: `learn` may have given it.
+    pub(crate) fn known_state(&self, page: usize) -> Option<&RowState> {
+        let of_encoder = self.state(page).filter(|state| state.columns() > 0);
+        of_encoder.or_else(|| self.pages.get(page)?.learned.as_deref())
+    }
+
+    /// Keeps the state after the last row of a page, which no encoder has, if that is still the last before number `end`.
+    pub(crate) fn learn(&mut self, page: usize, end: u64, state: &RowState) {
+        if self.published.end_row() == end
+            && self.known_state(page).is_none()
+            && let Some(page) = self.pages.get_mut(page)
+        {
+            page.learned = Some(Box::new(state.clone()));
+        }
+    }
+
     /// Returns the heap bytes of encoders and open pieces.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let of_page = |page: &OpenPage| page.encoder.heap_bytes() + page.piece.capacity();
+        let of_page = |page: &OpenPage| {
+            let learned = page.learned.as_ref().map_or(0, |state| state.heap_bytes());
+            page.encoder.heap_bytes() + page.piece.capacity() + learned
+        };
         let copied = match &self.copy {
             Copied::Kept(copy) => copy.own_bytes(),
             Copied::Never | Copied::Once => 0,
@@ -491,21 +513,31 @@ impl OpenRowChunk {
 }
 
 impl OpenPage {
-    /// Returns the most bytes of the open piece.
+    /// Notes that the encoder's state is not the one after the last row.
+    fn forget_state(&mut self) {
+        self.replayed = true;
+        self.learned = None;
+    }
+
+    /// Returns the most bytes of the open piece, beside which encoding a row needs some: a vector that has too few for a moment
+    /// keeps twice as many.
     fn room(&self) -> usize {
         let columns = self.encoder.state().columns();
         let bytes = (columns * PIECE_COLUMN_BYTES).max(self.last_len * PIECE_ROWS);
         let bytes = bytes.next_power_of_two();
-        bytes.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()) - SHARED_BYTES
+        let spare = self.encoder.spare_bytes();
+        bytes.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()) - SHARED_BYTES - spare
     }
 
     /// Makes room for a row of twice the last one's size: a vector that grows by itself may have room for half as much again
     /// as the piece may take.
     fn reserve(&mut self, room: usize) {
         let (len, row) = (self.piece.len(), self.last_len);
-        let needed = (len + 2 * row).min(room).max(len + row);
+        let spare = self.encoder.spare_bytes();
+        let most = room + spare + SHARED_BYTES;
+        let needed = (len + 2 * row).min(room).max(len + row) + spare;
         if self.piece.capacity() < needed {
-            let capacity = needed.next_power_of_two().min(room.max(needed));
+            let capacity = needed.next_power_of_two().min(most.max(needed));
             self.piece.reserve_exact(capacity - len);
         }
     }
@@ -561,8 +593,7 @@ mod tests {
         for (columns, most) in [(10, 2 << 10), (50, 2 << 10), (1000, 8 << 10)] {
             let open = chunk(1000, columns);
             let (page, rows) = (&open.pages[0], &open.published.pages[0]);
-            // A row that is much larger than others makes more room.
-            assert!(page.piece.capacity() <= 2 * most, "{columns} columns");
+            assert!(page.piece.capacity() <= most, "{columns} columns");
             let fits = |piece: &&Arc<[u8]>| {
                 let bytes = piece.len() + SHARED_BYTES;
                 bytes <= most && bytes * 4 > most * 3
@@ -573,6 +604,35 @@ mod tests {
                 assert_eq!(open.row(0, row), Some(rows_of(&open).row(row)), "row {row}");
             }
         }
+    }
+
+    #[test]
+    fn the_state_after_copied_rows_is_learned() {
+        let encoded = chunk(10, 3);
+        let mut open = OpenRowChunk::default();
+        for row in 0..10 {
+            open.copy_row(0, encoded.row(0, row).unwrap());
+            open.publish(row as i64 * 1000, 3);
+        }
+        let rows = rows_of(&open);
+        let state = RowState::after((0..10).map(|row| rows.row(row)))
+            .unwrap()
+            .unwrap();
+        assert_eq!(Some(&state), encoded.state(0));
+        assert_eq!(open.known_state(0), None);
+        open.learn(0, 9, &state);
+        assert_eq!(open.known_state(0), None, "it is of another row");
+        open.learn(0, 10, &state);
+        assert_eq!(open.known_state(0), Some(&state));
+        assert_eq!(open.state(0), None, "the encoder does not go on from it");
+        open.seal();
+        let mut open = OpenRowChunk::after(Some(open), 10);
+        assert_eq!(open.known_state(0), None);
+        open.learn(0, 10, &state);
+        assert_eq!(open.known_state(0), Some(&state), "it is of the row before");
+        open.copy_row(0, encoded.row(0, 0).unwrap());
+        open.publish(10_000, 3);
+        assert_eq!(open.known_state(0), None, "there is another row");
     }
 
     /// Returns the rows of the first page, those of its open piece included.

@@ -47,7 +47,7 @@ pub(crate) struct Windows {
 /// Columns that were asked for.
 #[derive(Debug)]
 struct Asked {
-    kind: Kind,
+    form: Form,
     columns: Arc<[u32]>,
     /// Rows of the strip when they were last read.
     read_at: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Window {
 /// Rows as columns: their times, then one column after the other.
 #[derive(Debug)]
 struct Packed {
-    kind: Kind,
+    form: Form,
     rows: u32,
     bytes: Box<[u8]>,
 }
@@ -100,7 +100,7 @@ struct Behind {
 
 /// What a window is made for: a short one is copied fastest, a long one takes least memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum Form {
     Short,
     Long,
 }
@@ -123,9 +123,9 @@ impl Windows {
         range: TimeRange,
         memory: &Budget,
     ) -> Option<(&Window, Range<usize>)> {
-        let (at, found) = [Kind::Short, Kind::Long]
+        let (at, found) = [Form::Short, Form::Long]
             .into_iter()
-            .find_map(|kind| self.find_kind(kind, open, columns, rows, range, memory))?;
+            .find_map(|form| self.find_form(form, open, columns, rows, range, memory))?;
         let Asked {
             read_at, window, ..
         } = &mut self.all[at];
@@ -135,9 +135,9 @@ impl Windows {
         Some((window, found))
     }
 
-    fn find_kind(
+    fn find_form(
         &mut self,
-        kind: Kind,
+        form: Form,
         open: &OpenRowChunk,
         columns: &Arc<[u32]>,
         rows: (u64, u64),
@@ -145,7 +145,7 @@ impl Windows {
         memory: &Budget,
     ) -> Option<(usize, Range<usize>)> {
         // A selection that is kept has the same list each time; `learn` finds that of another with the same columns.
-        let same = |asked: &Asked| asked.kind == kind && Arc::ptr_eq(&asked.columns, columns);
+        let same = |asked: &Asked| asked.form == form && Arc::ptr_eq(&asked.columns, columns);
         let at = self.all.iter().position(same)?;
         let window = self.all[at].window.as_mut()?;
         if window
@@ -180,20 +180,20 @@ impl Windows {
             first_row, tile, ..
         } = decoded;
         let rows = tile.times_ms.len();
-        let Some(kind) = kind_of(columns, tile) else {
+        let Some(form) = form_of(columns, tile) else {
             return;
         };
         if newest_row > first_row + rows as u64 + FEW_ROWS {
             return;
         }
-        let same = |own: &&mut Asked| own.kind == kind && own.columns == *columns;
+        let same = |own: &&mut Asked| own.form == form && own.columns == *columns;
         let Some(asked) = self.all.iter_mut().find(same) else {
             self.prune(newest_row);
             if self.all.len() < MOST_WINDOWS {
                 // Few strips are asked for many.
                 self.all.reserve_exact(1);
                 self.all.push(Asked {
-                    kind,
+                    form,
                     columns: Arc::clone(columns),
                     read_at: newest_row,
                     window: None,
@@ -204,7 +204,7 @@ impl Windows {
         asked.columns = Arc::clone(columns);
         // What there was makes room first.
         asked.window = None;
-        asked.window = Window::of(kind, decoded, memory).map(Box::new);
+        asked.window = Window::of(form, decoded, memory).map(Box::new);
         if asked.window.is_some() {
             asked.read_at = newest_row;
         }
@@ -228,7 +228,7 @@ impl NewestRow {
             return Some(&self.cells);
         }
         self.of = None;
-        let state = open.state(page)?;
+        let state = open.known_state(page)?;
         if state.columns() < MANY_COLUMNS {
             return None;
         }
@@ -258,7 +258,7 @@ impl NewestRow {
 }
 
 /// Decides what window of `columns` keeps the rows of `tile`, if one may.
-fn kind_of(columns: &[u32], tile: &Tile) -> Option<Kind> {
+fn form_of(columns: &[u32], tile: &Tile) -> Option<Form> {
     let page = |column: &u32| *column as usize / PAGE_COLUMNS;
     let rows = tile.times_ms.len();
     let is_of_one_page = columns.first().map(page) == columns.last().map(page);
@@ -267,15 +267,15 @@ fn kind_of(columns: &[u32], tile: &Tile) -> Option<Kind> {
         return None;
     }
     Some(match rows <= MOST_SHORT_ROWS {
-        true => Kind::Short,
-        false => Kind::Long,
+        true => Form::Short,
+        false => Form::Long,
     })
 }
 
 impl Packed {
     /// Packs rows of these times, whose cells of each column `cells_of` adds.
     fn new(
-        kind: Kind,
+        form: Form,
         offsets_ms: impl Iterator<Item = u32>,
         columns: usize,
         mut cells_of: impl FnMut(usize, &mut Vec<f64>),
@@ -287,7 +287,7 @@ impl Packed {
         for column in 0..columns {
             cells.clear();
             cells_of(column, &mut cells);
-            if kind == Kind::Short {
+            if form == Form::Short {
                 quick::encode(&cells, &mut bytes);
                 continue;
             }
@@ -299,7 +299,7 @@ impl Packed {
             bytes[at..at + LEN_BYTES].copy_from_slice(&len.to_le_bytes());
         }
         Self {
-            kind,
+            form,
             rows: rows as u32,
             bytes: bytes.into(),
         }
@@ -321,7 +321,7 @@ impl Packed {
     /// Decodes all rows of the column at the beginning of `bytes`; returns the bytes of those behind it.
     fn decode<'a>(&self, bytes: &'a [u8], out: &mut [f64]) -> &'a [u8] {
         const WHAT: &str = "what was just encoded";
-        if self.kind == Kind::Short {
+        if self.form == Form::Short {
             return quick::decode(bytes, out).expect(WHAT);
         }
         let (len, bytes) = bytes.split_first_chunk::<LEN_BYTES>().expect(WHAT);
@@ -383,7 +383,7 @@ impl Window {
     }
 
     /// Returns the window of rows; `None` if they are too far apart, or there is no memory for them.
-    fn of(kind: Kind, decoded: &Decoded<'_>, memory: &Budget) -> Option<Self> {
+    fn of(form: Form, decoded: &Decoded<'_>, memory: &Budget) -> Option<Self> {
         let Decoded {
             first_row,
             from_ms,
@@ -401,7 +401,7 @@ impl Window {
             .times_ms
             .iter()
             .map(|time_ms| (time_ms - base_ms) as u32);
-        let packed = Packed::new(kind, offsets, tile.series, |series, cells| {
+        let packed = Packed::new(form, offsets, tile.series, |series, cells| {
             cells.extend((0..rows).map(|row| tile.get(row, series)));
         });
         let mut window = Self {
@@ -442,7 +442,7 @@ impl Window {
         if is_next && let Some(cells) = known.cells(open, page, memory) {
             return self.follow_one(columns, open, cells);
         }
-        let mut back = RowBack::new(open.state(page)?.clone());
+        let mut back = RowBack::new(open.known_state(page)?.clone());
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for row in (own_end..newest).rev() {
             let mut cells = vec![ABSENT; columns.len()];
@@ -526,7 +526,7 @@ impl Window {
         let mut before = vec![0.0; packed.rows()];
         let mut left = packed.columns();
         let offsets = offsets.iter().map(|offset_ms| offset_ms - first);
-        self.packed = Packed::new(packed.kind, offsets, series, |column, cells| {
+        self.packed = Packed::new(packed.form, offsets, series, |column, cells| {
             left = packed.decode(left, &mut before);
             cells.extend_from_slice(&before[gone..]);
             cells.extend(behind.cells.iter().skip(column).step_by(series));

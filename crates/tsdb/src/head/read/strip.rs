@@ -128,8 +128,8 @@ impl StripBatch {
         windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
     }
 
-    /// Returns the state after the last row of a page, if it is known: of the strip's last row the encoder has it, of the last before
-    /// another chunk that chunk's first row.
+    /// Returns the state after the last row of a page, if it can be known: of the strip's last row the encoder has it, of the last
+    /// before another chunk that chunk's first row.
     fn state_after(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
         let end = row_chunk.end_row();
         let next = self.fetched().iter().find(|next| next.first_row == end);
@@ -137,9 +137,16 @@ impl StripBatch {
             let state = self.strip.lock();
             let open = state.open.published();
             // A row that the log refused was taken back together with its chunk's end, so the next one has another chunk.
-            let is_last =
-                open.rows() > 0 && open.first_row == row_chunk.first_row && open.end_row() == end;
-            return state.open.state(page).filter(|_| is_last).cloned();
+            let is_last = match open.rows() {
+                0 => open.first_row == end,
+                _ => open.first_row == row_chunk.first_row && open.end_row() == end,
+            };
+            if !is_last {
+                return None;
+            }
+            let known = state.open.known_state(page).cloned();
+            drop(state);
+            return known.or_else(|| self.learn_state(row_chunk, page));
         };
         let is_known = !row_chunk.is_rebuilt;
         let key = next
@@ -149,6 +156,16 @@ impl StripBatch {
         let known = RowState::before(key.row(0)).ok()??;
         let (_, last_ms) = row_chunk.time_range()?;
         (known.time_ms() == last_ms).then_some(known)
+    }
+
+    /// Finds the state after the last row of a page of the last row chunk, which a replay copied, for all who read it.
+    fn learn_state(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
+        let rows = row_chunk.pages.get(page)?;
+        let mut reader = rows.reader();
+        let found = RowState::after((0..rows.rows()).map(|row| reader.row(row))).ok()??;
+        let open = &mut self.strip.lock().open;
+        open.learn(page, row_chunk.end_row(), &found);
+        Some(found)
     }
 
     /// Lists the rows within `range`: row chunk, first row, row after the last.
@@ -248,8 +265,21 @@ fn newest_of_page(
     };
     let page = *column as usize / PAGE_COLUMNS;
     let in_page = |column: u32| column as usize % PAGE_COLUMNS;
-    let StripState { open, windows, .. } = state;
-    let few = open.state(page).filter(|_| wanted.len() <= 4);
+    let StripState {
+        open,
+        sealed,
+        windows,
+        ..
+    } = state;
+    let rows = match (open.published(), sealed.back()) {
+        (published, Some(before)) if published.rows() == 0 => before,
+        (published, _) => published,
+    };
+    // The place of a column that the rows never had may have been another's, defined in a lost part of the log.
+    if !wanted.iter().all(|(_, column)| rows.has_seen(*column)) {
+        return false;
+    }
+    let few = open.known_state(page).filter(|_| wanted.len() <= 4);
     let is_present =
         |(_, column): &(usize, u32)| few.is_some_and(|known| known.is_present(in_page(*column)));
     let all = if wanted.iter().all(is_present) {
@@ -286,7 +316,7 @@ fn last_of_page(
 ) -> Option<()> {
     let page = wanted.first()?.1 as usize / PAGE_COLUMNS;
     let open = state.open.published();
-    let known = state.open.state(page)?;
+    let known = state.open.known_state(page)?;
     let newest = open.rows().checked_sub(1)?;
     let in_page = |column: u32| column as usize % PAGE_COLUMNS;
     let last = |time_ms: i64, cell: f64| {
@@ -313,7 +343,10 @@ fn last_of_page(
         let cells = back.cells();
         let mut histograms = false;
         left.retain(|(at, column)| {
-            match Cell::decode(cells.get(in_page(*column)).copied().unwrap_or(cell::ABSENT)) {
+            let cell = cells
+                .get(in_page(*column))
+                .filter(|_| open.has_seen(*column));
+            match Cell::decode(cell.copied().unwrap_or(cell::ABSENT)) {
                 Cell::Absent => true,
                 Cell::Histogram(_) => {
                     histograms = true;
