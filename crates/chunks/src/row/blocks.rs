@@ -17,8 +17,9 @@ const PATCHED: u8 = 0xbf;
 
 /// Most bytes a block takes in front (control, mask) and behind (payload), for reserving space.
 const FRONT_MAX: usize = 7;
-/// Bytes of the mask of a sparse block of 32 columns.
-const SPARSE_FRONT: usize = 4;
+/// Bytes of the mask of a block of 32 columns, and the most blocks of a row.
+const MASK_BYTES: usize = BLOCK_COLUMNS / 8;
+const BLOCKS: usize = super::MAX_COLUMNS / BLOCK_COLUMNS;
 const PAYLOAD_MAX: usize = 8 * BLOCK_COLUMNS + 16;
 
 /// Returns an upper bound of the bytes that writing a row of `columns` columns takes beyond those of the row.
@@ -238,8 +239,16 @@ pub(crate) struct Blocks<'a> {
     bytes: &'a [u8],
     columns: usize,
     nonzero: u32,
-    masks: usize,
     payloads: usize,
+    /// Of each coded block.
+    places: [Place; BLOCKS],
+}
+
+/// Where a block's mask is, and where its payload among all payloads.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    mask: u16,
+    payload: u16,
 }
 
 /// One coded block.
@@ -294,25 +303,26 @@ impl<'a> Blocks<'a> {
             bytes: base,
             columns,
             nonzero,
-            masks: coded,
             payloads: coded,
+            places: [Place::default(); BLOCKS],
         };
         let Some((&control, full)) = controls.split_last() else {
             return Ok((blocks, at));
         };
+        let (mut mask_at, mut len) = (coded, 0);
+        for (place, control) in blocks.places.iter_mut().zip(full) {
+            (place.mask, place.payload) = (mask_at as u16, len as u16);
+            len += full_payload_len(base, *control, mask_at);
+            mask_at += front_len(*control, BLOCK_COLUMNS);
+        }
+        let last = &mut blocks.places[full.len()];
+        (last.mask, last.payload) = (mask_at as u16, len as u16);
         // Only the last block of a row can be narrower than 32 columns.
-        let block_columns = block_columns_of(
-            columns,
-            BLOCK_COLUMNS - 1 - nonzero.leading_zeros() as usize,
-        );
-        let masks_len: usize = full.iter().map(|c| front_len(*c, BLOCK_COLUMNS)).sum();
-        let masks_len = masks_len + front_len(control, block_columns);
-        slice(base, coded, masks_len)?;
-        blocks.payloads += masks_len;
-        let mut cursor = blocks.cursor();
-        cursor.advance(full.len());
-        let (mask_at, before) = (cursor.mask_at, cursor.before);
-        let block = blocks.block(0, block_columns, control, mask_at, before);
+        let index = BLOCK_COLUMNS - 1 - nonzero.leading_zeros() as usize;
+        let block_columns = block_columns_of(columns, index);
+        blocks.payloads = mask_at + front_len(control, block_columns);
+        slice(base, 0, blocks.payloads)?;
+        let block = blocks.block(index, full.len());
         if block.mask & !full_mask(block_columns) != 0 {
             let offset = at + mask_at;
             return Err(ChunkError::Malformed {
@@ -320,20 +330,16 @@ impl<'a> Blocks<'a> {
                 offset,
             });
         }
-        let len = before + block.payload_len();
+        len += block.payload_len();
         slice(base, blocks.payloads, len)?;
         Ok((blocks, at + blocks.payloads + len))
     }
 
     #[inline(always)]
-    fn block(
-        &self,
-        index: usize,
-        block_columns: usize,
-        control: u8,
-        mask_at: usize,
-        before: usize,
-    ) -> Block<'a> {
+    fn block(&self, index: usize, coded: usize) -> Block<'a> {
+        let (control, place) = (self.bytes[coded], self.places[coded]);
+        let (mask_at, before) = (usize::from(place.mask), usize::from(place.payload));
+        let block_columns = block_columns_of(self.columns, index);
         let mask_len = block_columns.div_ceil(8);
         let (mut sparse, mut plain) = (control & SPARSE != 0, control & PLAIN != 0);
         let (mut width, mut high_width) = (u32::from(control & 0x3f) + 1, 0);
@@ -362,92 +368,27 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Returns a reader of some blocks in ascending order.
+    /// Returns block `index`, or `None` when nothing in it changed.
     #[inline]
-    pub(crate) fn cursor(&self) -> Cursor<'a> {
-        Cursor {
-            blocks: *self,
-            coded: 0,
-            mask_at: self.masks,
-            before: 0,
+    pub(crate) fn find(&self, index: usize) -> Option<Block<'a>> {
+        if self.nonzero >> index & 1 == 0 {
+            return None;
         }
+        let coded = (self.nonzero & ((1 << index) - 1)).count_ones() as usize;
+        Some(self.block(index, coded))
     }
 
     /// Iterates over the coded blocks in ascending order.
     #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
-        let blocks = *self;
-        let (mut nonzero, mut mask_at, mut before, mut at) = (self.nonzero, self.masks, 0, 0);
-        std::iter::from_fn(move || {
-            if nonzero == 0 {
-                return None;
-            }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'a>> {
+        let mut nonzero = self.nonzero;
+        let indexes = std::iter::from_fn(move || {
             let index = nonzero.trailing_zeros() as usize;
-            nonzero &= nonzero - 1;
-            let control = blocks.bytes[at];
-            at += 1;
-            let block_columns = block_columns_of(blocks.columns, index);
-            let block = blocks.block(index, block_columns, control, mask_at, before);
-            mask_at += front_len(control, block_columns);
-            before += block.payload_len();
-            Some(block)
-        })
-    }
-}
-
-/// A place between the coded blocks of a row.
-pub(crate) struct Cursor<'a> {
-    blocks: Blocks<'a>,
-    /// Number of coded blocks before it, where the next one's mask is, and the bytes of all their payloads.
-    coded: usize,
-    mask_at: usize,
-    before: usize,
-}
-
-impl<'a> Cursor<'a> {
-    /// Returns block `index`, or `None` when nothing in it changed; indexes must ascend.
-    #[inline]
-    pub(crate) fn seek(&mut self, index: usize) -> Option<Block<'a>> {
-        let blocks = &self.blocks;
-        if blocks.nonzero >> index & 1 == 0 {
-            return None;
-        }
-        let coded = (blocks.nonzero & ((1 << index) - 1)).count_ones() as usize;
-        self.advance(coded);
-        let blocks = &self.blocks;
-        let block_columns = block_columns_of(blocks.columns, index);
-        Some(blocks.block(
-            index,
-            block_columns,
-            blocks.bytes[coded],
-            self.mask_at,
-            self.before,
-        ))
-    }
-
-    /// Moves to the `coded`-th coded block; all before it are 32 columns wide.
-    #[inline(always)]
-    fn advance(&mut self, coded: usize) {
-        let bytes = self.blocks.bytes;
-        for &control in &bytes[self.coded..coded] {
-            let width = usize::from(control & 0x3f) + 1;
-            match front_len(control, BLOCK_COLUMNS) {
-                0 => self.before += packed_len(BLOCK_COLUMNS, width as u32),
-                SPARSE_FRONT => {
-                    let mask = load_mask(bytes, self.mask_at, SPARSE_FRONT);
-                    self.before += packed_len(mask.count_ones() as usize, width as u32);
-                    self.mask_at += SPARSE_FRONT;
-                }
-                front => {
-                    let [low, high] = patched_widths(bytes, self.mask_at);
-                    let mask = load_mask(bytes, self.mask_at + 2, SPARSE_FRONT);
-                    self.before += packed_len(BLOCK_COLUMNS, low);
-                    self.before += packed_len(mask.count_ones() as usize, high);
-                    self.mask_at += front;
-                }
-            }
-        }
-        self.coded = coded;
+            nonzero &= nonzero.checked_sub(1)?;
+            Some(index)
+        });
+        let coded = indexes.enumerate();
+        coded.map(|(coded, index)| self.block(index, coded))
     }
 }
 
@@ -556,6 +497,21 @@ fn front_len(control: u8, block_columns: usize) -> usize {
         0
     } else {
         block_columns.div_ceil(8)
+    }
+}
+
+/// Returns the bytes of the payload of a block of 32 columns.
+#[inline(always)]
+fn full_payload_len(bytes: &[u8], control: u8, mask_at: usize) -> usize {
+    let width = u32::from(control & 0x3f) + 1;
+    let some = |mask_at: usize| load_mask(bytes, mask_at, MASK_BYTES).count_ones() as usize;
+    if control & PATCHED == PATCHED {
+        let [low, high] = patched_widths(bytes, mask_at);
+        packed_len(BLOCK_COLUMNS, low) + packed_len(some(mask_at + 2), high)
+    } else if control & SPARSE == 0 {
+        packed_len(BLOCK_COLUMNS, width)
+    } else {
+        packed_len(some(mask_at), width)
     }
 }
 

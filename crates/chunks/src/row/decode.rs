@@ -105,6 +105,18 @@ impl<'r> RowBack<'r> {
     /// # Errors
     /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
+        self.step_with(row, |_, _| {})
+    }
+
+    /// Steps like [`RowBack::step`] and passes on each histogram's column and bytes, ascending by column.
+    ///
+    /// # Errors
+    /// Fails on malformed bytes; the decoder must not be used afterwards.
+    pub fn step_with(
+        &mut self,
+        row: &'r [u8],
+        mut histogram: impl FnMut(usize, &'r [u8]),
+    ) -> Result<(), ChunkError> {
         let mut refresh = true;
         if let Some(newer) = self.current.take() {
             refresh = self.state.undo(&newer, self.cells.as_mut_slice())?;
@@ -112,17 +124,11 @@ impl<'r> RowBack<'r> {
         self.cells.resize(self.state.columns(), ABSENT);
         let view = RowView::parse(row, Known::After(self.state.columns()))?;
         finish_cells(&self.state, refresh, &view, &mut self.cells);
+        for (column, bytes) in view.events().iter().flat_map(|e| e.histograms.iter()) {
+            histogram(column, bytes);
+        }
         self.current = Some(view);
         Ok(())
-    }
-
-    /// Returns the histograms of the current row, ascending by column.
-    pub fn histograms(&self) -> impl Iterator<Item = (usize, &'r [u8])> + use<'r> {
-        self.current
-            .as_ref()
-            .and_then(|v| v.events().copied())
-            .into_iter()
-            .flat_map(|e| e.histograms.iter())
     }
 
     /// Returns the time of the current row, ms.

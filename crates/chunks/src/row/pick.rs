@@ -330,12 +330,11 @@ impl Picks {
     }
 
     fn add_differences<const BACK: bool>(&mut self, view: &RowView<'_>) {
-        let mut blocks = view.blocks.cursor();
         let mut from = 0;
         for &(index, end) in &self.of_blocks {
             let picks = &mut self.all[from..usize::from(end)];
             from = usize::from(end);
-            let Some(block) = blocks.seek(usize::from(index)) else {
+            let Some(block) = view.blocks.find(usize::from(index)) else {
                 continue;
             };
             if picks.len() >= MANY_PICKS && !block.sparse {

@@ -83,16 +83,6 @@ impl RowChunk {
             .is_some_and(|word| word >> (column % 64) & 1 == 1)
     }
 
-    /// Returns the bytes of a copy of an open row chunk beside the pieces it shares.
-    fn own_bytes(&self) -> usize {
-        let of_page = |page: &PageRows| {
-            let last = page.pieces.last().map_or(0, |piece| piece.len());
-            size_of_val(page) + size_of_val(&*page.ends) + last
-        };
-        let pages: usize = self.pages.iter().map(of_page).sum();
-        size_of_val(self) + size_of_val(&*self.offsets_ms) + size_of_val(&*self.seen) + pages
-    }
-
     /// Returns the bytes of all rows.
     pub(crate) fn encoded_bytes(&self) -> usize {
         self.pages
@@ -176,17 +166,6 @@ pub(crate) struct OpenRowChunk {
     /// Bytes of the last row at which decoding can begin, and of all later rows.
     key_bytes: usize,
     rest_bytes: usize,
-    copy: Copied,
-}
-
-/// A copy of the readable rows, for all who read them between two rows.
-#[derive(Debug, Default)]
-enum Copied {
-    #[default]
-    Never,
-    /// For one reader: the next is the first for whom keeping it pays.
-    Once,
-    Kept(Arc<RowChunk>),
 }
 
 #[derive(Debug, Default)]
@@ -333,7 +312,6 @@ impl OpenRowChunk {
             self.rest_bytes += bytes;
         }
         self.checkpoint = false;
-        self.copy = Copied::Never;
         if published.offsets_ms.is_empty() {
             published.base_ms = time_ms;
         }
@@ -372,7 +350,6 @@ impl OpenRowChunk {
 
     /// Makes the noted columns visible.
     pub(crate) fn show_columns(&mut self) {
-        self.copy = Copied::Never;
         let seen = &mut self.published.seen;
         for (at, new) in std::mem::take(&mut self.fresh) {
             if seen.len() <= at {
@@ -406,7 +383,6 @@ impl OpenRowChunk {
     /// Drops the encoded row. The encoders have moved past it: nothing more can be appended, and their state must not
     /// be taken for the state after the WAL's rows.
     pub(crate) fn discard_row(&mut self) {
-        self.copy = Copied::Never;
         for page in &mut self.pages {
             if let Some(from) = page.encoded.take() {
                 page.piece.truncate(from);
@@ -424,21 +400,8 @@ impl OpenRowChunk {
         self.pages.truncate(empty);
     }
 
-    /// Returns the readable rows; those who ask more than once between two rows share a copy.
-    pub(crate) fn readable(&mut self) -> Arc<RowChunk> {
-        if let Copied::Kept(copy) = &self.copy {
-            return Arc::clone(copy);
-        }
-        let copy = Arc::new(self.copied());
-        self.copy = match self.copy {
-            Copied::Never => Copied::Once,
-            _ => Copied::Kept(Arc::clone(&copy)),
-        };
-        copy
-    }
-
     /// Copies the readable rows, sharing closed pieces.
-    fn copied(&self) -> RowChunk {
+    pub(crate) fn copied(&self) -> RowChunk {
         let mut row_chunk = self.published.clone();
         for (open, rows) in self.pages.iter().zip(&mut row_chunk.pages) {
             let visible = &open.piece[..open.encoded.unwrap_or(open.piece.len())];
@@ -458,7 +421,6 @@ impl OpenRowChunk {
             rows.pieces.shrink_to_fit();
         }
         self.published.offsets_ms.shrink_to_fit();
-        self.copy = Copied::Never;
         std::mem::take(&mut self.published)
     }
 
@@ -504,11 +466,7 @@ impl OpenRowChunk {
             let learned = page.learned.as_ref().map_or(0, |state| state.heap_bytes());
             page.encoder.heap_bytes() + page.piece.capacity() + learned
         };
-        let copied = match &self.copy {
-            Copied::Kept(copy) => copy.own_bytes(),
-            Copied::Never | Copied::Once => 0,
-        };
-        self.pages.iter().map(of_page).sum::<usize>() + self.published.encoded_bytes() + copied
+        self.pages.iter().map(of_page).sum::<usize>() + self.published.encoded_bytes()
     }
 }
 
@@ -596,7 +554,7 @@ mod tests {
             assert!(page.piece.capacity() <= most, "{columns} columns");
             let fits = |piece: &&Arc<[u8]>| {
                 let bytes = piece.len() + SHARED_BYTES;
-                bytes <= most && bytes * 4 > most * 3
+                bytes <= most && bytes * 4 > (most - page.encoder.spare_bytes()) * 3
             };
             let fitting = rows.pieces.iter().filter(fits).count();
             assert!(fitting * 4 >= rows.pieces.len() * 3, "{columns} columns");

@@ -377,7 +377,7 @@ impl StripState {
     pub(crate) fn row_chunks(&mut self) -> Vec<Arc<RowChunk>> {
         let mut row_chunks: Vec<Arc<RowChunk>> = self.sealed.iter().cloned().collect();
         if self.open.published().rows() > 0 {
-            row_chunks.push(self.open.readable());
+            row_chunks.push(Arc::new(self.open.copied()));
         }
         row_chunks
     }

@@ -169,11 +169,22 @@ pub(super) fn decode(
                 .saturating_sub(of.page * PAGE_COLUMNS)
                 .min(PAGE_COLUMNS);
         let is_near = page.rows() - own.start < own.end;
+        let forwards = 0..own.end;
+        let backwards = (own.start..page.rows()).rev();
         match (is_near.then(|| state_of(of.page)).flatten(), few) {
-            (Some(state), true) => pick_back(page, &state, own, &mut out, ctx, bad)?,
-            (Some(state), false) => backward(page, state, own, &mut out, ctx, bad)?,
-            (None, true) => pick(page, own, &mut out, ctx, bad)?,
-            (None, false) => forward(page, own, &mut out, ctx, bad)?,
+            (Some(state), true) => {
+                let decoder = PickBack::new(&state, &of.columns);
+                each_row(decoder, page, backwards, &own, &mut out, ctx, bad)?;
+            }
+            (Some(state), false) => {
+                let decoder = RowBack::new(state);
+                each_row(decoder, page, backwards, &own, &mut out, ctx, bad)?;
+            }
+            (None, true) => {
+                let decoder = ColumnPick::new(&of.columns);
+                each_row(decoder, page, forwards, &own, &mut out, ctx, bad)?;
+            }
+            (None, false) => each_row(RowDecoder::new(), page, forwards, &own, &mut out, ctx, bad)?,
         }
     }
     Ok(())
@@ -209,111 +220,76 @@ pub(crate) fn decode_row_chunk(
     Ok(from..to)
 }
 
-fn forward(
-    page: &PageRows,
-    rows: Range<usize>,
-    out: &mut Writer<'_>,
-    ctx: &Context,
-    bad: impl Fn(usize, ChunkError) -> Failed,
-) -> Result<(), Failed> {
-    let mut decoder = RowDecoder::new();
-    let mut reader = page.reader();
-    let mut histograms: Vec<(usize, &[u8])> = Vec::new();
-    for row in 0..rows.end {
-        histograms.clear();
-        decoder
-            .step_with(reader.row(row), |column, bytes| {
-                histograms.push((column, bytes));
-            })
-            .map_err(|e| bad(row, e))?;
-        if row >= rows.start {
-            out.row(row - rows.start, decoder.cells());
-            for (column, bytes) in &histograms {
-                out.histogram(row - rows.start, *column, bytes)
-                    .map_err(|e| bad(row, e))?;
-            }
-        }
-        check(row, ctx)?;
-    }
-    Ok(())
+/// A decoder of rows in one direction.
+trait Decoder<'p> {
+    /// Whether it decodes nothing but the wanted columns.
+    const PICKS: bool;
+
+    /// Steps to a row; adds its histograms: column, or index among the wanted ones, and bytes.
+    fn step(
+        &mut self,
+        row: &'p [u8],
+        histograms: &mut Vec<(usize, &'p [u8])>,
+    ) -> Result<(), ChunkError>;
+
+    fn cells(&self) -> &[f64];
 }
 
-fn backward(
-    page: &PageRows,
-    state: RowState,
-    rows: Range<usize>,
-    out: &mut Writer<'_>,
-    ctx: &Context,
-    bad: impl Fn(usize, ChunkError) -> Failed,
-) -> Result<(), Failed> {
-    let mut decoder = RowBack::new(state);
-    let mut reader = page.reader();
-    for row in (rows.start..page.rows()).rev() {
-        decoder.step(reader.row(row)).map_err(|e| bad(row, e))?;
-        if row < rows.end {
-            out.row(row - rows.start, decoder.cells());
-            for (column, bytes) in decoder.histograms() {
-                out.histogram(row - rows.start, column, bytes)
-                    .map_err(|e| bad(row, e))?;
+macro_rules! decoders {
+    ($($decoder:ty, picks: $picks:literal;)+) => {$(
+        impl<'p> Decoder<'p> for $decoder {
+            const PICKS: bool = $picks;
+
+            fn step(
+                &mut self,
+                row: &'p [u8],
+                histograms: &mut Vec<(usize, &'p [u8])>,
+            ) -> Result<(), ChunkError> {
+                self.step_with(row, |at, bytes| histograms.push((at, bytes))).map(drop)
+            }
+
+            fn cells(&self) -> &[f64] {
+                self.cells()
             }
         }
-        check(row, ctx)?;
-    }
-    Ok(())
+    )+};
 }
 
-fn pick(
-    page: &PageRows,
-    rows: Range<usize>,
+decoders! {
+    RowDecoder, picks: false;
+    RowBack<'p>, picks: false;
+    ColumnPick, picks: true;
+    PickBack<'p>, picks: true;
+}
+
+/// Decodes rows of a page in the order `through`, and writes those of `rows`.
+fn each_row<'p, D: Decoder<'p>>(
+    mut decoder: D,
+    page: &'p PageRows,
+    through: impl Iterator<Item = usize>,
+    rows: &Range<usize>,
     out: &mut Writer<'_>,
     ctx: &Context,
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
-    let mut decoder = ColumnPick::new(&out.of.columns);
     let mut reader = page.reader();
     let mut histograms: Vec<(usize, &[u8])> = Vec::new();
-    for row in 0..rows.end {
+    for row in through {
         histograms.clear();
-        decoder
-            .step_with(reader.row(row), |index, bytes| {
-                histograms.push((index, bytes));
-            })
-            .map_err(|e| bad(row, e))?;
-        if row >= rows.start {
-            out.picked(row - rows.start, decoder.cells());
-            for (index, bytes) in &histograms {
-                out.picked_histogram(row - rows.start, *index, bytes)
-                    .map_err(|e| bad(row, e))?;
+        let stepped = decoder.step(reader.row(row), &mut histograms);
+        stepped.map_err(|error| bad(row, error))?;
+        if rows.contains(&row) {
+            let to = row - rows.start;
+            match D::PICKS {
+                true => out.picked(to, decoder.cells()),
+                false => out.row(to, decoder.cells()),
             }
-        }
-        check(row, ctx)?;
-    }
-    Ok(())
-}
-
-fn pick_back(
-    page: &PageRows,
-    state: &RowState,
-    rows: Range<usize>,
-    out: &mut Writer<'_>,
-    ctx: &Context,
-    bad: impl Fn(usize, ChunkError) -> Failed,
-) -> Result<(), Failed> {
-    let mut decoder = PickBack::new(state, &out.of.columns);
-    let mut reader = page.reader();
-    let mut histograms: Vec<(usize, &[u8])> = Vec::new();
-    for row in (rows.start..page.rows()).rev() {
-        histograms.clear();
-        decoder
-            .step_with(reader.row(row), |index, bytes| {
-                histograms.push((index, bytes));
-            })
-            .map_err(|e| bad(row, e))?;
-        if row < rows.end {
-            out.picked(row - rows.start, decoder.cells());
-            for (index, bytes) in &histograms {
-                out.picked_histogram(row - rows.start, *index, bytes)
-                    .map_err(|e| bad(row, e))?;
+            for (at, bytes) in &histograms {
+                let written = match D::PICKS {
+                    true => out.picked_histogram(to, *at, bytes),
+                    false => out.histogram(to, *at, bytes),
+                };
+                written.map_err(|error| bad(row, error))?;
             }
         }
         check(row, ctx)?;

@@ -80,13 +80,17 @@ impl Orphans {
             for (at, pages) in self.rows.iter().enumerate().rev() {
                 // A page added with a new column exists only in the later rows.
                 let Some(bytes) = pages.get(page) else { break };
-                back.step(bytes).ok()?;
+                let mut histograms = Vec::new();
+                let stepped = back.step_with(bytes, |column, histogram| {
+                    histograms.push((column as u32, histogram));
+                });
+                stepped.ok()?;
                 if *times_ms[at].get_or_insert(back.time_ms()) != back.time_ms() {
                     return None;
                 }
                 decoded[at].push(Decoded {
                     cells: back.cells().to_vec(),
-                    histograms: back.histograms().map(|(c, b)| (c as u32, b)).collect(),
+                    histograms,
                 });
             }
         }
