@@ -48,7 +48,7 @@ impl BlockBatch {
     }
 
     fn times_ms(&self) -> &[i64] {
-        self.strip.known.decoded_times_ms()
+        &self.strip.times_ms
     }
 
     fn local(&self, series: usize) -> &LabelSet {

@@ -13,8 +13,10 @@ type GroupedHashes = (Grouping, Arc<[LabelHash]>);
 /// A strip with chosen columns.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenStrip {
-    /// Its common labels and times are decoded.
+    /// Its common labels are decoded.
     pub(crate) known: Arc<KnownStrip>,
+    /// The times of its rows, unless only its labels are asked for.
+    pub(crate) times_ms: Arc<Vec<i64>>,
     pub(crate) columns: Arc<ChosenColumns>,
 }
 

@@ -141,7 +141,7 @@ impl Block {
             &query.any_of
         };
         for matchers in any_of {
-            take(&self.select(matchers, query.range, ctx)?)?;
+            take(&self.select_labels(matchers, query.range, ctx)?)?;
         }
         Ok(())
     }

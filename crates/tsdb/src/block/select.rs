@@ -26,6 +26,14 @@ const STRIP_BYTES: usize =
 /// All strips are looked at, for later queries too, if at least one in this many overlaps a query's range.
 const WORTH_ALL: usize = 4;
 
+/// What series are selected for.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Purpose {
+    Read,
+    ReadOnce,
+    List,
+}
+
 impl Block {
     /// Selects the series that satisfy all `matchers` and whose strip overlaps `range`.
     ///
@@ -37,7 +45,7 @@ impl Block {
         range: TimeRange,
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
-        self.select_keeping(true, matchers, range, ctx)
+        self.select_as(Purpose::Read, matchers, range, ctx)
     }
 
     /// Selects as `select` does, for matchers of one series that hardly come again: what they select is not kept.
@@ -50,16 +58,31 @@ impl Block {
         range: TimeRange,
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
-        self.select_keeping(false, matchers, range, ctx)
+        self.select_as(Purpose::ReadOnce, matchers, range, ctx)
     }
 
-    fn select_keeping(
+    /// Selects as `select` does, for the labels alone: no batch may be made of it.
+    ///
+    /// # Errors
+    /// As `select`.
+    pub(super) fn select_labels(
         self: &Arc<Self>,
-        keep: bool,
         matchers: &[Matcher],
         range: TimeRange,
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
+        self.select_as(Purpose::List, matchers, range, ctx)
+    }
+
+    fn select_as(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        matchers: &[Matcher],
+        range: TimeRange,
+        ctx: &Context,
+    ) -> Result<Selection, StorageError> {
+        let keep = purpose != Purpose::ReadOnce;
+        let without_times = Arc::default();
         let (index, mut lease) = self.leased_index(ctx)?;
         let index = Arc::new(index);
         let table = self.strip_table(&index, &mut lease)?;
@@ -68,8 +91,13 @@ impl Block {
         let mut choose = |known: &Arc<KnownStrip>, columns, lease: &mut Lease| {
             lease.grow(STRIP_BYTES as u64)?;
             known.decode(self, &index)?;
+            let times_ms = match purpose {
+                Purpose::List => Arc::clone(&without_times),
+                Purpose::Read | Purpose::ReadOnce => known.times_ms(self, &index, lease)?,
+            };
             strips.push(ChosenStrip {
                 known: Arc::clone(known),
+                times_ms,
                 columns,
             });
             Ok::<(), StorageError>(())

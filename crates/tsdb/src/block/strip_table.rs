@@ -1,7 +1,8 @@
 //! A block's strips, decoded once for all queries.
 //!
 //! A block of replaced targets has many strips, of which a query wants few series each: decoding them would cost more
-//! than reading them. Common labels and times are decoded when a query first selects a strip.
+//! than reading them. Common labels are decoded when a query first selects a strip. Times, which take most, are not here: the cache
+//! keeps those of each strip by themselves, so that a table is small enough to be kept however many rows a block has.
 //!
 //! **Invariant:** strips keep the block's order; what is known of a strip never changes.
 
@@ -21,7 +22,7 @@ pub(crate) struct StripTable {
     /// The times that each strip spans.
     ranges: Vec<TimeRange>,
     strips: Vec<Arc<KnownStrip>>,
-    /// Approximate bytes, those of labels and times included that are decoded later.
+    /// Approximate bytes, those of labels included that are decoded later.
     bytes: usize,
 }
 
@@ -29,12 +30,13 @@ pub(crate) struct StripTable {
 #[derive(Debug)]
 pub(crate) struct KnownStrip {
     pub(crate) entry: StripEntry,
+    /// Place in the block.
+    place: u32,
     /// Equal for strips with the same local sets in the same order.
     pub(crate) layout: u32,
     /// Label pairs of the common set.
     pairs: OnceLock<Box<[u32]>>,
     common: OnceLock<Common>,
-    times_ms: OnceLock<Box<[i64]>>,
     /// Choices all of whose columns end with a staleness marker in the last row, by number.
     ended: Mutex<Vec<u64>>,
 }
@@ -55,8 +57,12 @@ const MOST_ENDED: usize = 16;
 /// Approximate bytes of a strip's common labels: pairs, a set of ten labels, and their texts.
 const COMMON_BYTES: usize = 400;
 
-/// Key of a block's table in the cache; files end before it.
+/// Approximate bytes of a part of the cache beside what it has.
+const TIMES_BYTES: usize = 100;
+
+/// Key of a block's table in the cache; files end before it. The times of its strips follow.
 const KEY: u64 = 1 << 62;
+const TIMES: u64 = KEY + 1;
 
 impl Block {
     /// Returns the decoded strips; `lease` grows by their bytes unless the cache keeps them.
@@ -100,7 +106,6 @@ impl StripTable {
                 + size_of::<TimeRange>()
                 + COMMON_BYTES
                 + entry.times.len()
-                + entry.rows as usize * size_of::<i64>()
                 + size_of_val(&*entry.columns)
                 + size_of_val(&*entry.pages);
             ranges.push(TimeRange::new(entry.min_time_ms, entry.max_time_ms));
@@ -109,7 +114,7 @@ impl StripTable {
                 layout,
                 pairs: OnceLock::new(),
                 common: OnceLock::new(),
-                times_ms: OnceLock::new(),
+                place: at,
                 ended: Mutex::default(),
             }));
         }
@@ -164,7 +169,7 @@ impl KnownStrip {
         Ok(self.pairs.get_or_init(|| pairs.into()))
     }
 
-    /// Decodes what a batch needs.
+    /// Decodes the labels that a batch needs.
     ///
     /// # Errors
     /// Fails when the index is damaged.
@@ -177,11 +182,28 @@ impl KnownStrip {
                 labels,
             });
         }
-        if self.times_ms.get().is_none() {
-            let times_ms = block.times(index, &self.entry)?;
-            self.times_ms.get_or_init(|| times_ms.into());
-        }
         Ok(())
+    }
+
+    /// Returns the times of the rows; `lease` grows by their bytes, since the cache may drop them before the query does.
+    ///
+    /// # Errors
+    /// Fails when they are damaged, or over budget.
+    pub(crate) fn times_ms(
+        &self,
+        block: &Block,
+        index: &Index,
+        lease: &mut Lease,
+    ) -> Result<Arc<Vec<i64>>, StorageError> {
+        let bytes = TIMES_BYTES + self.entry.rows as usize * size_of::<i64>();
+        lease.grow(bytes as u64)?;
+        let key = TIMES + u64::from(self.place);
+        if let Some(times_ms) = block.known(key) {
+            return Ok(times_ms);
+        }
+        let times_ms = Arc::new(block.times(index, &self.entry)?);
+        block.keep(key, Arc::clone(&times_ms), bytes);
+        Ok(times_ms)
     }
 
     /// Returns the labels that all columns have; after `decode`.
@@ -202,12 +224,6 @@ impl KnownStrip {
     fn common(&self) -> &Common {
         let common = self.common.get();
         common.expect("decoded when the strip was chosen")
-    }
-
-    /// Returns the times of the rows; after `decode`.
-    pub(crate) fn decoded_times_ms(&self) -> &[i64] {
-        let times_ms = self.times_ms.get();
-        times_ms.expect("decoded when the strip was chosen")
     }
 
     /// Reports whether the last row is within `range` and known to have a staleness marker in all columns of a choice.

@@ -452,6 +452,36 @@ fn sections_that_the_cache_does_not_keep_are_leased() {
     assert_eq!(not_kept[1] - kept[1], dictionary, "names need only that");
 }
 
+/// With the times of all rows a table was too large to be kept, and every query decoded all strips again.
+#[test]
+fn the_strips_of_many_rows_are_kept() {
+    let io = disk();
+    let many = |at: u32| Plain {
+        common: LabelSet::new([("pod", format!("pod-{at}").as_str())]),
+        times_ms: (0..5_000).collect(),
+        columns: vec![PlainColumn {
+            cells: vec![1.0; 5_000],
+            ..PlainColumn::default()
+        }],
+        ..Plain::default()
+    };
+    let strips: Vec<Plain> = (0..4).map(many).collect();
+    let path = Path::new(DIR).join(write(&io, 1, &strips).unwrap().file_name());
+    let used = |cache_bytes: usize| {
+        let cache = Arc::new(BlockCache::new(cache_bytes));
+        let block = Arc::new(Block::open(&*io, &path, &cache).unwrap());
+        let ctx = Context {
+            budget: Budget::new("query", 1 << 20),
+            ..Context::unlimited()
+        };
+        let selection = block.select(&[], TimeRange::ALL, &ctx).unwrap();
+        assert_eq!(selection.strips().len(), 4);
+        ctx.budget.used_bytes()
+    };
+    // Room for the times of two strips.
+    assert_eq!(used(200_000), used(1 << 24));
+}
+
 #[test]
 fn empty_blocks_and_sets_are_fine() {
     let io = disk();
