@@ -28,7 +28,8 @@ pub fn fuzz_row(data: &[u8]) {
     let mut back = RowBack::new(decoder.state().clone());
     let _ = rows.iter().rev().try_for_each(|row| back.step(row));
     let mut pick_back = PickBack::new(decoder.state(), &[40, 0, 3]);
-    let _ = rows.iter().rev().try_for_each(|row| pick_back.step(row));
+    let mut rows = rows.iter().rev();
+    let _ = rows.try_for_each(|row| pick_back.step_with(row, |_, _| {}));
 }
 
 /// Reads `data` as a column chunk; the first byte is the number of rows.

@@ -89,15 +89,7 @@ impl<'r> PickBack<'r> {
         }
     }
 
-    /// Steps to `row`, the predecessor of the current row.
-    ///
-    /// # Errors
-    /// Fails on malformed bytes; the decoder must not be used afterwards.
-    pub fn step(&mut self, row: &'r [u8]) -> Result<(), ChunkError> {
-        self.step_with(row, |_, _| {})
-    }
-
-    /// Steps like [`PickBack::step`] and passes on requested histograms: index among the requested columns, bytes.
+    /// Steps to `row`, the predecessor of the current row, and passes on requested histograms: index among the requested columns, bytes.
     ///
     /// # Errors
     /// Fails on malformed bytes; the decoder must not be used afterwards.

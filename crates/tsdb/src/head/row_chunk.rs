@@ -286,7 +286,7 @@ impl OpenRowChunk {
             Ok(())
         });
         match copied {
-            Ok(()) => self.pages[at].forget_state(),
+            Ok(()) => self.pages[at].replayed = true,
         }
     }
 
@@ -387,7 +387,7 @@ impl OpenRowChunk {
             if let Some(from) = page.encoded.take() {
                 page.piece.truncate(from);
             }
-            page.forget_state();
+            page.replayed = true;
         }
         // A page with only the encoded row becomes empty: readers must not see it.
         let empty = self
@@ -471,12 +471,6 @@ impl OpenRowChunk {
 }
 
 impl OpenPage {
-    /// Notes that the encoder's state is not the one after the last row.
-    fn forget_state(&mut self) {
-        self.replayed = true;
-        self.learned = None;
-    }
-
     /// Returns the most bytes of the open piece, beside which encoding a row needs some: a vector that has too few for a moment
     /// keeps twice as many.
     fn room(&self) -> usize {

@@ -374,7 +374,7 @@ impl StripState {
     }
 
     /// Returns the row chunks, oldest first, with a copy of the open one.
-    pub(crate) fn row_chunks(&mut self) -> Vec<Arc<RowChunk>> {
+    pub(crate) fn row_chunks(&self) -> Vec<Arc<RowChunk>> {
         let mut row_chunks: Vec<Arc<RowChunk>> = self.sealed.iter().cloned().collect();
         if self.open.published().rows() > 0 {
             row_chunks.push(Arc::new(self.open.copied()));

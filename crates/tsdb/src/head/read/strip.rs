@@ -132,30 +132,33 @@ impl StripBatch {
     /// before another chunk that chunk's first row.
     fn state_after(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
         let end = row_chunk.end_row();
-        let next = self.fetched().iter().find(|next| next.first_row == end);
-        let Some(next) = next else {
-            let state = self.strip.lock();
-            let open = state.open.published();
-            // A row that the log refused was taken back together with its chunk's end, so the next one has another chunk.
-            let is_last = match open.rows() {
-                0 => open.first_row == end,
-                _ => open.first_row == row_chunk.first_row && open.end_row() == end,
-            };
-            if !is_last {
-                return None;
+        match self.fetched().iter().find(|next| next.first_row == end) {
+            Some(_) if row_chunk.is_rebuilt => None,
+            Some(next) => {
+                let key = next.pages.get(page).filter(|rows| rows.first == 0)?;
+                let known = RowState::before(key.row(0)).ok()??;
+                let (_, last_ms) = row_chunk.time_range()?;
+                (known.time_ms() == last_ms).then_some(known)
             }
-            let known = state.open.known_state(page).cloned();
-            drop(state);
-            return known.or_else(|| self.learn_state(row_chunk, page));
+            None => self.last_state(row_chunk, page),
+        }
+    }
+
+    /// Returns the state after the last row of a page of the last row chunk; `None` if rows were stored since.
+    fn last_state(&self, row_chunk: &RowChunk, page: usize) -> Option<RowState> {
+        let state = self.strip.lock();
+        let open = state.open.published();
+        // A row that the log refused was taken back together with its chunk's end, so the next one has another chunk.
+        let is_last = match open.rows() {
+            0 => open.first_row == row_chunk.end_row(),
+            _ => open.first_row == row_chunk.first_row && open.end_row() == row_chunk.end_row(),
         };
-        let is_known = !row_chunk.is_rebuilt;
-        let key = next
-            .pages
-            .get(page)
-            .filter(|rows| is_known && rows.first == 0)?;
-        let known = RowState::before(key.row(0)).ok()??;
-        let (_, last_ms) = row_chunk.time_range()?;
-        (known.time_ms() == last_ms).then_some(known)
+        if !is_last {
+            return None;
+        }
+        let known = state.open.known_state(page).cloned();
+        drop(state);
+        known.or_else(|| self.learn_state(row_chunk, page))
     }
 
     /// Finds the state after the last row of a page of the last row chunk, which a replay copied, for all who read it.
