@@ -6,19 +6,21 @@
 //! **Invariant:** blocks always hold a prefix of a strip; memory is released only after the manifest that names
 //! the blocks is durable and no view needs the memory.
 
+mod run;
+
 use super::blocks::dir_of;
 use crate::{
     block::{BlockId, BlockMeta, BlockWriter, ColumnInput, MAX_ROWS, SeriesExemplar},
     error::TsdbError,
-    head::{out_of_order::Value, read::decode_row_chunk, row_chunk::RowChunk, strip::Strip},
+    head::{out_of_order::Value, row_chunk::RowChunk, strip::Strip},
     io::Io,
     wal::StripMark,
 };
-use narthex_chunks::histogram::encode_histogram;
 use narthex_model::{
     ColumnId, Histogram, LabelSet, Schema, cell,
-    storage::{Budget, Context, StorageError, Tile},
+    storage::{Budget, StorageError},
 };
+use run::{Run, encode_all};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     ops::{Range, RangeInclusive},
@@ -70,11 +72,12 @@ struct Surveyed {
     max_ms: i64,
 }
 
-/// One row chunk being written in steps, so that a wide strip does not prolong a call.
+/// A strip being written in steps, so that a wide one does not prolong a call.
 struct Current {
     strip: Arc<Strip>,
     schema: Schema,
-    row_chunks: VecDeque<Arc<RowChunk>>,
+    runs: VecDeque<Run>,
+    /// Next page of the first run.
     page: usize,
     begun: bool,
 }
@@ -349,7 +352,7 @@ impl FlushJob {
         self.current = Some(Current {
             strip,
             schema,
-            row_chunks,
+            runs: Run::divide(row_chunks, window_ms),
             page: 0,
             begun: false,
         });
@@ -384,39 +387,30 @@ impl FlushJob {
         Ok(())
     }
 
-    /// Writes one page of the current row chunk.
+    /// Writes one page of the current run.
     fn step(&mut self, mut current: Current) -> Result<Option<Current>, FlushError> {
-        let Some(row_chunk) = current.row_chunks.front().cloned() else {
+        let Some(run) = current.runs.front() else {
             return Ok(None);
         };
-        let window = row_chunk.time_ms(0).div_euclid(self.window_ms);
         let starts = current.strip.lock().starts.clone();
-        let writer = self.writer(window)?;
+        let writer = self.writer(run.window())?;
         if !current.begun {
-            let times_ms: Vec<i64> = (0..row_chunk.rows())
-                .map(|row| row_chunk.time_ms(row))
-                .collect();
-            writer.begin_strip(&current.strip.common, &times_ms);
+            writer.begin_strip(&current.strip.common, &run.times_ms());
             current.begun = true;
         }
-        if current.page < row_chunk.pages.len() {
-            let mut tile = Tile::default();
-            let columns =
-                decode_row_chunk(&row_chunk, current.page, &mut tile, &Context::unlimited())
-                    .map_err(FlushError::Decode)?;
-            let encoded = encode_all(&tile.histograms);
-            let histograms: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
-            let mut transposed = Transposed::default();
-            for (at, column) in columns.enumerate() {
-                let own = starts.entries(column, row_chunk.first_row, row_chunk.rows());
-                let cells = transposed.column(&tile, at);
-                writer.add_column(input(&current.schema, column, &own), cells, &histograms)?;
+        if current.page < run.pages() {
+            let page = run.page(current.page)?;
+            let histograms = page.histograms();
+            for (at, column) in page.columns.clone().enumerate() {
+                let own = starts.entries(column, run.first_row(), run.rows());
+                let input = input(&current.schema, column, &own);
+                writer.add_column(input, page.column(at), &histograms)?;
             }
             current.page += 1;
         }
-        if current.page >= row_chunk.pages.len() {
+        if current.page >= run.pages() {
             writer.end_strip()?;
-            current.row_chunks.pop_front();
+            current.runs.pop_front();
             current.page = 0;
             current.begun = false;
         }
@@ -456,43 +450,6 @@ fn input<'a>(schema: &'a Schema, column: u32, start_times: &'a [(u32, i64)]) -> 
         set,
         family: (!family.name.is_empty()).then_some(family),
         start_times,
-    }
-}
-
-fn encode_all(histograms: &[Arc<Histogram>]) -> Vec<Vec<u8>> {
-    let encode = |histogram: &Arc<Histogram>| {
-        let mut bytes = Vec::new();
-        encode_histogram(histogram, &mut bytes);
-        bytes
-    };
-    histograms.iter().map(encode).collect()
-}
-
-/// Columns of a time-major tile, several at a time so that each cache line of a row is used whole.
-#[derive(Default)]
-struct Transposed {
-    first: usize,
-    cells: Vec<f64>,
-}
-
-impl Transposed {
-    const ABREAST: usize = 8;
-
-    fn column(&mut self, tile: &Tile, at: usize) -> &[f64] {
-        let rows = tile.times_ms.len();
-        if self.cells.is_empty() || at >= self.first + Self::ABREAST {
-            self.first = at;
-            let count = Self::ABREAST.min(tile.series - at);
-            self.cells.clear();
-            self.cells.resize(rows * Self::ABREAST, 0.0);
-            for row in 0..rows {
-                for (column, value) in tile.row(row)[at..at + count].iter().enumerate() {
-                    self.cells[column * rows + row] = *value;
-                }
-            }
-        }
-        let from = (at - self.first) * rows;
-        &self.cells[from..from + rows]
     }
 }
 

@@ -10,6 +10,7 @@ use narthex_model::{
 };
 use narthex_tsdb::{Db, DbOptions, FaultyIo, Io as _, ManualClock, Tuning};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -234,6 +235,37 @@ fn churn_costs_disk_not_memory() {
         12 * 12 * 50 + 50,
         "one that comes back goes on"
     );
+}
+
+/// Every full file of the WAL ends the row chunks of all strips: a strip in blocks for each would be many to read.
+#[test]
+fn row_chunks_of_a_window_become_one_strip() {
+    let options = DbOptions {
+        flush_rows: 100_000,
+        wal_file_bytes: 1_000,
+        ..options()
+    };
+    // A strip of a block has at most 512 rows.
+    for (rows, strips) in [(300, 1), (600, 2)] {
+        let mut fixture = Fixture::new(options.clone());
+        let schema = schema("steady", 20);
+        let mut binding = fixture.db.bind(&schema).expect("a binding");
+        let mut log_files = BTreeSet::new();
+        for _ in 0..rows {
+            append(&mut binding, &schema, fixture.now_ms);
+            fixture.pass(1000);
+            log_files.extend(fixture.files("wal"));
+        }
+        assert!(log_files.len() > 2, "{log_files:?}");
+        assert_eq!(fixture.db.block_metas(), []);
+        let before = dump(&fixture.db, &[], TimeRange::ALL);
+        fixture.db.flush().expect("flushed");
+        let metas = fixture.db.block_metas();
+        let written: Vec<u64> = metas.iter().map(|meta| meta.strips).collect();
+        assert_eq!(written, [strips], "of {rows} rows");
+        let after = dump(&fixture.db, &[], TimeRange::ALL);
+        assert!(after == before, "of {rows} rows");
+    }
 }
 
 /// Six in ten targets replaced at once: dead strips must not stay for the minutes that a quiet strip may.
