@@ -71,7 +71,7 @@ impl BlockBatch {
 
 impl BlockBatch {
     fn corrupt(&self, at: u32, what: &narthex_chunks::ChunkError) -> StorageError {
-        let offset = self.strip.known.entry.pages.first();
+        let offset = self.strip.known.pages.first();
         let offset = offset.map_or(0, |page| page.offset);
         let detail = format!("unreadable chunk of {}: {what}", self.labels(at as usize));
         self.source.block.corrupt(offset, detail).into()
@@ -92,11 +92,11 @@ impl Batch for BlockBatch {
     }
 
     fn common_names(&self) -> Option<u64> {
-        Some(self.strip.known.common_names())
+        Some(self.strip.known.names)
     }
 
     fn common_order(&self) -> Option<u64> {
-        Some(self.strip.known.common_order())
+        Some(self.strip.known.order)
     }
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
@@ -131,10 +131,7 @@ impl Batch for BlockBatch {
     }
 
     fn time_range(&self) -> TimeRange {
-        TimeRange::new(
-            self.strip.known.entry.min_time_ms,
-            self.strip.known.entry.max_time_ms,
-        )
+        self.strip.known.range
     }
 
     fn rows(&self, range: TimeRange) -> usize {
@@ -219,7 +216,7 @@ impl Batch for BlockBatch {
                 stale.map(|last| last.time_ms) == last_ms
             };
             if out[begin..].iter().all(ends) {
-                self.strip.known.note_ended(self.strip.columns.number);
+                self.strip.note_ended();
             }
         }
         Ok(())
@@ -339,7 +336,7 @@ impl<'b> ColumnReader<'b> {
             .as_ref()
             .is_some_and(|(columns, _)| columns.contains(&column))
         {
-            let (columns, place) = batch.strip.known.entry.page_of(column);
+            let (columns, place) = batch.strip.known.page_of(column);
             self.page = Some((columns.clone(), None));
             self.page = Some((columns, Some(batch.source.block.page(place)?)));
         }

@@ -5,7 +5,7 @@ use super::strip_table::KnownStrip;
 use narthex_model::storage::{Grouping, TimeRange, group_key_of};
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use roaring::RoaringBitmap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 type GroupedHashes = (Grouping, Arc<[LabelHash]>);
@@ -13,30 +13,33 @@ type GroupedHashes = (Grouping, Arc<[LabelHash]>);
 /// A strip with chosen columns.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenStrip {
-    /// Its common labels are decoded.
     pub(crate) known: Arc<KnownStrip>,
     /// The times of its rows, unless only its labels are asked for.
-    pub(crate) times_ms: Arc<Vec<i64>>,
+    pub(crate) times_ms: Arc<[i64]>,
     pub(crate) columns: Arc<ChosenColumns>,
 }
 
 impl ChosenStrip {
     /// Returns the labels that all columns have.
     pub(crate) fn common(&self) -> &LabelSet {
-        self.known.decoded_common()
+        &self.known.labels
     }
 
     /// Reports whether the newest cell within `range` of every column is known to be a staleness marker.
     pub(crate) fn has_ended(&self, range: TimeRange) -> bool {
-        self.known.has_ended(self.columns.number, range)
+        range.contains(self.known.range.max_ms)
+            && self.columns.ended.lock().whole().contains(self.known.place)
+    }
+
+    /// Records that the last row has a staleness marker in every column.
+    pub(crate) fn note_ended(&self) {
+        self.columns.ended.lock().whole().insert(self.known.place);
     }
 }
 
 /// Chosen columns of strips that have the same columns.
 #[derive(Debug)]
 pub(crate) struct ChosenColumns {
-    /// Distinguishes this choice from all others of the process.
-    pub(super) number: u64,
     /// Ascending.
     pub(crate) columns: Vec<u32>,
     /// Local set of each column.
@@ -46,18 +49,17 @@ pub(crate) struct ChosenColumns {
     pub(super) labels: Vec<OnceLock<LabelSet>>,
     /// Hash, for each local set, of the labels that the last grouping keeps.
     pub(super) grouped: Mutex<Option<GroupedHashes>>,
+    /// Places of the strips whose last row is known to have a staleness marker in every column.
+    pub(super) ended: Mutex<RoaringBitmap>,
 }
 
 /// Approximate bytes of a column's labels: the set, and texts that nothing else may hold.
 const LABELS_BYTES: usize = 200;
 
-impl ChosenColumns {
-    /// Returns a number that no other choice has.
-    pub(super) fn next_number() -> u64 {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        NUMBERS.fetch_add(1, Ordering::Relaxed)
-    }
+/// Approximate bytes of the places of ended strips.
+const ENDED_BYTES: usize = 1 << 10;
 
+impl ChosenColumns {
     /// Returns the bytes of columns, sets and hashes of `count` columns.
     pub(crate) const fn bytes_of(count: usize) -> usize {
         let column =
@@ -68,7 +70,7 @@ impl ChosenColumns {
     /// Returns the approximate bytes, with what is decoded on demand: labels, and hashes of groups.
     pub(crate) fn bytes(&self) -> usize {
         let count = self.columns.len();
-        Self::bytes_of(count) + count * (LABELS_BYTES + size_of::<LabelHash>())
+        Self::bytes_of(count) + count * (LABELS_BYTES + size_of::<LabelHash>()) + ENDED_BYTES
     }
 
     /// Returns the labels of the local set at `at`.

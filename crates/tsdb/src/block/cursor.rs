@@ -7,7 +7,7 @@
 use super::page::Page;
 use super::reader::{Block, Index};
 use super::set_table::SetTable;
-use super::strips::StripEntry;
+use super::strips::{PagePlace, StripEntry};
 use crate::error::TsdbError;
 use narthex_model::LabelSet;
 use std::ops::Range;
@@ -62,11 +62,16 @@ impl StripSource {
     /// Fails when the index is damaged.
     pub(crate) fn commons(&self) -> Result<Vec<LabelSet>, TsdbError> {
         let count = self.block.strips(&self.index)?.count();
-        let common = |at| {
-            let entry = self.block.strip_entry(&self.index, at)?;
-            self.block.label_set(&self.index, entry.common)
-        };
-        (0..count).map(common).collect()
+        let common = |at| Ok(self.block.strip_entry(&self.index, at)?.common);
+        let commons = (0..count)
+            .map(common)
+            .collect::<Result<Vec<u32>, TsdbError>>()?;
+        let mut pairs = Vec::new();
+        let sets = self.block.sets(&self.index)?;
+        sets.each(commons, &mut |_, found| pairs.push(found.clone()))
+            .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
+        let pairs = pairs.iter().map(Vec::as_slice);
+        self.block.label_sets(&self.index, pairs)
     }
 
     /// Returns a cursor before the first column of strip `at`, with sets numbered by `table`.
@@ -156,7 +161,7 @@ impl StripCursor {
     pub(crate) fn column(&mut self, column: u32) -> Result<Option<Column<'_>>, TsdbError> {
         let here = |page: &(Range<u32>, _)| page.0.contains(&column);
         if !self.page.as_ref().is_some_and(here) {
-            let (columns, place) = self.entry.page_of(column);
+            let (columns, place) = PagePlace::of_column(&self.entry.pages, column);
             self.page = Some((columns.clone(), None));
             self.page = Some((columns, Some(self.block.uncached_page(place)?)));
         }

@@ -115,7 +115,7 @@ impl Block {
         let mut sets = RoaringBitmap::new();
         self.each_selection(query, ctx, |selection| {
             for strip in selection.strips() {
-                sets.insert(strip.known.entry.common);
+                sets.insert(strip.known.common);
                 sets.extend(&strip.columns.sets);
             }
             Ok(())

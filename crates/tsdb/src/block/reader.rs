@@ -19,8 +19,10 @@ use crate::error::{Damage, TsdbError};
 use crate::io::Io;
 use narthex_chunks::times::decode_times;
 use narthex_model::storage::{Context, Lease, StorageError};
-use narthex_model::{Family, LabelSet, MetricType};
+use narthex_model::{Family, Label, LabelSet, MetricType};
+use roaring::RoaringBitmap;
 use std::any::Any;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -391,6 +393,37 @@ impl Block {
             return Ok(times_ms);
         }
         Err(self.corrupt(index.strips.offset, "times of a strip do not ascend".into()))
+    }
+
+    /// Returns the times of strip `at`.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    pub(crate) fn strip_times(&self, index: &Index, at: u32) -> Result<Vec<i64>, TsdbError> {
+        self.times(index, &self.strip_entry(index, at)?)
+    }
+
+    /// Returns the label sets that consist of `pairs`, decoding each label once.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    pub(crate) fn label_sets<'p>(
+        &self,
+        index: &Index,
+        pairs: impl Iterator<Item = &'p [u32]> + Clone,
+    ) -> Result<Vec<LabelSet>, TsdbError> {
+        let used: RoaringBitmap = pairs.clone().flatten().collect();
+        let mut labels: HashMap<u32, Label, foldhash::fast::RandomState> = HashMap::default();
+        self.dictionary(index)?
+            .each(&used, &mut |pair, name, value| {
+                labels.insert(pair, Label::new(name, value));
+            })
+            .map_err(|bad| self.malformed(&index.dictionary, &bad))?;
+        let set = |pairs: &[u32]| {
+            let labels = pairs.iter().map(|pair| labels[pair].clone());
+            LabelSet::from_labels(labels)
+        };
+        Ok(pairs.map(set).collect())
     }
 
     pub(crate) fn label_set(&self, index: &Index, set: u32) -> Result<LabelSet, TsdbError> {

@@ -10,10 +10,10 @@
 use super::chosen::ChosenColumns;
 use super::format::SectionKind;
 use super::reader::{Block, Index};
-use super::strip_table::KnownStrip;
+use super::strip_table::{STOP_STRIPS, StripTable};
 use crate::bytes::Malformed;
 use crate::error::TsdbError;
-use narthex_model::storage::{Lease, StorageError};
+use narthex_model::storage::{Lease, Stop, StorageError, TimeRange};
 use narthex_model::{LabelHash, MatchOp, Matcher};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ pub(crate) struct Choice {
 }
 
 /// Strips by their places in the block's table, with their chosen columns.
-pub(super) type ChosenStrips = Arc<[(u32, Arc<ChosenColumns>)]>;
+type ChosenStrips = Arc<[(u32, Arc<ChosenColumns>)]>;
 
 /// The layout of a strip's columns, and the matchers they decide.
 type ColumnsKey = (u32, Vec<usize>);
@@ -61,6 +61,9 @@ struct MatcherPairs {
     ids: std::ops::Range<u32>,
     accepted: RoaringBitmap,
 }
+
+/// All strips are looked at if at least one in this many overlaps a query's range.
+const WORTH_ALL: usize = 4;
 
 /// Keys of choices in the cache begin here; files end before it.
 const KEYS: u64 = 1 << 63;
@@ -180,24 +183,26 @@ impl<'b> Resolver<'b> {
         })
     }
 
-    /// Selects the columns of a strip that satisfy all matchers; `None` if there is none.
-    pub(super) fn columns(
+    /// Selects the columns of strip `at` that satisfy all matchers; `None` if there is none.
+    fn columns(
         &mut self,
-        strip: &KnownStrip,
+        table: &StripTable,
+        at: u32,
         lease: &mut Lease,
     ) -> Result<Option<Arc<ChosenColumns>>, StorageError> {
-        if !self.decide(strip)? {
+        if !self.decide(table.pairs(at)) {
             return Ok(None);
         }
-        let is_same = |key: &ColumnsKey| key.0 == strip.layout && key.1 == self.undecided;
+        let (layout, runs) = table.columns(at);
+        let is_same = |key: &ColumnsKey| key.0 == layout && key.1 == self.undecided;
         let known = self.last.as_ref().filter(|(key, _)| is_same(key));
         let columns = match known {
             Some((_, columns)) => Arc::clone(columns),
             None => {
-                let key = (strip.layout, self.undecided.clone());
+                let key = (layout, self.undecided.clone());
                 let columns = match self.choice.columns.get(&key) {
                     Some(known) => Arc::clone(known),
-                    None => self.choose(&strip.entry.columns, &key, lease)?,
+                    None => self.choose(runs, &key, lease)?,
                 };
                 self.lease(&columns, lease)?;
                 self.last = Some((key, Arc::clone(&columns)));
@@ -207,19 +212,61 @@ impl<'b> Resolver<'b> {
         Ok(Some(columns).filter(|columns| !columns.columns.is_empty()))
     }
 
-    /// Returns the strips with chosen columns, if an earlier query has looked at all of them.
-    pub(super) fn strips(&self) -> Option<ChosenStrips> {
-        self.choice.strips.clone()
-    }
-
-    /// Records the strips with chosen columns.
-    pub(super) fn know_strips(&mut self, strips: Vec<(u32, Arc<ChosenColumns>)>) {
-        self.choice.strips = Some(strips.into());
-        self.learned = true;
+    /// Selects the strips that may have samples within `range` and columns that satisfy all matchers, in order; looks at all
+    /// strips, for later queries too, where that pays and `keep` says so.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged, over budget, or when stopped.
+    pub(super) fn strips(
+        &mut self,
+        table: &StripTable,
+        range: TimeRange,
+        keep: bool,
+        lease: &mut Lease,
+        stop: &Stop,
+    ) -> Result<Vec<(u32, Arc<ChosenColumns>)>, StorageError> {
+        let mut overlapping = Vec::new();
+        if let Some(known) = self.choice.strips.clone() {
+            for (count, (at, columns)) in known.iter().enumerate() {
+                if count.is_multiple_of(STOP_STRIPS) {
+                    stop.check()?;
+                }
+                if table.overlaps(*at, range) {
+                    self.lease(columns, lease)?;
+                    overlapping.push((*at, Arc::clone(columns)));
+                }
+            }
+            return Ok(overlapping);
+        }
+        let looks_at_all = keep && table.overlapping(range) * WORTH_ALL >= table.len() as usize;
+        let mut all = Vec::new();
+        for at in 0..table.len() {
+            if (at as usize).is_multiple_of(STOP_STRIPS) {
+                stop.check()?;
+            }
+            let overlaps = table.overlaps(at, range);
+            if !looks_at_all && !overlaps {
+                continue;
+            }
+            let Some(columns) = self.columns(table, at, lease)? else {
+                continue;
+            };
+            if looks_at_all {
+                all.push((at, Arc::clone(&columns)));
+            }
+            if overlaps {
+                overlapping.push((at, columns));
+            }
+        }
+        if looks_at_all {
+            self.choice.strips = Some(all.into());
+            self.learned = true;
+        }
+        Ok(overlapping)
     }
 
     /// Leases memory for columns, once.
-    pub(super) fn lease(
+    fn lease(
         &mut self,
         columns: &Arc<ChosenColumns>,
         lease: &mut Lease,
@@ -232,18 +279,17 @@ impl<'b> Resolver<'b> {
         Ok(())
     }
 
-    /// Lists in `undecided` the matchers left to the local sets; returns whether the common set satisfies the others.
-    fn decide(&mut self, strip: &KnownStrip) -> Result<bool, TsdbError> {
-        let labels = strip.pairs(self.block, self.index)?;
+    /// Lists in `undecided` the matchers left to the local sets; returns whether a strip's common `labels` satisfy the others.
+    fn decide(&mut self, labels: &[u32]) -> bool {
         self.undecided.clear();
         for (at, pairs) in self.choice.pairs.iter().enumerate() {
             match labels.iter().find(|pair| pairs.ids.contains(pair)) {
-                Some(pair) if !pairs.accepted.contains(*pair) => return Ok(false),
+                Some(pair) if !pairs.accepted.contains(*pair) => return false,
                 Some(_) => {}
                 None => self.undecided.push(at),
             }
         }
-        Ok(true)
+        true
     }
 
     /// Selects, among columns with the local sets `runs`, those that satisfy the undecided matchers of `key`.
@@ -278,12 +324,12 @@ impl<'b> Resolver<'b> {
         let hashes = self.hashes(&sets)?;
         let labels = sets.iter().map(|_| OnceLock::new()).collect();
         let chosen = Arc::new(ChosenColumns {
-            number: ChosenColumns::next_number(),
             columns,
             sets,
             hashes,
             labels,
             grouped: Mutex::default(),
+            ended: Mutex::default(),
         });
         self.choice.columns.insert(key.clone(), Arc::clone(&chosen));
         self.leased.push(Arc::clone(&chosen));

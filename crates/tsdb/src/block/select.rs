@@ -7,9 +7,9 @@ use super::batch::{BatchSource, BlockBatch};
 use super::chosen::ChosenStrip;
 use super::reader::{Block, Index};
 use super::resolver::Resolver;
-use super::strip_table::KnownStrip;
+use super::strip_table::STOP_STRIPS;
 use narthex_model::Matcher;
-use narthex_model::storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange};
+use narthex_model::storage::{Batch, Context, Estimate, Hints, StorageError, TimeRange};
 use std::sync::Arc;
 
 /// The series of a block that satisfy a set of matchers.
@@ -22,9 +22,6 @@ pub struct Selection {
 /// Approximate bytes of a selected strip: its entry in the selection, and its batch in two lists.
 const STRIP_BYTES: usize =
     size_of::<ChosenStrip>() + size_of::<BlockBatch>() + 4 * size_of::<Arc<dyn Batch>>();
-
-/// All strips are looked at, for later queries too, if at least one in this many overlaps a query's range.
-const WORTH_ALL: usize = 4;
 
 /// What series are selected for.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -82,64 +79,32 @@ impl Block {
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
         let keep = purpose != Purpose::ReadOnce;
-        let without_times = Arc::default();
         let (index, mut lease) = self.leased_index(ctx)?;
         let index = Arc::new(index);
-        let table = self.strip_table(&index, &mut lease)?;
+        let table = self.strip_table(&index, &mut lease, &ctx.stop)?;
         let mut resolver = Resolver::new(self, &index, matchers)?;
-        let mut strips = Vec::new();
-        let mut choose = |known: &Arc<KnownStrip>, columns, lease: &mut Lease| {
-            lease.grow(STRIP_BYTES as u64)?;
-            known.decode(self, &index)?;
+        let chosen = resolver.strips(&table, range, keep, &mut lease, &ctx.stop)?;
+        if keep {
+            resolver.keep();
+        }
+        lease.grow((chosen.len() * STRIP_BYTES) as u64)?;
+        let places: Vec<u32> = chosen.iter().map(|(at, _)| *at).collect();
+        let known = self.known_strips(&index, &table, &places, &mut lease, &ctx.stop)?;
+        let without_times: Arc<[i64]> = Arc::default();
+        let mut strips = Vec::with_capacity(known.len());
+        for (count, (known, (_, columns))) in known.into_iter().zip(chosen).enumerate() {
+            if count.is_multiple_of(STOP_STRIPS) {
+                ctx.stop.check()?;
+            }
             let times_ms = match purpose {
                 Purpose::List => Arc::clone(&without_times),
-                Purpose::Read | Purpose::ReadOnce => known.times_ms(self, &index, lease)?,
+                Purpose::Read | Purpose::ReadOnce => known.times_ms(self, &index, &mut lease)?,
             };
             strips.push(ChosenStrip {
-                known: Arc::clone(known),
+                known,
                 times_ms,
                 columns,
             });
-            Ok::<(), StorageError>(())
-        };
-        if let Some(chosen) = resolver.strips() {
-            for (count, (at, columns)) in chosen.iter().enumerate() {
-                if count % 64 == 0 {
-                    ctx.stop.check()?;
-                }
-                if let Some(known) = table.get_overlapping(*at as usize, range) {
-                    resolver.lease(columns, &mut lease)?;
-                    choose(known, Arc::clone(columns), &mut lease)?;
-                }
-            }
-        } else {
-            // Looking at all strips pays when these are not many more.
-            let all = keep && table.overlapping(range).count() * WORTH_ALL >= table.len();
-            let mut chosen = Vec::new();
-            for (at, known) in table.strips().enumerate() {
-                if at % 64 == 0 {
-                    ctx.stop.check()?;
-                }
-                let overlapping = table.get_overlapping(at, range);
-                if !all && overlapping.is_none() {
-                    continue;
-                }
-                let Some(columns) = resolver.columns(known, &mut lease)? else {
-                    continue;
-                };
-                if all {
-                    chosen.push((at as u32, Arc::clone(&columns)));
-                }
-                if overlapping.is_some() {
-                    choose(known, columns, &mut lease)?;
-                }
-            }
-            if all {
-                resolver.know_strips(chosen);
-            }
-        }
-        if keep {
-            resolver.keep();
         }
         let source = BatchSource {
             block: Arc::clone(self),
@@ -159,12 +124,11 @@ impl Selection {
     pub fn estimate(&self) -> Estimate {
         let mut estimate = Estimate::default();
         for ChosenStrip { known, columns, .. } in &self.strips {
-            let entry = &known.entry;
             let chosen = columns.columns.len() as u64;
-            let all: u64 = entry.pages.iter().map(|page| u64::from(page.columns)).sum();
-            let bytes: u64 = entry.pages.iter().map(|page| u64::from(page.len)).sum();
+            let all: u64 = known.pages.iter().map(|page| u64::from(page.columns)).sum();
+            let bytes: u64 = known.pages.iter().map(|page| u64::from(page.len)).sum();
             estimate.series += chosen;
-            estimate.samples += chosen * u64::from(entry.rows);
+            estimate.samples += chosen * u64::from(known.rows);
             estimate.bytes += bytes * chosen / all.max(1);
         }
         estimate

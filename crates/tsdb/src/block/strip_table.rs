@@ -1,191 +1,271 @@
-//! A block's strips, decoded once for all queries.
+//! A block's strips: a little of all of them, and more of those that queries chose.
 //!
-//! A block of replaced targets has many strips, of which a query wants few series each: decoding them would cost more
-//! than reading them. Common labels are decoded when a query first selects a strip. Times, which take most, are not here: the cache
-//! keeps those of each strip by themselves, so that a table is small enough to be kept however many rows a block has.
+//! A block of replaced targets has many strips, of which a query wants few series each: finding them would cost more
+//! than reading them. So a table keeps, for all queries, what it takes to choose among strips, some ninety bytes of each,
+//! and what it takes to read those that were chosen. Times, which take most, are decoded by each query.
 //!
 //! **Invariant:** strips keep the block's order; what is known of a strip never changes.
 
 use super::reader::{Block, Index};
-use super::strips::StripEntry;
+use super::strips::PagePlace;
 use crate::error::TsdbError;
 use crate::label_order::order_of;
 use narthex_model::LabelSet;
-use narthex_model::storage::{Lease, StorageError, TimeRange};
-use narthex_model::sync::Whole as _;
+use narthex_model::storage::{Lease, Stop, StorageError, TimeRange};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// All strips of a block.
 #[derive(Debug)]
 pub(crate) struct StripTable {
-    /// The times that each strip spans.
-    ranges: Vec<TimeRange>,
-    strips: Vec<Arc<KnownStrip>>,
-    /// Approximate bytes, those of labels included that are decoded later.
-    bytes: usize,
+    outlines: Vec<Outline>,
+    /// Label pairs of the strips' common sets, one after the other.
+    pairs: Vec<u32>,
+    /// Local sets of the columns, as runs (number of the first, length), by layout.
+    layouts: Vec<Box<[(u32, u32)]>>,
+    /// The strips that queries chose.
+    known: Vec<OnceLock<Arc<KnownStrip>>>,
+    /// Approximate bytes.
+    bytes: AtomicUsize,
 }
 
-/// A strip of a block.
+/// What decides whether a strip is chosen.
+#[derive(Clone, Copy, Debug)]
+struct Outline {
+    range: TimeRange,
+    /// Number of the common set.
+    common: u32,
+    /// Equal for strips with the same local sets in the same order.
+    layout: u32,
+    /// End of its label pairs.
+    pairs_end: u32,
+}
+
+/// What reading a strip takes.
 #[derive(Debug)]
 pub(crate) struct KnownStrip {
-    pub(crate) entry: StripEntry,
     /// Place in the block.
-    place: u32,
-    /// Equal for strips with the same local sets in the same order.
-    pub(crate) layout: u32,
-    /// Label pairs of the common set.
-    pairs: OnceLock<Box<[u32]>>,
-    common: OnceLock<Common>,
-    /// Choices all of whose columns end with a staleness marker in the last row, by number.
-    ended: Mutex<Vec<u64>>,
-}
-
-/// Labels that all columns of a strip have.
-#[derive(Debug)]
-struct Common {
-    labels: LabelSet,
+    pub(crate) place: u32,
+    /// Number of the common set.
+    pub(crate) common: u32,
+    pub(crate) rows: u32,
+    pub(crate) range: TimeRange,
+    pub(crate) pages: Box<[PagePlace]>,
+    /// Labels that all columns have.
+    pub(crate) labels: LabelSet,
     /// Key of their names.
-    names: u64,
+    pub(crate) names: u64,
     /// Their place in the order of batches.
-    order: u64,
+    pub(crate) order: u64,
 }
 
-/// Most choices known to have ended, for each strip.
-const MOST_ENDED: usize = 16;
+/// Approximate bytes of a chosen strip's allocations beside its pages: the strip, and a set of ten labels whose texts others
+/// have too.
+const KNOWN_BYTES: usize = size_of::<KnownStrip>() + 160;
 
-/// Approximate bytes of a strip's common labels: pairs, a set of ten labels, and their texts.
-const COMMON_BYTES: usize = 400;
+/// Strips looked at between two polls of the stop.
+pub(super) const STOP_STRIPS: usize = 64;
 
-/// Approximate bytes of a part of the cache beside what it has.
-const TIMES_BYTES: usize = 100;
+/// Strips whose labels are decoded together, each label once, between two polls of the stop.
+const TOGETHER: usize = 512;
 
-/// Key of a block's table in the cache; files end before it. The times of its strips follow.
+/// Key of a block's table in the cache; files end before it.
 const KEY: u64 = 1 << 62;
-const TIMES: u64 = KEY + 1;
 
 impl Block {
-    /// Returns the decoded strips; `lease` grows by their bytes unless the cache keeps them.
+    /// Returns the strips; `lease` grows by their bytes unless the cache keeps them.
     ///
     /// # Errors
-    /// Fails when the index is damaged, or over budget.
+    /// Fails when the index is damaged, over budget, or when stopped.
     pub(crate) fn strip_table(
         &self,
         index: &Index,
         lease: &mut Lease,
+        stop: &Stop,
     ) -> Result<Arc<StripTable>, StorageError> {
         if let Some(table) = self.known(KEY) {
             return Ok(table);
         }
-        let table = Arc::new(StripTable::new(self, index)?);
-        if !self.keep(KEY, Arc::clone(&table), table.bytes) {
-            lease.grow(table.bytes as u64)?;
-        }
+        let table = Arc::new(StripTable::new(self, index, stop)?);
+        self.keep_table(&table, table.bytes(), lease)?;
         Ok(table)
+    }
+
+    /// Returns strips of the table, in their order; `lease` grows by the bytes of those that were not known unless the cache
+    /// keeps them.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged, over budget, or when stopped.
+    pub(crate) fn known_strips(
+        &self,
+        index: &Index,
+        table: &Arc<StripTable>,
+        places: &[u32],
+        lease: &mut Lease,
+        stop: &Stop,
+    ) -> Result<Vec<Arc<KnownStrip>>, StorageError> {
+        let unknown = places.iter().copied();
+        let unknown: Vec<u32> = unknown
+            .filter(|at| table.known[*at as usize].get().is_none())
+            .collect();
+        let mut added = 0;
+        for places in unknown.chunks(TOGETHER) {
+            stop.check()?;
+            added += table.learn(self, index, places)?;
+        }
+        if added > 0 {
+            self.keep_table(table, added, lease)?;
+        }
+        let known = |at: &u32| table.known[*at as usize].get().expect("just learned");
+        Ok(places.iter().map(|at| Arc::clone(known(at))).collect())
+    }
+
+    /// Keeps a table that has grown by `added` bytes.
+    fn keep_table(
+        &self,
+        table: &Arc<StripTable>,
+        added: usize,
+        lease: &mut Lease,
+    ) -> Result<(), StorageError> {
+        if !self.keep(KEY, Arc::clone(table), table.bytes()) {
+            lease.grow(added as u64)?;
+        }
+        Ok(())
     }
 }
 
 impl StripTable {
-    /// Decodes the strips of a block.
+    /// Outlines the strips of a block.
     ///
     /// # Errors
-    /// Fails when the index is damaged.
-    fn new(block: &Block, index: &Index) -> Result<Self, TsdbError> {
+    /// Fails when the index is damaged, or when stopped.
+    fn new(block: &Block, index: &Index, stop: &Stop) -> Result<Self, StorageError> {
         let count = block.strips(index)?.count();
-        let mut layouts: HashMap<Vec<(u32, u32)>, u32> = HashMap::new();
-        let (mut ranges, mut strips, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut numbers: HashMap<Vec<(u32, u32)>, u32> = HashMap::new();
+        let mut layouts: Vec<Box<[(u32, u32)]>> = Vec::new();
+        let mut outlines = Vec::new();
         for at in 0..count {
+            if (at as usize).is_multiple_of(STOP_STRIPS) {
+                stop.check()?;
+            }
             let entry = block.strip_entry(index, at)?;
-            let next = layouts.len() as u32;
-            let layout = match layouts.get(&entry.columns) {
+            let layout = match numbers.get(&entry.columns) {
                 Some(layout) => *layout,
-                None => *layouts.entry(entry.columns.clone()).or_insert(next),
+                None => {
+                    let layout = layouts.len() as u32;
+                    layouts.push(entry.columns.clone().into());
+                    numbers.insert(entry.columns, layout);
+                    layout
+                }
             };
-            bytes += size_of::<KnownStrip>()
-                + MOST_ENDED * size_of::<u64>()
-                + size_of::<TimeRange>()
-                + COMMON_BYTES
-                + entry.times.len()
-                + size_of_val(&*entry.columns)
-                + size_of_val(&*entry.pages);
-            ranges.push(TimeRange::new(entry.min_time_ms, entry.max_time_ms));
-            strips.push(Arc::new(KnownStrip {
-                entry,
+            outlines.push(Outline {
+                range: TimeRange::new(entry.min_time_ms, entry.max_time_ms),
+                common: entry.common,
                 layout,
-                pairs: OnceLock::new(),
-                common: OnceLock::new(),
-                place: at,
-                ended: Mutex::default(),
-            }));
+                pairs_end: 0,
+            });
         }
+        let mut pairs = Vec::new();
+        let mut next = outlines.iter_mut();
+        let commons: Vec<u32> = next.as_slice().iter().map(|strip| strip.common).collect();
+        block
+            .sets(index)?
+            .each(commons, &mut |_, found| {
+                pairs.extend_from_slice(found);
+                if let Some(outline) = next.next() {
+                    outline.pairs_end = pairs.len() as u32;
+                }
+            })
+            .map_err(|bad| block.malformed(&index.sets, &bad))?;
+        let known: Vec<_> = outlines.iter().map(|_| OnceLock::new()).collect();
+        let of_layouts: usize = layouts.iter().map(|runs| size_of_val(&**runs)).sum();
+        let bytes = size_of_val(&*outlines)
+            + size_of_val(&*pairs)
+            + size_of_val(&*layouts)
+            + of_layouts
+            + size_of_val(&*known);
         Ok(Self {
-            ranges,
-            strips,
-            bytes,
+            outlines,
+            pairs,
+            layouts,
+            known,
+            bytes: AtomicUsize::new(bytes),
         })
     }
 
-    /// Returns the strips that may have samples within `range`, in order.
-    pub(crate) fn overlapping(&self, range: TimeRange) -> impl Iterator<Item = &Arc<KnownStrip>> {
-        let all = self.ranges.iter().zip(&self.strips);
-        all.filter(move |(own, _)| own.overlaps(range))
-            .map(|(_, strip)| strip)
-    }
-
     /// Returns the number of strips.
-    pub(crate) fn len(&self) -> usize {
-        self.strips.len()
+    pub(crate) fn len(&self) -> u32 {
+        self.outlines.len() as u32
     }
 
-    /// Returns all strips, in order.
-    pub(crate) fn strips(&self) -> impl Iterator<Item = &Arc<KnownStrip>> {
-        self.strips.iter()
+    /// Reports whether strip `at` may have samples within `range`.
+    pub(crate) fn overlaps(&self, at: u32, range: TimeRange) -> bool {
+        let outline = self.outlines.get(at as usize);
+        outline.is_some_and(|outline| outline.range.overlaps(range))
     }
 
-    /// Returns strip `at`, if it may have samples within `range`.
-    pub(crate) fn get_overlapping(&self, at: usize, range: TimeRange) -> Option<&Arc<KnownStrip>> {
-        let own = self.ranges.get(at)?;
-        self.strips.get(at).filter(|_| own.overlaps(range))
+    /// Returns the number of strips that may have samples within `range`.
+    pub(crate) fn overlapping(&self, range: TimeRange) -> usize {
+        let outlines = self.outlines.iter();
+        outlines
+            .filter(|outline| outline.range.overlaps(range))
+            .count()
     }
 
-    /// Returns the bytes that the table counts for.
-    #[cfg(test)]
+    /// Returns the layout of a strip's columns, a number, and the columns' local sets.
+    pub(crate) fn columns(&self, at: u32) -> (u32, &[(u32, u32)]) {
+        let layout = self.outlines[at as usize].layout;
+        (layout, &self.layouts[layout as usize])
+    }
+
+    /// Returns the label pairs of a strip's common set.
+    pub(crate) fn pairs(&self, at: u32) -> &[u32] {
+        let at = at as usize;
+        let before = at
+            .checked_sub(1)
+            .map_or(0, |at| self.outlines[at].pairs_end);
+        &self.pairs[before as usize..self.outlines[at].pairs_end as usize]
+    }
+
+    /// Returns the approximate bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Decodes what reading some strips takes, each label once; returns the bytes by which the table grew.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    fn learn(&self, block: &Block, index: &Index, places: &[u32]) -> Result<usize, TsdbError> {
+        let pairs = places.iter().map(|at| self.pairs(*at));
+        let mut added = 0;
+        for (at, labels) in places.iter().zip(block.label_sets(index, pairs)?) {
+            let entry = block.strip_entry(index, *at)?;
+            let known = KnownStrip {
+                place: *at,
+                common: entry.common,
+                rows: entry.rows,
+                range: TimeRange::new(entry.min_time_ms, entry.max_time_ms),
+                pages: entry.pages.into(),
+                names: labels.names_key(),
+                order: order_of(&labels),
+                labels,
+            };
+            let bytes = KNOWN_BYTES + size_of_val(&*known.pages);
+            // Another query may have been faster.
+            if self.known[*at as usize].set(Arc::new(known)).is_ok() {
+                added += bytes;
+            }
+        }
+        self.bytes.fetch_add(added, Ordering::Relaxed);
+        Ok(added)
     }
 }
 
 impl KnownStrip {
-    /// Returns the label pairs of the common set.
-    pub(crate) fn pairs(&self, block: &Block, index: &Index) -> Result<&[u32], TsdbError> {
-        if let Some(pairs) = self.pairs.get() {
-            return Ok(pairs);
-        }
-        let mut pairs = Vec::new();
-        block
-            .sets(index)?
-            .get(self.entry.common, &mut pairs)
-            .map_err(|bad| block.malformed(&index.sets, &bad))?;
-        Ok(self.pairs.get_or_init(|| pairs.into()))
-    }
-
-    /// Decodes the labels that a batch needs.
-    ///
-    /// # Errors
-    /// Fails when the index is damaged.
-    pub(crate) fn decode(&self, block: &Block, index: &Index) -> Result<(), TsdbError> {
-        if self.common.get().is_none() {
-            let labels = block.label_set(index, self.entry.common)?;
-            self.common.get_or_init(|| Common {
-                names: labels.names_key(),
-                order: order_of(&labels),
-                labels,
-            });
-        }
-        Ok(())
-    }
-
-    /// Returns the times of the rows; `lease` grows by their bytes, since the cache may drop them before the query does.
+    /// Returns the times of the rows; `lease` grows by their bytes.
     ///
     /// # Errors
     /// Fails when they are damaged, or over budget.
@@ -194,51 +274,16 @@ impl KnownStrip {
         block: &Block,
         index: &Index,
         lease: &mut Lease,
-    ) -> Result<Arc<Vec<i64>>, StorageError> {
-        let bytes = TIMES_BYTES + self.entry.rows as usize * size_of::<i64>();
-        lease.grow(bytes as u64)?;
-        let key = TIMES + u64::from(self.place);
-        if let Some(times_ms) = block.known(key) {
-            return Ok(times_ms);
-        }
-        let times_ms = Arc::new(block.times(index, &self.entry)?);
-        block.keep(key, Arc::clone(&times_ms), bytes);
-        Ok(times_ms)
+    ) -> Result<Arc<[i64]>, StorageError> {
+        lease.grow(u64::from(self.rows) * size_of::<i64>() as u64)?;
+        Ok(block.strip_times(index, self.place)?.into())
     }
 
-    /// Returns the labels that all columns have; after `decode`.
-    pub(crate) fn decoded_common(&self) -> &LabelSet {
-        &self.common().labels
-    }
-
-    /// Returns the key of the names of the labels that all columns have; after `decode`.
-    pub(crate) fn common_names(&self) -> u64 {
-        self.common().names
-    }
-
-    /// Returns the place in the order of batches of the labels that all columns have; after `decode`.
-    pub(crate) fn common_order(&self) -> u64 {
-        self.common().order
-    }
-
-    fn common(&self) -> &Common {
-        let common = self.common.get();
-        common.expect("decoded when the strip was chosen")
-    }
-
-    /// Reports whether the last row is within `range` and known to have a staleness marker in all columns of a choice.
-    pub(crate) fn has_ended(&self, choice: u64, range: TimeRange) -> bool {
-        range.contains(self.entry.max_time_ms) && self.ended.lock().whole().contains(&choice)
-    }
-
-    /// Records that the last row has a staleness marker in all columns of a choice.
-    pub(crate) fn note_ended(&self, choice: u64) {
-        let mut ended = self.ended.lock().whole();
-        if !ended.contains(&choice) {
-            if ended.len() == MOST_ENDED {
-                ended.remove(0);
-            }
-            ended.push(choice);
-        }
+    /// Returns the columns of the page that has `column`, and its position.
+    ///
+    /// # Panics
+    /// Panics when the strip does not have the column.
+    pub(crate) fn page_of(&self, column: u32) -> (Range<u32>, PagePlace) {
+        PagePlace::of_column(&self.pages, column)
     }
 }

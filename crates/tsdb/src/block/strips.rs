@@ -33,15 +33,15 @@ pub(crate) struct PagePlace {
     pub(crate) columns: u32,
 }
 
-impl StripEntry {
-    /// Returns the columns of the page that has `column`, and its position.
+impl PagePlace {
+    /// Returns, of a strip's pages, the columns of the one that has `column`, and its position.
     ///
     /// # Panics
     /// Panics when the strip does not have the column.
-    pub(crate) fn page_of(&self, column: u32) -> (Range<u32>, PagePlace) {
+    pub(crate) fn of_column(pages: &[Self], column: u32) -> (Range<u32>, Self) {
         // A strip of half a million series has thousands of pages.
-        let after = self.pages.partition_point(|place| place.first <= column);
-        let place = after.checked_sub(1).and_then(|at| self.pages.get(at));
+        let after = pages.partition_point(|place| place.first <= column);
+        let place = after.checked_sub(1).and_then(|at| pages.get(at));
         let place = *place.expect("pages hold all columns of their strip");
         (place.first..place.first + place.columns, place)
     }
@@ -260,7 +260,7 @@ mod tests {
                 pages_of_columns.resize(pages_of_columns.len() + columns as usize, place);
             }
             for (column, place) in (0u32..).zip(&pages_of_columns) {
-                let (columns, found) = strip.page_of(column);
+                let (columns, found) = PagePlace::of_column(&strip.pages, column);
                 assert!(columns.contains(&column));
                 assert_eq!(found, *place);
             }

@@ -86,7 +86,7 @@ fn ended(
     if !ended.contains(&true) {
         return ended;
     }
-    let known = strips().map(|strip| Some((strip.common(), strip.known.common_names())));
+    let known = strips().map(|strip| Some((strip.common(), strip.known.names)));
     let commons = || known.clone().chain(alone.iter().map(common_of));
     let Some(names) = SharedNames::new(commons().chain(mixed.iter().map(common_of))) else {
         ended.fill(false);

@@ -442,7 +442,19 @@ fn sections_that_the_cache_does_not_keep_are_leased() {
             .unwrap();
         let used = [selecting.budget.used_bytes(), naming.budget.peak_bytes()];
         let mut lease = ctx().budget.lease(0).unwrap();
-        let table = block.strip_table(selection.index(), &mut lease).unwrap();
+        let table = block
+            .strip_table(selection.index(), &mut lease, &Stop::never())
+            .unwrap();
+        let places: Vec<u32> = (0..table.len()).collect();
+        block
+            .known_strips(
+                selection.index(),
+                &table,
+                &places,
+                &mut lease,
+                &Stop::never(),
+            )
+            .unwrap();
         let sections = sections.map(|section| section.bytes().len() as u64);
         (used, sections, table.bytes() as u64)
     };
