@@ -3,10 +3,10 @@
 use super::{Context, Lease, StorageError, TimeRange};
 use crate::{
     frame::Exemplar,
-    labels::{Label, LabelSet, METRIC_NAME},
+    labels::{Label, LabelHash, LabelSet, METRIC_NAME},
     matcher::Matcher,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Selection of series for a listing.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,10 +85,15 @@ pub struct Collector<'a, T> {
     /// Number of items at the front that are sorted.
     sorted: usize,
     truncated: bool,
-    /// Bytes that `items` take.
+    /// Identities of the items that `add_once` added, while there is no limit.
+    seen: HashSet<LabelHash, foldhash::fast::RandomState>,
+    /// Bytes that `items` and `seen` take.
     bytes: u64,
     lease: Lease,
 }
+
+/// Bytes of an identity in a set that has just grown.
+const SEEN_BYTES: u64 = 2 * (size_of::<LabelHash>() as u64 + 1) * 8 / 7;
 
 /// Below this many items, sorting is not worth the time.
 const ORDERED_FROM: usize = 1 << 10;
@@ -111,9 +116,29 @@ impl<'a, T: Listed> Collector<'a, T> {
             items: Vec::new(),
             sorted: 0,
             truncated: false,
+            seen: HashSet::default(),
             bytes: 0,
             lease: ctx.budget.lease(0)?,
         })
+    }
+
+    /// Adds the item with an identity unless it was added before: most series of a block are in the one after it too.
+    ///
+    /// # Errors
+    /// As `add`.
+    pub fn add_once(
+        &mut self,
+        identity: LabelHash,
+        item: impl FnOnce() -> T,
+    ) -> Result<(), StorageError> {
+        // A limit bounds the items, and nothing would bound their identities.
+        if self.limit.is_none() {
+            if !self.seen.insert(identity) {
+                return Ok(());
+            }
+            self.bytes += SEEN_BYTES;
+        }
+        self.add(item())
     }
 
     /// Adds an item.
@@ -140,6 +165,7 @@ impl<'a, T: Listed> Collector<'a, T> {
     pub fn finish(mut self) -> Listing<T> {
         self.order();
         self.items.shrink_to_fit();
+        self.bytes -= self.seen.len() as u64 * SEEN_BYTES;
         // The answer takes less than collecting did. Without room for both leases at once, keep the larger one.
         let exact = self.ctx.budget.lease(self.bytes);
         Listing {
@@ -163,7 +189,8 @@ impl<'a, T: Listed> Collector<'a, T> {
         }
         self.sorted = self.items.len();
         let of_item = |item: &T| (2 * size_of::<T>() + item.heap_bytes()) as u64;
-        self.bytes = self.items.iter().map(of_item).sum();
+        let of_items: u64 = self.items.iter().map(of_item).sum();
+        self.bytes = of_items + self.seen.len() as u64 * SEEN_BYTES;
     }
 }
 
@@ -374,6 +401,35 @@ mod tests {
         assert!(ctx.budget.used_bytes() > 0);
         drop(items);
         assert_eq!(ctx.budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn items_with_one_identity_are_made_once_and_identities_are_counted() {
+        let identity = |n: u32| LabelHash::of_label("n", &n.to_string());
+        let collect = |limit: Option<usize>, ctx: &Context| {
+            let mut made = 0;
+            let mut items = Collector::new(limit, ctx).unwrap();
+            for n in (0..30_000).chain(0..30_000) {
+                let item = || {
+                    made += 1;
+                    format!("{n:05}")
+                };
+                items.add_once(identity(n), item)?;
+            }
+            Ok::<_, StorageError>((items.finish(), made))
+        };
+        let ctx = context(u64::MAX);
+        let (all, made) = collect(None, &ctx).unwrap();
+        assert_eq!((all.items.len(), made), (30_000, 30_000));
+        let kept = ctx.budget.used_bytes();
+        let item_bytes = 2 * size_of::<String>() + format!("{:05}", 0).heap_bytes();
+        let before = 30_000 * (SEEN_BYTES + item_bytes as u64);
+        assert!(ctx.budget.peak_bytes() >= before, "identities and items");
+        assert!(kept <= before - 30_000 * SEEN_BYTES, "items alone: {kept}");
+        assert!(collect(None, &context(before - 1)).is_err());
+        let (few, made) = collect(Some(10), &context(1 << 20)).unwrap();
+        let found = (few.items.len(), few.truncated, made);
+        assert_eq!(found, (10, true, 60_000), "a limit holds no identities");
     }
 
     #[test]

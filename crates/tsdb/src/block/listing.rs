@@ -91,8 +91,11 @@ impl Block {
             for strip in selection.strips() {
                 ctx.stop.check()?;
                 for at in 0..strip.columns.columns.len() {
-                    let local = strip.columns.labels(at, self, selection.index());
-                    series.add(strip.common().union(local))?;
+                    let identity = strip.common().hash() + strip.columns.hashes[at];
+                    series.add_once(identity, || {
+                        let local = strip.columns.labels(at, self, selection.index());
+                        strip.common().union(local)
+                    })?;
                 }
             }
             Ok(())

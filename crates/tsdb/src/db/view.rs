@@ -214,7 +214,7 @@ impl View for DbView {
             &query.any_of,
             query.range,
             ctx,
-            &mut |parts| series.add(parts.labels()),
+            &mut |parts| series.add_once(parts.identity(), || parts.labels()),
         )?;
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;

@@ -20,7 +20,7 @@ use super::{
     strip::{Strip, StripSnapshot, StripState},
 };
 use narthex_model::{
-    ColumnId, LabelSet, Matcher, Schema,
+    ColumnId, LabelHash, LabelSet, Matcher, Schema,
     storage::{Batch, Budget, Context, Estimate, Hints, Lease, StorageError, TimeRange},
 };
 use out_of_order::OutOfOrderBatch;
@@ -73,6 +73,10 @@ pub(crate) struct SeriesParts {
 impl SeriesParts {
     pub(crate) fn labels(&self) -> LabelSet {
         self.common.union(&self.local)
+    }
+
+    pub(crate) fn identity(&self) -> LabelHash {
+        self.common.hash() + self.local.hash()
     }
 }
 
