@@ -4,7 +4,7 @@
 
 use narthex_model::cell;
 
-use super::ints::decode_ints;
+use super::ints::{decode_ints, decode_runs, is_of_runs};
 use super::{kind, states, xor};
 use crate::bits::Reader;
 use crate::decimal::{MAX_EXP, POW10};
@@ -110,6 +110,14 @@ fn decode_floats(head: u8, r: &mut Reader<'_>, out: &mut [f64]) -> Result<(), Ch
             }
             let mut at = 0;
             let n = out.len();
+            if is_of_runs(head & 15) {
+                return decode_runs(head & 15, r, n, |int, n| {
+                    let mut float = [0.0];
+                    to_floats(&[int], exp, &mut float);
+                    out[at..at + n].fill(float[0]);
+                    at += n;
+                });
+            }
             decode_ints(head, r, n, |ints| {
                 let floats = &mut out[at..at + ints.len()];
                 at += ints.len();

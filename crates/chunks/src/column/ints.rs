@@ -256,30 +256,35 @@ pub(crate) fn decode_ints(
     mut put: impl FnMut(&[i64]),
 ) -> Result<(), ChunkError> {
     match head & 15 {
-        kind::CONST_INT => {
-            put_run(r.signed()?, n, &mut put);
-            Ok(())
-        }
-        kind::SPARSE => decode_sparse(r, n, put),
+        k if is_of_runs(k) => decode_runs(k, r, n, |value, mut n| {
+            let run = [value; STRIDE];
+            while n > 0 {
+                put(&run[..n.min(STRIDE)]);
+                n -= n.min(STRIDE);
+            }
+        }),
         k if k & kind::FOR != 0 => decode_frame(k, r, n, put),
         _ => Err(r.malformed("chunk kind")),
     }
 }
 
-fn put_run(value: i64, mut n: usize, put: &mut impl FnMut(&[i64])) {
-    let run = [value; STRIDE];
-    while n > 0 {
-        put(&run[..n.min(STRIDE)]);
-        n -= n.min(STRIDE);
-    }
+/// Reports whether integers of this kind are runs of equal ones.
+pub(crate) fn is_of_runs(kind: u8) -> bool {
+    matches!(kind, kind::CONST_INT | kind::SPARSE)
 }
 
-fn decode_sparse(
+/// Reads `n` integers that are runs of equal ones; passes on each run's value and length, in order.
+pub(crate) fn decode_runs(
+    kind: u8,
     r: &mut Reader<'_>,
     n: usize,
-    mut put: impl FnMut(&[i64]),
+    mut put: impl FnMut(i64, usize),
 ) -> Result<(), ChunkError> {
     let mut value = r.signed()?;
+    if kind == kind::CONST_INT {
+        put(value, n);
+        return Ok(());
+    }
     let changes = r.count(n.saturating_sub(1), "change count")?;
     let mut at = 0;
     let mut next = 1;
@@ -292,12 +297,12 @@ fn decode_sparse(
                 offset,
             });
         }
-        put_run(value, change - at, &mut put);
+        put(value, change - at);
         value = value.wrapping_add(r.signed()?);
         at = change;
         next = change + 1;
     }
-    put_run(value, n - at, &mut put);
+    put(value, n - at);
     Ok(())
 }
 

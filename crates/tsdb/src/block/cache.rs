@@ -171,7 +171,7 @@ impl Generations {
             let dropped = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             self.old_bytes = std::mem::take(&mut self.young_bytes);
             let room = 2 * half - self.old_bytes - bytes;
-            self.carry_over(dropped, room.min(half / 2));
+            self.carry_over(dropped, room.min(half / 4 * 3));
         }
         // Another thread may have loaded the same part meanwhile.
         if let Some(before) = self.young.insert(key, part) {
@@ -242,7 +242,7 @@ mod tests {
         read(0, 20);
         assert!(cache.find((2, 0)).is_none(), "pages come and go");
         assert!(cache.find((1, 0)).is_some() && cache.find((1, 1)).is_some());
-        decoded(2, 300);
+        decoded(2, 400);
         read(20, 40);
         assert!(cache.find((1, 2)).is_none(), "it takes too much room");
         read(40, 120);

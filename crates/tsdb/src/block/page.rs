@@ -125,9 +125,12 @@ impl Page {
         let mut r = Reader::new(bytes);
         let flags = r.byte()?;
         let columns = usize::try_from(r.varint()?).map_err(|_| r.malformed("columns of a page"))?;
-        let mut lens = Vec::new();
-        while lens.len() < columns {
-            let count = GROUP.min(columns - lens.len());
+        // Where chunks end, at first counted from the first one's start.
+        self.offsets = Vec::with_capacity(1 + columns.min(bytes.len()));
+        self.offsets.push(0);
+        let mut end = 0;
+        while self.columns() < columns {
+            let count = GROUP.min(columns - self.columns());
             let width = u32::from(r.byte()?);
             if width > 32 {
                 return Err(r.malformed("width of chunk lengths"));
@@ -139,25 +142,23 @@ impl Page {
                 &mut group[..count],
             )
             .map_err(|_| r.malformed("chunk lengths"))?;
-            lens.extend_from_slice(&group[..count]);
+            for len in &group[..count] {
+                end += len;
+                if end > bytes.len() as u64 {
+                    return Err(r.malformed("chunk length"));
+                }
+                self.offsets.push(end as u32);
+            }
         }
         if flags & WITH_STARTS != 0 {
             self.starts = read_starts(&mut r)?;
         }
-        let mut at = r.offset() as u64;
-        self.offsets.push(at as u32);
-        for len in lens {
-            at += len;
-            if at > bytes.len() as u64 {
-                return Err(r.malformed("chunk length"));
-            }
-            self.offsets.push(at as u32);
+        let first = r.offset() as u64;
+        if first + end != bytes.len() as u64 {
+            return Err(r.malformed("end of the page"));
         }
-        if at == bytes.len() as u64 {
-            Ok(())
-        } else {
-            Err(r.malformed("end of the page"))
-        }
+        self.offsets.iter_mut().for_each(|at| *at += first as u32);
+        Ok(())
     }
 
     /// Returns the number of columns.
