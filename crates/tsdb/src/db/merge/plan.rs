@@ -39,14 +39,22 @@ const MOST: usize = 32;
 /// The rest of a window is merged into its largest block once it reaches this fraction of it.
 const WORTH: u64 = 8;
 
-/// Chooses among blocks in order of precedence; returns their indexes, ascending.
-pub(super) fn choose(blocks: &[Candidate], rules: Rules) -> Option<Vec<usize>> {
+/// Blocks to merge, by index, ascending.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Chosen {
+    pub(super) blocks: Vec<usize>,
+    /// Number of windows that have blocks to merge, theirs included.
+    pub(super) windows: usize,
+}
+
+/// Chooses among blocks in order of precedence.
+pub(super) fn choose(blocks: &[Candidate], rules: Rules) -> Option<Chosen> {
     let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
     for (at, block) in blocks.iter().enumerate() {
         windows.entry(block.window).or_default().push(at);
     }
     // Newest window first, because most queries ask for it.
-    windows.iter().rev().find_map(|(window, places)| {
+    let mut due = windows.iter().rev().filter_map(|(window, places)| {
         let own: Vec<Candidate> = places.iter().map(|at| blocks[*at]).collect();
         let range = if *window >= rules.open_from {
             level_run(&own, rules)
@@ -54,7 +62,10 @@ pub(super) fn choose(blocks: &[Candidate], rules: Rules) -> Option<Vec<usize>> {
             closed(&own, rules)
         };
         range.map(|range| places[range].to_vec())
-    })
+    });
+    let blocks = due.next()?;
+    let windows = 1 + due.count();
+    Some(Chosen { blocks, windows })
 }
 
 /// Finds consecutive blocks of one level, the lowest first.
@@ -136,7 +147,23 @@ mod tests {
             open_from: 10,
             most_sets: MOST_SETS,
         };
-        choose(blocks, rules)
+        choose(blocks, rules).map(|chosen| chosen.blocks)
+    }
+
+    #[test]
+    fn windows_that_wait_are_counted() {
+        let rules = Rules {
+            run: 3,
+            open_from: 10,
+            most_sets: MOST_SETS,
+        };
+        let pair = |window| [block(window, 0, 5), block(window, 0, 5)];
+        // The open window has too few, the fourth nothing to merge.
+        let blocks = [pair(3), pair(9), pair(7), pair(10)].concat();
+        let blocks = [blocks, vec![block(4, 1, 10)]].concat();
+        let chosen = choose(&blocks, rules);
+        let (blocks, windows) = (vec![2, 3], 3);
+        assert_eq!(chosen, Some(Chosen { blocks, windows }));
     }
 
     #[test]

@@ -19,8 +19,11 @@ use crate::{
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// Work per call: a few percent of a core.
+/// Work per call, a few percent of a core, for each window that waits: hours of old samples, written in minutes, would
+/// otherwise be read from many small blocks for an hour.
 const WORK: Duration = Duration::from_millis(40);
+/// Most windows that more work is done for.
+const MOST_WAITING: u32 = 8;
 /// Time before a failed merge is retried.
 const RETRY_MS: i64 = 60_000;
 /// A window is over once one in this many parts of the flush age has passed since its end: then blocks hold it.
@@ -41,6 +44,8 @@ const FIXED_BYTES: u64 = 4 << 20;
 #[derive(Default)]
 pub(in crate::db) struct Merging {
     job: Option<MergeJob>,
+    /// Windows that had blocks to merge when the job began.
+    waiting: u32,
     /// Blocks that cannot be merged because their index is damaged.
     barred: HashSet<BlockId>,
     /// Pause during which no merge starts.
@@ -86,7 +91,8 @@ impl Inner {
         let Some(mut job) = merging.job.take() else {
             return Ok(());
         };
-        match job.work(&self.deadline(WORK)) {
+        let budget = WORK * merging.waiting.clamp(1, MOST_WAITING);
+        match job.work(&self.deadline(budget)) {
             Ok(false) => {
                 merging.job = Some(job);
                 Ok(())
@@ -134,7 +140,12 @@ impl Inner {
         let Some(chosen) = plan::choose(&candidates, rules) else {
             return Ok(None);
         };
-        let chosen: Vec<Arc<Block>> = chosen.into_iter().map(|at| blocks[at].clone()).collect();
+        merging.waiting = u32::try_from(chosen.windows).unwrap_or(u32::MAX);
+        let chosen: Vec<Arc<Block>> = chosen
+            .blocks
+            .into_iter()
+            .map(|at| blocks[at].clone())
+            .collect();
         let bytes: u64 = chosen.iter().map(|block| block.meta().bytes).sum();
         let io = &self.context.io;
         let free = io.free_bytes(&options.path).unwrap_or(u64::MAX);
