@@ -4,7 +4,7 @@
 
 use narthex_model::cell;
 
-use crate::column::{ColumnEncoder, column_facts, decode_column};
+use crate::column::{ColumnEncoder, column_facts, decode_column, decode_rows};
 use crate::histogram::{decode_histogram, encode_histogram};
 use crate::row::{ColumnPick, PickBack, RowBack, RowDecoder, RowState};
 use crate::times::{decode_times, encode_times};
@@ -43,6 +43,11 @@ pub fn fuzz_column(data: &[u8]) {
     if decode_column(bytes, &mut cells, &mut histograms).is_err() {
         return;
     }
+    let wanted = cells.len() / 3..cells.len() * 2 / 3;
+    let mut some = vec![0.0; cells.len()];
+    decode_rows(bytes, &wanted, &mut some, &mut vec![]).expect("all rows were decoded");
+    let mut pairs = wanted.map(|row| (some[row], cells[row]));
+    assert!(pairs.all(|(some, all)| some.to_bits() == all.to_bits()));
     // A damaged chunk can hold a marker's bits as a float, which encoders never receive.
     let cells: Vec<f64> = cells.into_iter().map(cell::canonical).collect();
     let mut again = vec![];

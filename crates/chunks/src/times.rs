@@ -21,10 +21,9 @@ pub fn decode_times(bytes: &[u8], out: &mut [i64]) -> Result<(), ChunkError> {
     let mut r = Reader::new(bytes);
     if !out.is_empty() {
         let head = r.byte()?;
-        let mut at = 0;
-        decode_ints(head, &mut r, out.len(), |times| {
+        let all = 0..out.len();
+        decode_ints(head, &mut r, out.len(), &all, |at, times| {
             out[at..at + times.len()].copy_from_slice(times);
-            at += times.len();
         })?;
     }
     if r.rest().is_empty() {

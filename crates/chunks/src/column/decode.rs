@@ -9,6 +9,7 @@ use super::{kind, states, xor};
 use crate::bits::Reader;
 use crate::decimal::{MAX_EXP, POW10};
 use crate::error::ChunkError;
+use std::ops::Range;
 
 /// Facts known about a column before decoding it; `false` means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,20 @@ pub fn decode_column<'a>(
     out: &mut [f64],
     histograms: &mut Vec<&'a [u8]>,
 ) -> Result<Option<usize>, ChunkError> {
+    let all = 0..out.len();
+    decode_rows(bytes, &all, out, histograms)
+}
+
+/// Decodes as `decode_column` does, but the cells of `wanted` rows alone: others in `out` are undefined.
+///
+/// # Errors
+/// As `decode_column`.
+pub fn decode_rows<'a>(
+    bytes: &'a [u8],
+    wanted: &Range<usize>,
+    out: &mut [f64],
+    histograms: &mut Vec<&'a [u8]>,
+) -> Result<Option<usize>, ChunkError> {
     let mut r = Reader::new(bytes);
     if out.is_empty() {
         return end(&r).map(|()| None);
@@ -41,12 +56,12 @@ pub fn decode_column<'a>(
     let mut leading = None;
     let head = r.byte()?;
     if head != kind::STATES {
-        decode_floats(head, &mut r, out)?;
+        decode_floats(head, &mut r, wanted, out)?;
         leading = Some(out.len());
     } else if let Some(floats) = states::read_ended(&mut r, out.len()) {
         let head = r.byte()?;
         let (floats, markers) = out.split_at_mut(floats);
-        decode_floats(head, &mut r, floats)?;
+        decode_floats(head, &mut r, wanted, floats)?;
         markers.fill(cell::STALE);
         leading = Some(floats.len());
     } else {
@@ -55,7 +70,7 @@ pub fn decode_column<'a>(
             let head = r.byte()?;
             // The floats are decoded to the front, then spread out from the back.
             let states: Vec<f64> = out.to_vec();
-            decode_floats(head, &mut r, &mut out[..floats])?;
+            decode_floats(head, &mut r, &(0..floats), &mut out[..floats])?;
             spread(&states, floats, out);
         }
     }
@@ -96,7 +111,12 @@ fn end(r: &Reader<'_>) -> Result<(), ChunkError> {
     }
 }
 
-fn decode_floats(head: u8, r: &mut Reader<'_>, out: &mut [f64]) -> Result<(), ChunkError> {
+fn decode_floats(
+    head: u8,
+    r: &mut Reader<'_>,
+    wanted: &Range<usize>,
+    out: &mut [f64],
+) -> Result<(), ChunkError> {
     match head & 15 {
         kind::CONST_RAW => {
             out.fill(f64::from_bits(r.u64_le()?));
@@ -108,20 +128,22 @@ fn decode_floats(head: u8, r: &mut Reader<'_>, out: &mut [f64]) -> Result<(), Ch
             if exp > MAX_EXP {
                 return Err(r.malformed("exponent"));
             }
-            let mut at = 0;
             let n = out.len();
             if is_of_runs(head & 15) {
-                return decode_runs(head & 15, r, n, |int, n| {
-                    let mut float = [0.0];
-                    to_floats(&[int], exp, &mut float);
-                    out[at..at + n].fill(float[0]);
-                    at += n;
+                return decode_runs(head & 15, r, n, |int, places| {
+                    let places = places.start.max(wanted.start)..places.end.min(wanted.end);
+                    if !places.is_empty() {
+                        let mut float = [0.0];
+                        to_floats(&[int], exp, &mut float);
+                        out[places].fill(float[0]);
+                    }
                 });
             }
-            decode_ints(head, r, n, |ints| {
-                let floats = &mut out[at..at + ints.len()];
-                at += ints.len();
-                to_floats(ints, exp, floats);
+            decode_ints(head, r, n, wanted, |at, ints| {
+                let places = at..at + ints.len();
+                if places.end > wanted.start {
+                    to_floats(ints, exp, &mut out[places]);
+                }
             })
         }
     }

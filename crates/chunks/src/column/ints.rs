@@ -7,6 +7,7 @@
 use super::kind;
 use crate::bits::{Reader, pack, packed_len, put_signed, put_varint, unpack, width_of};
 use crate::error::ChunkError;
+use std::ops::Range;
 
 /// Only values of a magnitude below this take part in the search for a divisor.
 const GCD_LIMIT: u64 = 1 << 61;
@@ -248,22 +249,23 @@ fn put_sparse(values: &[i64], changes: usize, exp: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads `n` integers of any kind that follow the first byte `head`; passes them on in order, in runs.
+/// Reads `n` integers of any kind that follow the first byte `head`; passes them on in order, in runs, each with the place of
+/// its first: those within `wanted`, and perhaps some around them.
 pub(crate) fn decode_ints(
     head: u8,
     r: &mut Reader<'_>,
     n: usize,
-    mut put: impl FnMut(&[i64]),
+    wanted: &Range<usize>,
+    mut put: impl FnMut(usize, &[i64]),
 ) -> Result<(), ChunkError> {
     match head & 15 {
-        k if is_of_runs(k) => decode_runs(k, r, n, |value, mut n| {
+        k if is_of_runs(k) => decode_runs(k, r, n, |value, places| {
             let run = [value; STRIDE];
-            while n > 0 {
-                put(&run[..n.min(STRIDE)]);
-                n -= n.min(STRIDE);
+            for at in places.clone().step_by(STRIDE) {
+                put(at, &run[..STRIDE.min(places.end - at)]);
             }
         }),
-        k if k & kind::FOR != 0 => decode_frame(k, r, n, put),
+        k if k & kind::FOR != 0 => decode_frame(k, r, n, wanted, put),
         _ => Err(r.malformed("chunk kind")),
     }
 }
@@ -273,16 +275,16 @@ pub(crate) fn is_of_runs(kind: u8) -> bool {
     matches!(kind, kind::CONST_INT | kind::SPARSE)
 }
 
-/// Reads `n` integers that are runs of equal ones; passes on each run's value and length, in order.
+/// Reads `n` integers that are runs of equal ones; passes on each run's value and places, in order.
 pub(crate) fn decode_runs(
     kind: u8,
     r: &mut Reader<'_>,
     n: usize,
-    mut put: impl FnMut(i64, usize),
+    mut put: impl FnMut(i64, Range<usize>),
 ) -> Result<(), ChunkError> {
     let mut value = r.signed()?;
     if kind == kind::CONST_INT {
-        put(value, n);
+        put(value, 0..n);
         return Ok(());
     }
     let changes = r.count(n.saturating_sub(1), "change count")?;
@@ -297,12 +299,12 @@ pub(crate) fn decode_runs(
                 offset,
             });
         }
-        put(value, change - at);
+        put(value, at..change);
         value = value.wrapping_add(r.signed()?);
         at = change;
         next = change + 1;
     }
-    put(value, n - at);
+    put(value, at..n);
     Ok(())
 }
 
@@ -310,7 +312,8 @@ fn decode_frame(
     head: u8,
     r: &mut Reader<'_>,
     n: usize,
-    mut put: impl FnMut(&[i64]),
+    wanted: &Range<usize>,
+    mut put: impl FnMut(usize, &[i64]),
 ) -> Result<(), ChunkError> {
     let offset = r.offset();
     let width = u32::from(r.byte()?);
@@ -332,12 +335,18 @@ fn decode_frame(
     let count = n - usize::from(delta);
     let packed = r.slice(packed_len(count, width))?;
     if delta {
-        put(&[value]);
+        put(0, &[value]);
     }
     let (mut z, mut ints) = ([0u64; STRIDE], [0i64; STRIDE]);
     let mut at = 0;
-    while at < count {
+    // What follows the wanted ones has been taken, and need not be unpacked.
+    while at < count.min(wanted.end) {
         let len = STRIDE.min(count - at);
+        let first = at + usize::from(delta);
+        if !delta && patches.left == 0 && first + len <= wanted.start {
+            at += len;
+            continue;
+        }
         // A stride of 64 values begins on a byte boundary.
         unpack(&packed[at * width as usize / 8..], width, &mut z[..len])?;
         patches.apply(at, &mut z[..len]);
@@ -352,7 +361,7 @@ fn decode_frame(
                 *int = (*z as i64).wrapping_mul(divisor).wrapping_add(reference);
             }
         }
-        put(&ints[..len]);
+        put(first, &ints[..len]);
         at += len;
     }
     Ok(())

@@ -13,7 +13,7 @@ mod states;
 mod tests;
 mod xor;
 
-pub use decode::{ColumnFacts, column_facts, decode_column};
+pub use decode::{ColumnFacts, column_facts, decode_column, decode_rows};
 pub use encode::ColumnEncoder;
 pub(crate) use ints::{IntEncoder, decode_ints};
 

@@ -30,7 +30,26 @@ fn round_trip(cells: &[f64], histograms: &[&[u8]]) -> Vec<u8> {
     }
     assert_eq!(got, histograms);
     check_facts(&bytes, cells);
+    check_rows(&bytes, &back);
     bytes
+}
+
+/// Any rows by themselves are those of all.
+fn check_rows(bytes: &[u8], cells: &[f64]) {
+    let n = cells.len();
+    let mut rng = Rng(n as u64);
+    for _ in 0..8 {
+        let (a, b) = (
+            rng.below(n as u64 + 1) as usize,
+            rng.below(n as u64 + 1) as usize,
+        );
+        let wanted = a.min(b)..a.max(b);
+        let mut some = vec![1.25; n];
+        decode_rows(bytes, &wanted, &mut some, &mut vec![]).expect("own bytes");
+        let bits = |cells: &[f64]| cells.iter().map(|cell| cell.to_bits()).collect::<Vec<_>>();
+        let (some, all) = (bits(&some[wanted.clone()]), bits(&cells[wanted.clone()]));
+        assert_eq!(some, all, "rows {wanted:?} of {n}");
+    }
 }
 
 fn check_facts(bytes: &[u8], cells: &[f64]) {

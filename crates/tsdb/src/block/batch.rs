@@ -4,7 +4,7 @@
 
 use super::chosen::ChosenStrip;
 use super::reader::{Block, Index};
-use narthex_chunks::column::{column_facts, decode_column};
+use narthex_chunks::column::{column_facts, decode_rows};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
 use narthex_model::storage::{
@@ -369,7 +369,7 @@ impl<'b> ColumnReader<'b> {
         Ok(())
     }
 
-    /// Decodes all rows of a series into `cells`, histograms within `rows` to the tile's table; returns the series'
+    /// Decodes the wanted rows of a series into their places in `cells`, histograms to the tile's table; returns the series'
     /// floats, open if its page is known to be damaged.
     fn decode(
         &mut self,
@@ -385,7 +385,7 @@ impl<'b> ColumnReader<'b> {
         };
         let chunk = page.chunk(in_page);
         let mut histograms = Vec::new();
-        let floats = decode_column(chunk, cells, &mut histograms).map_err(corrupt)?;
+        let floats = decode_rows(chunk, rows, cells, &mut histograms).map_err(corrupt)?;
         tile.facts.no_decrease &= column_facts(chunk).no_decrease;
         if histograms.is_empty() {
             return Ok(floats.map_or(Floats::Unlike, Floats::Same));
@@ -415,7 +415,7 @@ impl<'b> ColumnReader<'b> {
             return Ok(None);
         };
         let mut histograms = Vec::new();
-        decode_column(page.chunk(in_page), cells, &mut histograms).map_err(corrupt)?;
+        decode_rows(page.chunk(in_page), rows, cells, &mut histograms).map_err(corrupt)?;
         let Some(row) = rows.clone().rev().find(|row| !cell::is_absent(cells[*row])) else {
             return Ok(None);
         };
