@@ -7,6 +7,7 @@
 use super::page::Page;
 use super::reader::{Block, Index};
 use super::set_table::SetTable;
+use super::strip_table::TOGETHER;
 use super::strips::{PagePlace, StripEntry};
 use crate::error::TsdbError;
 use narthex_model::LabelSet;
@@ -66,12 +67,18 @@ impl StripSource {
         let commons = (0..count)
             .map(common)
             .collect::<Result<Vec<u32>, TsdbError>>()?;
-        let mut pairs = Vec::new();
         let sets = self.block.sets(&self.index)?;
-        sets.each(commons, &mut |_, found| pairs.push(found.clone()))
-            .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
-        let pairs = pairs.iter().map(Vec::as_slice);
-        self.block.label_sets(&self.index, pairs)
+        let (mut labels, mut pairs) = (Vec::with_capacity(commons.len()), Vec::new());
+        // Some at a time, because the pairs of all would take as much as the labels.
+        for commons in commons.chunks(TOGETHER) {
+            pairs.clear();
+            let commons = commons.iter().copied();
+            sets.each(commons, &mut |_, found| pairs.push(found.clone()))
+                .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
+            let pairs = pairs.iter().map(Vec::as_slice);
+            labels.extend(self.block.label_sets(&self.index, pairs)?);
+        }
+        Ok(labels)
     }
 
     /// Returns a cursor before the first column of strip `at`, with sets numbered by `table`.

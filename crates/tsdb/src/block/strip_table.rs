@@ -69,7 +69,7 @@ const KNOWN_BYTES: usize = size_of::<KnownStrip>() + 160;
 pub(super) const STOP_STRIPS: usize = 64;
 
 /// Strips whose labels are decoded together, each label once, between two polls of the stop.
-const TOGETHER: usize = 512;
+pub(super) const TOGETHER: usize = 512;
 
 /// Key of a block's table in the cache; files end before it.
 const KEY: u64 = 1 << 62;
@@ -89,12 +89,14 @@ impl Block {
             return Ok(table);
         }
         let table = Arc::new(StripTable::new(self, index, stop)?);
-        self.keep_table(&table, table.bytes(), lease)?;
+        if !self.keep(KEY, Arc::clone(&table), table.bytes()) {
+            lease.grow(table.bytes() as u64)?;
+        }
         Ok(table)
     }
 
-    /// Returns strips of the table, in their order; `lease` grows by the bytes of those that were not known unless the cache
-    /// keeps them.
+    /// Returns strips of the table, in their order. Those that were not known join the table, unless it would be too large for
+    /// the cache then: `lease` grows by their bytes.
     ///
     /// # Errors
     /// Fails when the index is damaged, over budget, or when stopped.
@@ -106,33 +108,29 @@ impl Block {
         lease: &mut Lease,
         stop: &Stop,
     ) -> Result<Vec<Arc<KnownStrip>>, StorageError> {
-        let unknown = places.iter().copied();
-        let unknown: Vec<u32> = unknown
-            .filter(|at| table.known[*at as usize].get().is_none())
-            .collect();
-        let mut added = 0;
+        let known = |at: u32| table.known[at as usize].get().map(Arc::clone);
+        let is_unknown = |at: &u32| known(*at).is_none();
+        let unknown: Vec<u32> = places.iter().copied().filter(is_unknown).collect();
+        let mut learned = Vec::with_capacity(unknown.len());
         for places in unknown.chunks(TOGETHER) {
             stop.check()?;
-            added += table.learn(self, index, places)?;
+            table.decode(self, index, places, &mut learned)?;
         }
-        if added > 0 {
-            self.keep_table(table, added, lease)?;
+        let bytes: usize = learned.iter().map(|strip| strip.bytes()).sum();
+        if bytes > 0 {
+            if self.keep(KEY, Arc::clone(table), table.bytes() + bytes) {
+                table.add(&learned);
+            } else {
+                lease.grow(bytes as u64)?;
+            }
         }
-        let known = |at: &u32| table.known[*at as usize].get().expect("just learned");
-        Ok(places.iter().map(|at| Arc::clone(known(at))).collect())
-    }
-
-    /// Keeps a table that has grown by `added` bytes.
-    fn keep_table(
-        &self,
-        table: &Arc<StripTable>,
-        added: usize,
-        lease: &mut Lease,
-    ) -> Result<(), StorageError> {
-        if !self.keep(KEY, Arc::clone(table), table.bytes()) {
-            lease.grow(added as u64)?;
-        }
-        Ok(())
+        let mut learned = learned.into_iter().peekable();
+        let strip = |at: &u32| {
+            let learned = learned.next_if(|strip| strip.place == *at);
+            let strip = learned.or_else(|| known(*at));
+            strip.expect("what was not known was learned")
+        };
+        Ok(places.iter().map(strip).collect())
     }
 }
 
@@ -234,16 +232,21 @@ impl StripTable {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Decodes what reading some strips takes, each label once; returns the bytes by which the table grew.
+    /// Decodes what reading some strips takes, each label once.
     ///
     /// # Errors
     /// Fails when the index is damaged.
-    fn learn(&self, block: &Block, index: &Index, places: &[u32]) -> Result<usize, TsdbError> {
+    fn decode(
+        &self,
+        block: &Block,
+        index: &Index,
+        places: &[u32],
+        into: &mut Vec<Arc<KnownStrip>>,
+    ) -> Result<(), TsdbError> {
         let pairs = places.iter().map(|at| self.pairs(*at));
-        let mut added = 0;
         for (at, labels) in places.iter().zip(block.label_sets(index, pairs)?) {
             let entry = block.strip_entry(index, *at)?;
-            let known = KnownStrip {
+            into.push(Arc::new(KnownStrip {
                 place: *at,
                 common: entry.common,
                 rows: entry.rows,
@@ -252,19 +255,31 @@ impl StripTable {
                 names: labels.names_key(),
                 order: order_of(&labels),
                 labels,
-            };
-            let bytes = KNOWN_BYTES + size_of_val(&*known.pages);
+            }));
+        }
+        Ok(())
+    }
+
+    /// Adds strips that became known.
+    fn add(&self, learned: &[Arc<KnownStrip>]) {
+        for strip in learned {
             // Another query may have been faster.
-            if self.known[*at as usize].set(Arc::new(known)).is_ok() {
-                added += bytes;
+            if self.known[strip.place as usize]
+                .set(Arc::clone(strip))
+                .is_ok()
+            {
+                self.bytes.fetch_add(strip.bytes(), Ordering::Relaxed);
             }
         }
-        self.bytes.fetch_add(added, Ordering::Relaxed);
-        Ok(added)
     }
 }
 
 impl KnownStrip {
+    /// Returns the approximate bytes.
+    fn bytes(&self) -> usize {
+        KNOWN_BYTES + size_of_val(&*self.pages)
+    }
+
     /// Returns the times of the rows; `lease` grows by their bytes.
     ///
     /// # Errors

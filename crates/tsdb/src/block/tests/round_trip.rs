@@ -445,22 +445,25 @@ fn sections_that_the_cache_does_not_keep_are_leased() {
         let table = block
             .strip_table(selection.index(), &mut lease, &Stop::never())
             .unwrap();
-        let places: Vec<u32> = (0..table.len()).collect();
-        block
-            .known_strips(
-                selection.index(),
-                &table,
-                &places,
-                &mut lease,
-                &Stop::never(),
-            )
-            .unwrap();
         let sections = sections.map(|section| section.bytes().len() as u64);
         (used, sections, table.bytes() as u64)
     };
-    let (kept, _, _) = leased(1 << 20);
-    let (not_kept, [dictionary, sets, strips], table) = leased(100);
-    assert_eq!(not_kept[0] - kept[0], dictionary + sets + strips + table);
+    let (kept, sections, whole_table) = leased(1 << 20);
+    // Nothing was added to a table that is not kept.
+    let (not_kept, _, outlines) = leased(100);
+    assert!(outlines < whole_table, "strips that were chosen join");
+    for cache_bytes in [1 << 20, outlines * 2, 100] {
+        let is_kept = |bytes: &u64| *bytes <= cache_bytes / 2;
+        let of_sections: u64 = sections.iter().filter(|bytes| !is_kept(bytes)).sum();
+        let of_table = match (is_kept(&outlines), is_kept(&whole_table)) {
+            (_, true) => 0,
+            (true, false) => whole_table - outlines,
+            (false, false) => whole_table,
+        };
+        let (used, _, _) = leased(cache_bytes as usize);
+        assert_eq!(used[0] - kept[0], of_sections + of_table, "{cache_bytes}");
+    }
+    let [dictionary, ..] = sections;
     assert_eq!(not_kept[1] - kept[1], dictionary, "names need only that");
 }
 
