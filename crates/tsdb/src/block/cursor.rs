@@ -97,7 +97,7 @@ impl StripSource {
         }
         Ok(StripCursor {
             sets,
-            times_ms: self.block.times(&self.index, &entry)?,
+            times_ms: self.block.times(&self.index, &entry.times, entry.rows)?,
             block: Arc::clone(&self.block),
             entry,
             page: None,

@@ -218,7 +218,8 @@ impl Block {
                     .as_ref()
                     .map_or(&[][..], |entry| &entry.pages)
                     .to_vec();
-                note(entry.and_then(|entry| self.times(&index, &entry).map(|_| ())))?;
+                let times = |entry: StripEntry| self.times(&index, &entry.times, entry.rows);
+                note(entry.and_then(times).map(|_| ()))?;
                 for place in pages {
                     note(self.file.page(place).map(|_| ()))?;
                 }
@@ -381,9 +382,18 @@ impl Block {
         Ok(entry)
     }
 
-    pub(crate) fn times(&self, index: &Index, entry: &StripEntry) -> Result<Vec<i64>, TsdbError> {
-        let mut times_ms = vec![0; entry.rows as usize];
-        decode_times(&entry.times, &mut times_ms).map_err(|bad| {
+    /// Decodes the times of a strip's rows.
+    ///
+    /// # Errors
+    /// Fails when they are damaged.
+    pub(crate) fn times(
+        &self,
+        index: &Index,
+        encoded: &[u8],
+        rows: u32,
+    ) -> Result<Vec<i64>, TsdbError> {
+        let mut times_ms = vec![0; rows as usize];
+        decode_times(encoded, &mut times_ms).map_err(|bad| {
             self.corrupt(
                 index.strips.offset,
                 format!("unreadable times of a strip: {bad}"),
@@ -393,14 +403,6 @@ impl Block {
             return Ok(times_ms);
         }
         Err(self.corrupt(index.strips.offset, "times of a strip do not ascend".into()))
-    }
-
-    /// Returns the times of strip `at`.
-    ///
-    /// # Errors
-    /// Fails when the index is damaged.
-    pub(crate) fn strip_times(&self, index: &Index, at: u32) -> Result<Vec<i64>, TsdbError> {
-        self.times(index, &self.strip_entry(index, at)?)
     }
 
     /// Returns the label sets that consist of `pairs`, decoding each label once.
@@ -413,17 +415,31 @@ impl Block {
         pairs: impl Iterator<Item = &'p [u32]> + Clone,
     ) -> Result<Vec<LabelSet>, TsdbError> {
         let used: RoaringBitmap = pairs.clone().flatten().collect();
-        let mut labels: HashMap<u32, Label, foldhash::fast::RandomState> = HashMap::default();
-        self.dictionary(index)?
-            .each(&used, &mut |pair, name, value| {
-                labels.insert(pair, Label::new(name, value));
-            })
-            .map_err(|bad| self.malformed(&index.dictionary, &bad))?;
+        let labels = self.of_pairs(index, &used, Label::new)?;
         let set = |pairs: &[u32]| {
             let labels = pairs.iter().map(|pair| labels[pair].clone());
             LabelSet::from_labels(labels)
         };
         Ok(pairs.map(set).collect())
+    }
+
+    /// Returns what `make` makes of the name and value of each of `pairs`.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    pub(crate) fn of_pairs<T>(
+        &self,
+        index: &Index,
+        pairs: &RoaringBitmap,
+        make: impl Fn(&str, &str) -> T,
+    ) -> Result<HashMap<u32, T, foldhash::fast::RandomState>, TsdbError> {
+        let mut made = HashMap::default();
+        self.dictionary(index)?
+            .each(pairs, &mut |pair, name, value| {
+                made.insert(pair, make(name, value));
+            })
+            .map_err(|bad| self.malformed(&index.dictionary, &bad))?;
+        Ok(made)
     }
 
     pub(crate) fn label_set(&self, index: &Index, set: u32) -> Result<LabelSet, TsdbError> {

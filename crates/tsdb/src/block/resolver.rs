@@ -415,13 +415,7 @@ impl<'b> Resolver<'b> {
                 .map_err(|bad| block.malformed(&index.sets, &bad))
         };
         each(&mut |_, pairs| used.extend(pairs))?;
-        let mut of_pair: HashMap<u32, LabelHash, foldhash::fast::RandomState> = HashMap::default();
-        let dictionary = block.dictionary(index)?;
-        dictionary
-            .each(&used, &mut |id, name, value| {
-                of_pair.insert(id, LabelHash::of_label(name, value));
-            })
-            .map_err(|bad| block.malformed(&index.dictionary, &bad))?;
+        let of_pair = block.of_pairs(index, &used, LabelHash::of_label)?;
         let mut hashes = Vec::with_capacity(sets.len());
         each(&mut |_, pairs| hashes.push(pairs.iter().map(|pair| of_pair[pair]).sum()))?;
         Ok(hashes)

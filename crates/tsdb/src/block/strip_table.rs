@@ -246,11 +246,12 @@ impl StripTable {
         let pairs = places.iter().map(|at| self.pairs(*at));
         for (at, labels) in places.iter().zip(block.label_sets(index, pairs)?) {
             let entry = block.strip_entry(index, *at)?;
+            let outline = self.outlines[*at as usize];
             into.push(Arc::new(KnownStrip {
                 place: *at,
-                common: entry.common,
+                common: outline.common,
                 rows: entry.rows,
-                range: TimeRange::new(entry.min_time_ms, entry.max_time_ms),
+                range: outline.range,
                 pages: entry.pages.into(),
                 names: labels.names_key(),
                 order: order_of(&labels),
@@ -291,7 +292,9 @@ impl KnownStrip {
         lease: &mut Lease,
     ) -> Result<Arc<[i64]>, StorageError> {
         lease.grow(u64::from(self.rows) * size_of::<i64>() as u64)?;
-        Ok(block.strip_times(index, self.place)?.into())
+        let encoded = block.strips(index)?.times(self.place);
+        let encoded = encoded.map_err(|bad| block.malformed(&index.strips, &bad))?;
+        Ok(block.times(index, encoded, self.rows)?.into())
     }
 
     /// Returns the columns of the page that has `column`, and its position.

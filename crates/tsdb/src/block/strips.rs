@@ -124,6 +124,19 @@ impl<'a> Strips<'a> {
 
     /// Reads strip `at`.
     pub(crate) fn get(&self, at: u32) -> Result<StripEntry, Malformed> {
+        self.read(at, read_strip)
+    }
+
+    /// Returns the encoded times of strip `at`.
+    pub(crate) fn times(&self, at: u32) -> Result<&'a [u8], Malformed> {
+        self.read(at, |r| Ok(read_head(r)?.1))
+    }
+
+    fn read<T>(
+        &self,
+        at: u32,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
+    ) -> Result<T, Malformed> {
         if at >= self.count {
             return Err(Malformed {
                 offset: 0,
@@ -135,20 +148,32 @@ impl<'a> Strips<'a> {
             offset: start,
             what: "strip",
         })?;
-        read_strip(&mut Reader::new(bytes)).map_err(|bad| Malformed {
+        read(&mut Reader::new(bytes)).map_err(|bad| Malformed {
             offset: start + bad.offset,
             ..bad
         })
     }
 }
 
-fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
+/// Reads what precedes the columns; returns the encoded times beside it.
+fn read_head<'a>(r: &mut Reader<'a>) -> Result<(StripEntry, &'a [u8]), Malformed> {
     let common = r.varint_u32("common set")?;
     let rows = r.varint_u32("number of rows")?;
     let min_time_ms = r.signed()?;
     let max_time_ms = min_time_ms.wrapping_add(r.varint()?.cast_signed());
-    let samples = r.varint()?;
-    let times = r.bytes()?.to_vec();
+    let head = StripEntry {
+        common,
+        rows,
+        min_time_ms,
+        max_time_ms,
+        samples: r.varint()?,
+        ..StripEntry::default()
+    };
+    Ok((head, r.bytes()?))
+}
+
+fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
+    let (head, times) = read_head(r)?;
     let mut columns = Vec::new();
     let (mut next, mut total) = (0i64, 0u32);
     for _ in 0..r.varint()? {
@@ -189,14 +214,10 @@ fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
         return Err(r.malformed("number of columns"));
     }
     Ok(StripEntry {
-        common,
-        rows,
-        min_time_ms,
-        max_time_ms,
-        samples,
-        times,
+        times: times.to_vec(),
         columns,
         pages,
+        ..head
     })
 }
 
@@ -232,6 +253,7 @@ mod tests {
         let strips = Strips::new(&bytes).unwrap();
         assert_eq!(strips.get(0), Ok(strip.clone()));
         assert_eq!(strips.get(1), Ok(empty));
+        assert_eq!(strips.times(2), Ok(&*strip.times));
         assert_eq!(strips.get(2), Ok(strip));
         assert!(strips.get(3).is_err());
         for len in 0..bytes.len() {

@@ -73,11 +73,10 @@ impl Run {
     }
 
     pub(super) fn times_ms(&self) -> Vec<i64> {
-        let times_ms = |chunk: &Arc<RowChunk>| {
-            let chunk = Arc::clone(chunk);
-            (0..chunk.rows()).map(move |row| chunk.time_ms(row))
-        };
-        self.row_chunks.iter().flat_map(times_ms).collect()
+        let chunks = self.row_chunks.iter();
+        chunks
+            .flat_map(|chunk| (0..chunk.rows()).map(|row| chunk.time_ms(row)))
+            .collect()
     }
 
     /// Returns the number of pages; row chunks before a strip grew have fewer.

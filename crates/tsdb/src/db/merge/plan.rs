@@ -130,6 +130,11 @@ mod tests {
     use super::*;
 
     const MOST_SETS: u64 = 1000;
+    const RULES: Rules = Rules {
+        run: 3,
+        open_from: 10,
+        most_sets: MOST_SETS,
+    };
 
     fn block(window: i64, level: u8, bytes: u64) -> Candidate {
         Candidate {
@@ -142,26 +147,16 @@ mod tests {
     }
 
     fn chosen(blocks: &[Candidate]) -> Option<Vec<usize>> {
-        let rules = Rules {
-            run: 3,
-            open_from: 10,
-            most_sets: MOST_SETS,
-        };
-        choose(blocks, rules).map(|chosen| chosen.blocks)
+        choose(blocks, RULES).map(|chosen| chosen.blocks)
     }
 
     #[test]
     fn windows_that_wait_are_counted() {
-        let rules = Rules {
-            run: 3,
-            open_from: 10,
-            most_sets: MOST_SETS,
-        };
         let pair = |window| [block(window, 0, 5), block(window, 0, 5)];
         // The open window has too few, the fourth nothing to merge.
         let blocks = [pair(3), pair(9), pair(7), pair(10)].concat();
         let blocks = [blocks, vec![block(4, 1, 10)]].concat();
-        let chosen = choose(&blocks, rules);
+        let chosen = choose(&blocks, RULES);
         let (blocks, windows) = (vec![2, 3], 3);
         assert_eq!(chosen, Some(Chosen { blocks, windows }));
     }
