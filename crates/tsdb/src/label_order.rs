@@ -18,6 +18,43 @@ pub(crate) fn order_of(labels: &LabelSet) -> u64 {
     })
 }
 
+/// Parts of a block's window whose strips lie together.
+const PARTS: i64 = 16;
+
+/// What decides the place of a strip in a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StripExtent {
+    pub(crate) min_ms: i64,
+    pub(crate) max_ms: i64,
+    /// Number of columns, if need be an upper bound.
+    pub(crate) width: usize,
+}
+
+impl StripExtent {
+    /// Returns the key by which a block has its strips: when they began and ended, then how wide they are, because equally
+    /// wide ones share pages, then the order in which batches are read. So a query over many strips finds what it reads
+    /// next in the same page, and little in it of strips outside its range.
+    pub(crate) fn place(self, common_order: u64, window_ms: i64) -> (i64, i64, usize, u64) {
+        let part_ms = (window_ms / PARTS).max(1);
+        let part = |time_ms: i64| time_ms.div_euclid(part_ms);
+        (
+            part(self.min_ms),
+            part(self.max_ms),
+            self.width,
+            common_order,
+        )
+    }
+
+    /// Returns the extent of both together.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            min_ms: self.min_ms.min(other.min_ms),
+            max_ms: self.max_ms.max(other.max_ms),
+            width: self.width.max(other.width),
+        }
+    }
+}
+
 /// Puts batches into the order.
 pub(crate) fn sort(batches: &mut [Arc<dyn Batch>]) {
     batches.sort_by_cached_key(|batch| match (batch.common_order(), batch.common()) {

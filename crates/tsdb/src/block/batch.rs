@@ -3,7 +3,9 @@
 //! **Invariant:** labels and times are in memory; only cells are read later, page by page through the cache.
 
 use super::chosen::ChosenStrip;
+use super::page::Page;
 use super::reader::{Block, Index};
+use super::strips::PagePlace;
 use narthex_chunks::column::{column_facts, decode_rows};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
@@ -71,8 +73,7 @@ impl BlockBatch {
 
 impl BlockBatch {
     fn corrupt(&self, at: u32, what: &narthex_chunks::ChunkError) -> StorageError {
-        let offset = self.strip.known.pages.first();
-        let offset = offset.map_or(0, |page| page.offset);
+        let offset = self.strip.known.pages.offset();
         let detail = format!("unreadable chunk of {}: {what}", self.labels(at as usize));
         self.source.block.corrupt(offset, detail).into()
     }
@@ -230,8 +231,8 @@ impl Batch for BlockBatch {
 /// Finds the chunks of columns, keeping the current page.
 struct ColumnReader<'b> {
     batch: &'b BlockBatch,
-    /// Columns of the page read last, and the page; `None` when it is damaged.
-    page: Option<(Range<u32>, Option<Arc<super::page::Page>>)>,
+    /// Position of the page read last, and the page; `None` when it is damaged.
+    page: Option<(PagePlace, Option<Arc<Page>>)>,
     floats: Floats,
 }
 
@@ -324,25 +325,26 @@ impl<'b> ColumnReader<'b> {
         Ok(())
     }
 
-    /// Returns the page of a selected series and the series' index in it; `None` when the page is known to be damaged.
+    /// Returns the page of a selected series and the place of its chunk in it; `None` when the page is known to be damaged.
     ///
     /// # Errors
     /// Fails when the page turns out to be damaged.
-    fn find(&mut self, at: u32) -> Result<Option<(&super::page::Page, usize)>, StorageError> {
+    fn find(&mut self, at: u32) -> Result<Option<(&Page, usize)>, StorageError> {
         let batch = self.batch;
         let column = batch.strip.columns.columns[at as usize];
+        let pages = &batch.strip.known.pages;
         if !self
             .page
             .as_ref()
-            .is_some_and(|(columns, _)| columns.contains(&column))
+            .is_some_and(|(place, _)| place.has(column))
         {
-            let (columns, place) = batch.strip.known.page_of(column);
-            self.page = Some((columns.clone(), None));
-            self.page = Some((columns, Some(batch.source.block.page(place)?)));
+            let place = pages.of_column(column);
+            self.page = Some((place, None));
+            self.page = Some((place, Some(batch.source.block.page(place)?)));
         }
-        let (columns, page) = self.page.as_ref().expect("it was just read");
-        let in_page = (column - columns.start) as usize;
-        Ok(page.as_deref().map(|page| (page, in_page)))
+        let (place, page) = self.page.as_ref().expect("it was just read");
+        let chunk = pages.chunk_of(column, place);
+        Ok(page.as_deref().map(|page| (page, chunk)))
     }
 
     /// Decodes like `decode`; damaged cells are absent, with a warning.
@@ -380,10 +382,10 @@ impl<'b> ColumnReader<'b> {
     ) -> Result<Floats, StorageError> {
         let batch = self.batch;
         let corrupt = |what| batch.corrupt(at, &what);
-        let Some((page, in_page)) = self.find(at)? else {
+        let Some((page, chunk)) = self.find(at)? else {
             return Ok(Floats::Open);
         };
-        let chunk = page.chunk(in_page);
+        let chunk = page.chunk(chunk);
         let mut histograms = Vec::new();
         let floats = decode_rows(chunk, rows, cells, &mut histograms).map_err(corrupt)?;
         tile.facts.no_decrease &= column_facts(chunk).no_decrease;
@@ -411,11 +413,11 @@ impl<'b> ColumnReader<'b> {
     ) -> Result<Option<LastCell>, StorageError> {
         let batch = self.batch;
         let corrupt = |what| batch.corrupt(at, &what);
-        let Some((page, in_page)) = self.find(at)? else {
+        let Some((page, chunk)) = self.find(at)? else {
             return Ok(None);
         };
         let mut histograms = Vec::new();
-        decode_rows(page.chunk(in_page), rows, cells, &mut histograms).map_err(corrupt)?;
+        decode_rows(page.chunk(chunk), rows, cells, &mut histograms).map_err(corrupt)?;
         let Some(row) = rows.clone().rev().find(|row| !cell::is_absent(cells[*row])) else {
             return Ok(None);
         };
@@ -436,7 +438,7 @@ impl<'b> ColumnReader<'b> {
             cell,
             histogram,
             start_time_ms: if batch.start_times {
-                start_at(page, in_page, row).unwrap_or_default()
+                start_at(page, chunk, row).unwrap_or_default()
             } else {
                 0
             },
@@ -445,11 +447,11 @@ impl<'b> ColumnReader<'b> {
 
     /// Fills in the start times of a series, none when its page is damaged.
     fn start_times(&mut self, at: u32, series: usize, rows: &Range<usize>, tile: &mut Tile) {
-        let Ok(Some((page, in_page))) = self.find(at) else {
+        let Ok(Some((page, chunk))) = self.find(at) else {
             return;
         };
         for (time, row) in rows.clone().enumerate() {
-            if let Some(start_ms) = start_at(page, in_page, row) {
+            if let Some(start_ms) = start_at(page, chunk, row) {
                 let place = tile.at(time, series);
                 tile.start_times_ms[place] = start_ms;
             }
@@ -457,9 +459,9 @@ impl<'b> ColumnReader<'b> {
     }
 }
 
-/// Returns the start time of a column's counter at a row, if it is known.
-fn start_at(page: &super::page::Page, column: usize, row: usize) -> Option<i64> {
-    let starts = page.starts(column);
+/// Returns the start time of a counter at a row, if it is known.
+fn start_at(page: &Page, chunk: usize, row: usize) -> Option<i64> {
+    let starts = page.starts(chunk);
     let held = starts.partition_point(|(from, _)| *from as usize <= row);
     Some(starts[held.checked_sub(1)?].1)
 }

@@ -1,18 +1,21 @@
 //! Iteration over a strip's columns while blocks are merged.
 //!
-//! **Invariant:** at most one page is in memory, from the first to the last of its columns that is read; a merge reads
-//! everything once, so it bypasses the cache. Labels and sets are known by their numbers in the block being written,
+//! **Invariant:** of a strip at most one page is in memory, from the first to the last of its columns that is read, and of a
+//! block the last ones that strips share; a merge reads everything once, so it bypasses the cache. Labels and sets are known by their numbers in the block being written,
 //! so nothing of a source's index is decoded twice or kept.
 
 use super::page::Page;
-use super::reader::{Block, Index};
+use super::reader::{Block, Index, PageOwner};
 use super::set_table::SetTable;
 use super::strip_table::TOGETHER;
-use super::strips::{PagePlace, StripEntry};
+use super::strips::{PagePlace, Pages};
 use crate::error::TsdbError;
+use crate::label_order::StripExtent;
 use narthex_model::LabelSet;
+use narthex_model::sync::Whole as _;
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A number that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -25,18 +28,26 @@ pub(crate) struct StripSource {
     /// Number of each source label and set in the block being written, where already looked up.
     labels: Vec<u32>,
     sets: Vec<u32>,
+    /// Pages of the strip before, which the next one may share.
+    owner: PageOwner,
+    shared: Arc<SharedPages>,
 }
+
+/// The last pages that strips of a block share.
+#[derive(Debug, Default)]
+struct SharedPages(Mutex<VecDeque<(u64, Arc<Page>)>>);
 
 /// One strip of a block, and the page read last.
 #[derive(Debug)]
 pub(crate) struct StripCursor {
     block: Arc<Block>,
-    entry: StripEntry,
+    pages: Pages,
+    shared: Arc<SharedPages>,
     pub(crate) times_ms: Vec<i64>,
     /// Local set of each column, by its number in the block being written.
     pub(crate) sets: Vec<u32>,
-    /// Columns of the page, and the page; `None` when it is damaged.
-    page: Option<(Range<u32>, Option<Page>)>,
+    /// Position of the page, and the page; `None` when it is damaged.
+    page: Option<(PagePlace, Option<Arc<Page>>)>,
 }
 
 impl StripSource {
@@ -50,6 +61,8 @@ impl StripSource {
             index: block.index()?,
             labels: Vec::new(),
             sets: Vec::new(),
+            owner: PageOwner::default(),
+            shared: Arc::default(),
         })
     }
 
@@ -57,28 +70,37 @@ impl StripSource {
         &self.block
     }
 
-    /// Lists the common set of each strip.
+    /// Lists the extent and the common set of each strip.
     ///
     /// # Errors
     /// Fails when the index is damaged.
-    pub(crate) fn commons(&self) -> Result<Vec<LabelSet>, TsdbError> {
+    pub(crate) fn strips(&self) -> Result<Vec<(StripExtent, LabelSet)>, TsdbError> {
         let count = self.block.strips(&self.index)?.count();
-        let common = |at| Ok(self.block.strip_entry(&self.index, at)?.common);
-        let commons = (0..count)
-            .map(common)
-            .collect::<Result<Vec<u32>, TsdbError>>()?;
+        let head = |at| {
+            let entry = self.block.strip_entry(&self.index, at)?;
+            let extent = StripExtent {
+                min_ms: entry.min_time_ms,
+                max_ms: entry.max_time_ms,
+                width: entry.width() as usize,
+            };
+            Ok((extent, entry.common))
+        };
+        let heads = (0..count)
+            .map(head)
+            .collect::<Result<Vec<_>, TsdbError>>()?;
         let sets = self.block.sets(&self.index)?;
-        let (mut labels, mut pairs) = (Vec::with_capacity(commons.len()), Vec::new());
+        let (mut strips, mut pairs) = (Vec::with_capacity(heads.len()), Vec::new());
         // Some at a time, because the pairs of all would take as much as the labels.
-        for commons in commons.chunks(TOGETHER) {
+        for heads in heads.chunks(TOGETHER) {
             pairs.clear();
-            let commons = commons.iter().copied();
+            let commons = heads.iter().map(|(_, common)| *common);
             sets.each(commons, &mut |_, found| pairs.push(found.clone()))
                 .map_err(|bad| self.block.malformed(&self.index.sets, &bad))?;
             let pairs = pairs.iter().map(Vec::as_slice);
-            labels.extend(self.block.label_sets(&self.index, pairs)?);
+            let labels = self.block.label_sets(&self.index, pairs)?;
+            strips.extend(heads.iter().map(|(extent, _)| *extent).zip(labels));
         }
-        Ok(labels)
+        Ok(strips)
     }
 
     /// Returns a cursor before the first column of strip `at`, with sets numbered by `table`.
@@ -98,8 +120,9 @@ impl StripSource {
         Ok(StripCursor {
             sets,
             times_ms: self.block.times(&self.index, &entry.times, entry.rows)?,
+            pages: self.block.pages(&self.index, at, &entry, &mut self.owner)?,
             block: Arc::clone(&self.block),
-            entry,
+            shared: Arc::clone(&self.shared),
             page: None,
         })
     }
@@ -116,6 +139,7 @@ impl StripSource {
             index,
             labels,
             sets: known,
+            ..
         } = self;
         let sets = block.sets(index)?;
         known.resize(sets.count() as usize, UNKNOWN);
@@ -166,31 +190,60 @@ impl StripCursor {
     /// # Errors
     /// Fails once, when the page turns out to be damaged.
     pub(crate) fn column(&mut self, column: u32) -> Result<Option<Column<'_>>, TsdbError> {
-        let here = |page: &(Range<u32>, _)| page.0.contains(&column);
-        if !self.page.as_ref().is_some_and(here) {
-            let (columns, place) = PagePlace::of_column(&self.entry.pages, column);
-            self.page = Some((columns.clone(), None));
-            self.page = Some((columns, Some(self.block.uncached_page(place)?)));
+        if !self
+            .page
+            .as_ref()
+            .is_some_and(|(place, _)| place.has(column))
+        {
+            let place = self.pages.of_column(column);
+            self.page = Some((place, None));
+            self.page = Some((place, Some(self.shared.page(&self.block, place)?)));
         }
-        let (columns, page) = self.page.as_ref().expect("it was just read");
-        let at = (column - columns.start) as usize;
+        let (place, page) = self.page.as_ref().expect("it was just read");
+        let chunk = self.pages.chunk_of(column, place);
         Ok(page.as_ref().map(|page| Column {
-            chunk: page.chunk(at),
-            starts: page.starts(at),
+            chunk: page.chunk(chunk),
+            starts: page.starts(chunk),
         }))
     }
 
     /// Releases the page after its last column, because hundreds of strips may be merged into one.
     pub(crate) fn leave(&mut self, column: u32) {
         self.page
-            .take_if(|(columns, _)| columns.end == column.saturating_add(1));
+            .take_if(|(place, _)| !place.has(column.saturating_add(1)));
     }
 
     /// Returns the error for an undecodable chunk.
     pub(crate) fn bad_chunk(&self, column: u32, what: &narthex_chunks::ChunkError) -> TsdbError {
-        let offset = self.entry.pages.first().map_or(0, |page| page.offset);
+        let offset = self.pages.offset();
         let detail = format!("unreadable chunk of a strip's column {column}: {what}");
         self.block.corrupt(offset, detail)
+    }
+}
+
+impl SharedPages {
+    /// Most pages kept: those of a group of strips, and some of the next.
+    const MOST: usize = 24;
+
+    /// Reads a page, unless it was among the last of those that strips share.
+    ///
+    /// # Errors
+    /// Fails when it is damaged.
+    fn page(&self, block: &Block, place: PagePlace) -> Result<Arc<Page>, TsdbError> {
+        if place.strips == 1 {
+            return Ok(Arc::new(block.uncached_page(place)?));
+        }
+        let mut pages = self.0.lock().whole();
+        let known = pages.iter().find(|(offset, _)| *offset == place.offset);
+        if let Some((_, page)) = known {
+            return Ok(Arc::clone(page));
+        }
+        let page = Arc::new(block.uncached_page(place)?);
+        if pages.len() == Self::MOST {
+            pages.pop_front();
+        }
+        pages.push_back((place.offset, Arc::clone(&page)));
+        Ok(page)
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Invariant:** bytes are returned only after their checksum was compared.
 
 use super::format::{
-    END_MAGIC, Footer, HEADER_LEN, MAGIC, SectionPlace, TAIL_LEN, VERSION, checksum,
+    END_MAGIC, Footer, HEADER_LEN, MAGIC, OLDEST_VERSION, SectionPlace, TAIL_LEN, VERSION, checksum,
 };
 use super::page::{Page, PageError};
 use super::pool::{FilePool, Pooled};
@@ -143,7 +143,7 @@ impl BlockFile {
     }
 
     fn check_version(&self, got: u32) -> Result<(), TsdbError> {
-        if got == VERSION {
+        if (OLDEST_VERSION..=VERSION).contains(&got) {
             return Ok(());
         }
         Err(TsdbError::Version {
@@ -170,8 +170,9 @@ impl BlockFile {
         // The checksum covers the footer and the tail's first two words.
         let bytes = self.read(start, len + 8, "footer")?;
         self.compare(&bytes, word(&tail[8..]), start, "footer")?;
-        self.check_version(word(&tail[4..]))?;
-        Footer::decode(&bytes[..len as usize]).map_err(|bad| self.malformed(start, &bad))
+        let version = word(&tail[4..]);
+        self.check_version(version)?;
+        Footer::decode(&bytes[..len as usize], version).map_err(|bad| self.malformed(start, &bad))
     }
 
     /// Reads a section.
@@ -190,13 +191,13 @@ impl BlockFile {
             }
             PageError::Malformed(bad) => self.malformed(place.offset, &bad),
         })?;
-        if page.columns() == place.columns as usize {
+        if page.chunks() as u64 == place.chunks() {
             return Ok(page);
         }
         let detail = format!(
-            "page has {} columns, expected {}",
-            page.columns(),
-            place.columns
+            "page has {} chunks, expected {}",
+            page.chunks(),
+            place.chunks()
         );
         Err(self.corrupt(place.offset, detail))
     }

@@ -10,7 +10,11 @@ pub(crate) const MAGIC: [u8; 8] = *b"NARTHEXB";
 /// The last eight bytes.
 pub(crate) const END_MAGIC: [u8; 8] = *b"BXEHTRAN";
 /// Version this release writes, and the newest it reads.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The oldest version it reads.
+pub(crate) const OLDEST_VERSION: u32 = 1;
+/// The version from which strips may share pages.
+pub(crate) const WITH_SHARED_PAGES: u32 = 2;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_LEN: usize = 16;
 /// Length and checksum of the footer, version, magic.
@@ -70,6 +74,7 @@ pub(crate) struct SectionPlace {
 /// Contents of the footer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Footer {
+    pub(crate) version: u32,
     pub(crate) meta: BlockMeta,
     pub(crate) sections: Vec<SectionPlace>,
 }
@@ -102,7 +107,7 @@ impl Footer {
         }
         let mut tail = [0; TAIL_LEN];
         tail[..4].copy_from_slice(&(out.len() as u32).to_le_bytes());
-        tail[4..8].copy_from_slice(&VERSION.to_le_bytes());
+        tail[4..8].copy_from_slice(&self.version.to_le_bytes());
         // The checksum covers the footer and the tail's length and version fields.
         out.extend_from_slice(&tail[..8]);
         let crc = checksum(&out);
@@ -111,7 +116,7 @@ impl Footer {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8], version: u32) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let meta = BlockMeta::read(&mut r)?;
         let mut sections = Vec::new();
@@ -127,7 +132,11 @@ impl Footer {
             });
         }
         if r.is_empty() {
-            Ok(Self { meta, sections })
+            Ok(Self {
+                version,
+                meta,
+                sections,
+            })
         } else {
             Err(r.malformed("end of the footer"))
         }
@@ -169,15 +178,16 @@ mod tests {
             crc: 0xdead_beef,
         };
         let footer = Footer {
+            version: VERSION,
             meta,
             sections: vec![place],
         };
         let bytes = footer.encode();
         let len = bytes.len() - TAIL_LEN;
-        assert_eq!(Footer::decode(&bytes[..len]), Ok(footer));
+        assert_eq!(Footer::decode(&bytes[..len], VERSION), Ok(footer));
         for short in 0..len {
-            assert!(Footer::decode(&bytes[..short]).is_err());
+            assert!(Footer::decode(&bytes[..short], VERSION).is_err());
         }
-        assert!(Footer::decode(&bytes).is_err());
+        assert!(Footer::decode(&bytes, VERSION).is_err());
     }
 }

@@ -4,7 +4,7 @@
 
 use super::cache::BlockCache;
 use super::cursor::StripSource;
-use super::format::{Footer, HEADER_LEN, TAIL_LEN, checksum, u32_at};
+use super::format::{Footer, HEADER_LEN, TAIL_LEN, VERSION, checksum, u32_at};
 use super::reader::Block;
 use super::set_table::SetTable;
 use crate::io::FaultyIo;
@@ -34,7 +34,7 @@ fn mend(bytes: &mut Vec<u8>) {
     let Some(start) = tail.checked_sub(len as usize) else {
         return;
     };
-    let Ok(mut footer) = Footer::decode(&bytes[start..tail]) else {
+    let Ok(mut footer) = Footer::decode(&bytes[start..tail], VERSION) else {
         return;
     };
     for place in &mut footer.sections {
@@ -119,7 +119,7 @@ fn read_to_merge(block: &Arc<Block>) {
     let Ok(mut source) = StripSource::new(block) else {
         return;
     };
-    let _ = source.commons();
+    let _ = source.strips();
     let mut table = SetTable::default();
     let strips = u32::try_from(block.meta().strips).unwrap_or(u32::MAX);
     for at in 0..strips.min(1000) {

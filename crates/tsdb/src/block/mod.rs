@@ -1,8 +1,9 @@
 //! Blocks: immutable, checksummed, self-contained files of samples with their index.
 //!
 //! A block is written once, under a temporary name, from strips in order; it becomes visible through the database's
-//! manifest, never by itself. Strips keep their columns' cells in pages of about 16 KiB, each with a checksum; the
-//! index stores once what many series share: label pairs, label sets, and the sets of each strip's columns.
+//! manifest, never by itself. Cells are in pages of about 16 KiB, each with a checksum: some columns of a wide strip, or of
+//! several narrow ones. The index stores once what many series share: label pairs, label sets, and the sets of each
+//! strip's columns.
 //! Bytes: docs/format/block.md.
 //!
 //! **Invariant:** every byte of a file is covered by a checksum that is compared before the byte is used; damage
@@ -17,6 +18,7 @@ mod exemplars;
 mod file;
 mod format;
 mod fuzz;
+mod groups;
 mod listing;
 mod meta;
 mod page;

@@ -1,7 +1,7 @@
-//! Pages: the cells of consecutive columns of one strip, with one checksum.
+//! Pages: the cells of consecutive columns of one strip, or of several strips of the same width, with one checksum.
 //!
-//! Page = flags u8, columns varint, chunk lengths, start times if flagged, chunks, CRC32C of everything before it.
-//! Lengths are bit-packed in groups of 32 columns, each with its own width, because constants, most of a real
+//! Page = flags u8, chunks varint, chunk lengths, start times if flagged, chunks, CRC32C of everything before it.
+//! Lengths are bit-packed in groups of 32 chunks, each with its own width, because constants, most of a real
 //! exporter, take few bits.
 //!
 //! **Invariant:** a page is read independently of all others; its checksum is compared before it is used.
@@ -12,7 +12,7 @@ use narthex_chunks::packed::{pack, packed_len, unpack, width_of};
 
 /// Chunk bytes at which a page is closed.
 pub(crate) const TARGET_BYTES: usize = 16 << 10;
-/// Columns whose lengths share a width.
+/// Chunks whose lengths share a width.
 const GROUP: usize = 32;
 /// Bytes of the checksum at the end.
 const CRC: usize = 4;
@@ -31,7 +31,7 @@ pub(crate) struct PageBuilder {
 }
 
 impl PageBuilder {
-    /// Adds a column; `encode` appends its chunk.
+    /// Adds a column of a strip; `encode` appends its chunk.
     pub(crate) fn add(&mut self, starts: &[(u32, i64)], encode: impl FnOnce(&mut Vec<u8>)) {
         let before = self.chunks.len();
         encode(&mut self.chunks);
@@ -39,10 +39,6 @@ impl PageBuilder {
             self.starts.push((self.lens.len() as u32, starts.to_vec()));
         }
         self.lens.push((self.chunks.len() - before) as u64);
-    }
-
-    pub(crate) fn columns(&self) -> u32 {
-        self.lens.len() as u32
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -124,13 +120,13 @@ impl Page {
     fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let mut r = Reader::new(bytes);
         let flags = r.byte()?;
-        let columns = usize::try_from(r.varint()?).map_err(|_| r.malformed("columns of a page"))?;
+        let chunks = usize::try_from(r.varint()?).map_err(|_| r.malformed("chunks of a page"))?;
         // Where chunks end, at first counted from the first one's start.
-        self.offsets = Vec::with_capacity(1 + columns.min(bytes.len()));
+        self.offsets = Vec::with_capacity(1 + chunks.min(bytes.len()));
         self.offsets.push(0);
         let mut end = 0;
-        while self.columns() < columns {
-            let count = GROUP.min(columns - self.columns());
+        while self.chunks() < chunks {
+            let count = GROUP.min(chunks - self.chunks());
             let width = u32::from(r.byte()?);
             if width > 32 {
                 return Err(r.malformed("width of chunk lengths"));
@@ -161,17 +157,17 @@ impl Page {
         Ok(())
     }
 
-    /// Returns the number of columns.
-    pub(crate) fn columns(&self) -> usize {
+    /// Returns the number of chunks.
+    pub(crate) fn chunks(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Returns the chunk of the page's column `at`.
+    /// Returns the page's chunk `at`.
     pub(crate) fn chunk(&self, at: usize) -> &[u8] {
         &self.bytes[self.offsets[at] as usize..self.offsets[at + 1] as usize]
     }
 
-    /// Returns the start times of the page's column `at`.
+    /// Returns the start times of the page's chunk `at`.
     pub(crate) fn starts(&self, at: usize) -> &[(u32, i64)] {
         let found = self
             .starts
@@ -222,17 +218,16 @@ mod tests {
                 out.resize(out.len() + column as usize % 7 * 50, column as u8);
             });
         }
-        assert_eq!(builder.columns(), 70);
         let mut out = vec![];
         assert_eq!(builder.finish(&mut out), out.len());
-        assert_eq!(builder.columns(), 0);
+        assert!(builder.lens.is_empty() && builder.chunks.is_empty());
         out
     }
 
     #[test]
     fn chunks_and_start_times_come_back() {
         let page = Page::open(page()).unwrap();
-        assert_eq!(page.columns(), 70);
+        assert_eq!(page.chunks(), 70);
         for column in 0..70 {
             assert_eq!(page.chunk(column), vec![column as u8; column % 7 * 50]);
         }

@@ -12,7 +12,7 @@ use super::page::Page;
 use super::pool::FilePool;
 use super::postings::Postings;
 use super::sets::Sets;
-use super::strips::{PagePlace, StripEntry, Strips};
+use super::strips::{Cells, PagePlace, Pages, StripEntry, Strips};
 use crate::bytes::{Malformed, Reader};
 use crate::damage::DamageLog;
 use crate::error::{Damage, TsdbError};
@@ -60,6 +60,24 @@ pub(crate) struct Index {
     pub(crate) dictionary: Section,
     pub(crate) sets: Section,
     pub(crate) strips: Section,
+}
+
+/// A strip that has the pages of strips after it too.
+#[derive(Debug, Default)]
+pub(crate) struct PageOwner {
+    strip: Option<u32>,
+    width: u32,
+    places: Arc<[PagePlace]>,
+}
+
+impl PageOwner {
+    fn new(strip: u32, width: u32, places: &[PagePlace]) -> Self {
+        Self {
+            strip: Some(strip),
+            width,
+            places: places.into(),
+        }
+    }
 }
 
 impl Block {
@@ -212,16 +230,23 @@ impl Block {
             note(self.file.section(*place, name).map(|_| ()))?;
         }
         if let Ok(index) = self.index() {
+            let mut owner = PageOwner::default();
             for at in 0..self.strips(&index)?.count() {
                 let entry = self.strip_entry(&index, at);
-                let pages = entry
-                    .as_ref()
-                    .map_or(&[][..], |entry| &entry.pages)
-                    .to_vec();
-                let times = |entry: StripEntry| self.times(&index, &entry.times, entry.rows);
-                note(entry.and_then(times).map(|_| ()))?;
-                for place in pages {
-                    note(self.file.page(place).map(|_| ()))?;
+                let checked = entry.and_then(|entry| {
+                    self.times(&index, &entry.times, entry.rows)?;
+                    Ok((self.pages(&index, at, &entry, &mut owner)?, entry))
+                });
+                let pages = match checked {
+                    // Shared pages are checked with the strip that has them.
+                    Ok((pages, entry)) if matches!(entry.cells, Cells::Own(_)) => pages,
+                    checked => {
+                        note(checked.map(|_| ()))?;
+                        continue;
+                    }
+                };
+                for place in pages.places() {
+                    note(self.file.page(*place).map(|_| ()))?;
                 }
             }
         }
@@ -355,7 +380,8 @@ impl Block {
     }
 
     pub(crate) fn strips<'i>(&self, index: &'i Index) -> Result<Strips<'i>, TsdbError> {
-        Strips::new(&index.strips.bytes).map_err(|bad| self.malformed(&index.strips, &bad))
+        Strips::new(&index.strips.bytes, self.footer.version)
+            .map_err(|bad| self.malformed(&index.strips, &bad))
     }
 
     pub(crate) fn postings<'i>(&self, section: &'i Section) -> Result<Postings<'i>, TsdbError> {
@@ -371,15 +397,56 @@ impl Block {
         let fits = |page: &PagePlace| {
             let end = page.offset.checked_add(u64::from(page.len));
             end.is_some_and(|end| end <= self.meta().bytes)
-                && u64::from(page.columns) <= u64::from(page.len) * 32
+                && page.chunks() <= u64::from(page.len) * 32
         };
-        if entry.rows > MAX_ROWS || !entry.pages.iter().all(fits) {
+        let pages = match &entry.cells {
+            Cells::Own(pages) => pages.as_slice(),
+            Cells::Shared { .. } => &[],
+        };
+        if entry.rows > MAX_ROWS || !pages.iter().all(fits) {
             return Err(self.corrupt(
                 index.strips.offset,
                 format!("strip {at} claims more than the file holds"),
             ));
         }
         Ok(entry)
+    }
+
+    /// Returns the pages of strip `at`, whose entry is given; `owner` had those of the strip before.
+    ///
+    /// # Errors
+    /// Fails when the index is damaged.
+    pub(crate) fn pages(
+        &self,
+        index: &Index,
+        at: u32,
+        entry: &StripEntry,
+        owner: &mut PageOwner,
+    ) -> Result<Pages, TsdbError> {
+        let (back, slot) = match &entry.cells {
+            Cells::Own(pages) => {
+                *owner = PageOwner::new(at, entry.width(), pages);
+                return Ok(Pages::new(Arc::clone(&owner.places), 0));
+            }
+            Cells::Shared { back, slot } => (*back, *slot),
+        };
+        let wrong = || {
+            let detail = format!("strip {at} shares pages that no other strip has");
+            self.corrupt(index.strips.offset, detail)
+        };
+        let number = at.checked_sub(back).ok_or_else(wrong)?;
+        if owner.strip != Some(number) {
+            let found = self.strip_entry(index, number)?;
+            let Cells::Own(pages) = &found.cells else {
+                return Err(wrong());
+            };
+            *owner = PageOwner::new(number, found.width(), pages);
+        }
+        let has_slot = owner.places.iter().all(|page| slot < page.strips);
+        if owner.width != entry.width() || !has_slot {
+            return Err(wrong());
+        }
+        Ok(Pages::new(Arc::clone(&owner.places), slot))
     }
 
     /// Decodes the times of a strip's rows.

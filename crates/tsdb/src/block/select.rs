@@ -125,11 +125,11 @@ impl Selection {
         let mut estimate = Estimate::default();
         for ChosenStrip { known, columns, .. } in &self.strips {
             let chosen = columns.columns.len() as u64;
-            let all: u64 = known.pages.iter().map(|page| u64::from(page.columns)).sum();
-            let bytes: u64 = known.pages.iter().map(|page| u64::from(page.len)).sum();
+            let pages = known.pages.places().iter();
+            let all: u64 = pages.map(|page| u64::from(page.columns)).sum();
             estimate.series += chosen;
             estimate.samples += chosen * u64::from(known.rows);
-            estimate.bytes += bytes * chosen / all.max(1);
+            estimate.bytes += known.pages.share_bytes() * chosen / all.max(1);
         }
         estimate
     }

@@ -6,14 +6,13 @@
 //!
 //! **Invariant:** strips keep the block's order; what is known of a strip never changes.
 
-use super::reader::{Block, Index};
-use super::strips::PagePlace;
+use super::reader::{Block, Index, PageOwner};
+use super::strips::Pages;
 use crate::error::TsdbError;
 use crate::label_order::order_of;
 use narthex_model::LabelSet;
 use narthex_model::storage::{Lease, Stop, StorageError, TimeRange};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +51,7 @@ pub(crate) struct KnownStrip {
     pub(crate) common: u32,
     pub(crate) rows: u32,
     pub(crate) range: TimeRange,
-    pub(crate) pages: Box<[PagePlace]>,
+    pub(crate) pages: Pages,
     /// Labels that all columns have.
     pub(crate) labels: LabelSet,
     /// Key of their names.
@@ -244,6 +243,7 @@ impl StripTable {
         into: &mut Vec<Arc<KnownStrip>>,
     ) -> Result<(), TsdbError> {
         let pairs = places.iter().map(|at| self.pairs(*at));
+        let mut owner = PageOwner::default();
         for (at, labels) in places.iter().zip(block.label_sets(index, pairs)?) {
             let entry = block.strip_entry(index, *at)?;
             let outline = self.outlines[*at as usize];
@@ -252,7 +252,7 @@ impl StripTable {
                 common: outline.common,
                 rows: entry.rows,
                 range: outline.range,
-                pages: entry.pages.into(),
+                pages: block.pages(index, *at, &entry, &mut owner)?,
                 names: labels.names_key(),
                 order: order_of(&labels),
                 labels,
@@ -278,7 +278,7 @@ impl StripTable {
 impl KnownStrip {
     /// Returns the approximate bytes.
     fn bytes(&self) -> usize {
-        KNOWN_BYTES + size_of_val(&*self.pages)
+        KNOWN_BYTES + self.pages.bytes()
     }
 
     /// Returns the times of the rows; `lease` grows by their bytes.
@@ -295,13 +295,5 @@ impl KnownStrip {
         let encoded = block.strips(index)?.times(self.place);
         let encoded = encoded.map_err(|bad| block.malformed(&index.strips, &bad))?;
         Ok(block.times(index, encoded, self.rows)?.into())
-    }
-
-    /// Returns the columns of the page that has `column`, and its position.
-    ///
-    /// # Panics
-    /// Panics when the strip does not have the column.
-    pub(crate) fn page_of(&self, column: u32) -> (Range<u32>, PagePlace) {
-        PagePlace::of_column(&self.pages, column)
     }
 }

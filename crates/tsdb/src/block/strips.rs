@@ -1,10 +1,11 @@
 //! The strips of a block: shared labels, times, the sets of their columns, and the positions of their cells.
 //!
-//! **Invariant:** the pages of a strip hold its columns in order, each column in one page.
+//! **Invariant:** the pages of a strip hold its columns in order, each column in one page; strips that share pages have
+//! the same number of columns.
 
-use super::format::u32_at;
+use super::format::{WITH_SHARED_PAGES, u32_at};
 use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
-use std::ops::Range;
+use std::sync::Arc;
 
 /// A strip as written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -20,7 +21,16 @@ pub(crate) struct StripEntry {
     pub(crate) times: Vec<u8>,
     /// Local sets of the columns, as runs: number of the first, length.
     pub(crate) columns: Vec<(u32, u32)>,
-    pub(crate) pages: Vec<PagePlace>,
+    pub(crate) cells: Cells,
+}
+
+/// Where the cells of a strip are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Cells {
+    /// In pages that only later strips have a part in.
+    Own(Vec<PagePlace>),
+    /// In the pages of the strip that is `back` strips before, where this one has place `slot`, from 1.
+    Shared { back: u32, slot: u32 },
 }
 
 /// Position of a page.
@@ -28,22 +38,87 @@ pub(crate) struct StripEntry {
 pub(crate) struct PagePlace {
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    /// The strip's columns before this page's.
+    /// The strips' columns before this page's.
     pub(crate) first: u32,
+    /// Columns of each strip.
     pub(crate) columns: u32,
+    /// Strips whose columns are in the page: those of the first column by slot, then those of the next one.
+    pub(crate) strips: u32,
+}
+
+/// The pages that hold a strip's cells.
+#[derive(Clone, Debug)]
+pub(crate) struct Pages {
+    places: Arc<[PagePlace]>,
+    /// The strip's place among those that share them.
+    slot: u32,
+}
+
+impl Default for Cells {
+    fn default() -> Self {
+        Self::Own(Vec::new())
+    }
+}
+
+impl StripEntry {
+    /// Returns the number of columns.
+    pub(crate) fn width(&self) -> u32 {
+        self.columns.iter().map(|(_, len)| len).sum()
+    }
 }
 
 impl PagePlace {
-    /// Returns, of a strip's pages, the columns of the one that has `column`, and its position.
+    /// Returns the number of chunks.
+    pub(crate) fn chunks(&self) -> u64 {
+        u64::from(self.columns) * u64::from(self.strips)
+    }
+
+    /// Reports whether the page has a column.
+    pub(crate) fn has(&self, column: u32) -> bool {
+        (self.first..self.first + self.columns).contains(&column)
+    }
+}
+
+impl Pages {
+    pub(crate) fn new(places: Arc<[PagePlace]>, slot: u32) -> Self {
+        Self { places, slot }
+    }
+
+    /// Returns the position of the page that has `column`.
     ///
     /// # Panics
     /// Panics when the strip does not have the column.
-    pub(crate) fn of_column(pages: &[Self], column: u32) -> (Range<u32>, Self) {
+    pub(crate) fn of_column(&self, column: u32) -> PagePlace {
         // A strip of half a million series has thousands of pages.
-        let after = pages.partition_point(|place| place.first <= column);
-        let place = after.checked_sub(1).and_then(|at| pages.get(at));
-        let place = *place.expect("pages hold all columns of their strip");
-        (place.first..place.first + place.columns, place)
+        let after = self.places.partition_point(|place| place.first <= column);
+        let place = after.checked_sub(1).and_then(|at| self.places.get(at));
+        *place.expect("pages hold all columns of their strip")
+    }
+
+    /// Returns the place of the strip's `column` among the chunks of a page that has it.
+    pub(crate) fn chunk_of(&self, column: u32, place: &PagePlace) -> usize {
+        (column - place.first) as usize * place.strips as usize + self.slot as usize
+    }
+
+    /// Returns the offset of the first page.
+    pub(crate) fn offset(&self) -> u64 {
+        self.places.first().map_or(0, |place| place.offset)
+    }
+
+    /// Returns the bytes of the pages that are the strip's, if those that share them have equal parts.
+    pub(crate) fn share_bytes(&self) -> u64 {
+        let share = |place: &PagePlace| u64::from(place.len) / u64::from(place.strips.max(1));
+        self.places.iter().map(share).sum()
+    }
+
+    /// Returns the strip's part of the list's bytes, if those that share it have equal parts.
+    pub(crate) fn bytes(&self) -> usize {
+        let strips = self.places.first().map_or(1, |place| place.strips);
+        size_of_val(&*self.places) / strips.max(1) as usize
+    }
+
+    pub(crate) fn places(&self) -> &[PagePlace] {
+        &self.places
     }
 }
 
@@ -88,9 +163,19 @@ fn put_strip(strip: &StripEntry, out: &mut Vec<u8>) {
         put_varint(out, u64::from(*len));
         next = i64::from(first + len);
     }
-    put_varint(out, strip.pages.len() as u64);
+    let pages = match &strip.cells {
+        Cells::Own(pages) => pages,
+        Cells::Shared { back, slot } => {
+            put_varint(out, u64::from(*back));
+            put_varint(out, u64::from(*slot));
+            return;
+        }
+    };
+    put_varint(out, 0);
+    put_varint(out, pages.first().map_or(1, |page| u64::from(page.strips)));
+    put_varint(out, pages.len() as u64);
     let mut end = 0;
-    for page in &strip.pages {
+    for page in pages {
         // Pages are contiguous, so only the first stores its offset.
         put_varint(out, page.offset - end);
         put_varint(out, u64::from(page.len));
@@ -104,10 +189,12 @@ fn put_strip(strip: &StripEntry, out: &mut Vec<u8>) {
 pub(crate) struct Strips<'a> {
     bytes: &'a [u8],
     count: u32,
+    /// Version of the file.
+    version: u32,
 }
 
 impl<'a> Strips<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn new(bytes: &'a [u8], version: u32) -> Result<Self, Malformed> {
         let count = u32_at(bytes, 0)?;
         if count as usize * 4 + 4 > bytes.len() {
             return Err(Malformed {
@@ -115,7 +202,11 @@ impl<'a> Strips<'a> {
                 what: "number of strips",
             });
         }
-        Ok(Self { bytes, count })
+        Ok(Self {
+            bytes,
+            count,
+            version,
+        })
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -124,7 +215,7 @@ impl<'a> Strips<'a> {
 
     /// Reads strip `at`.
     pub(crate) fn get(&self, at: u32) -> Result<StripEntry, Malformed> {
-        self.read(at, read_strip)
+        self.read(at, |r| read_strip(r, self.version))
     }
 
     /// Returns the encoded times of strip `at`.
@@ -172,7 +263,7 @@ fn read_head<'a>(r: &mut Reader<'a>) -> Result<(StripEntry, &'a [u8]), Malformed
     Ok((head, r.bytes()?))
 }
 
-fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
+fn read_strip(r: &mut Reader<'_>, version: u32) -> Result<StripEntry, Malformed> {
     let (head, times) = read_head(r)?;
     let mut columns = Vec::new();
     let (mut next, mut total) = (0i64, 0u32);
@@ -189,6 +280,29 @@ fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
         columns.push((first, len));
         next = i64::from(end);
     }
+    let mut strips = 1;
+    let back = if version < WITH_SHARED_PAGES {
+        0
+    } else {
+        let back = r.varint_u32("distance of a strip")?;
+        strips = r.varint_u32("place in shared pages")?;
+        back
+    };
+    let cells = if back > 0 {
+        Cells::Shared { back, slot: strips }
+    } else {
+        Cells::Own(read_pages(r, total, strips)?)
+    };
+    Ok(StripEntry {
+        times: times.to_vec(),
+        columns,
+        cells,
+        ..head
+    })
+}
+
+/// Reads the pages of `strips` strips with `total` columns each.
+fn read_pages(r: &mut Reader<'_>, total: u32, strips: u32) -> Result<Vec<PagePlace>, Malformed> {
     let mut pages = Vec::new();
     let (mut end, mut paged) = (0u64, 0u32);
     for _ in 0..r.varint()? {
@@ -202,6 +316,7 @@ fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
             len,
             first: paged,
             columns,
+            strips,
         });
         paged = paged
             .checked_add(columns)
@@ -210,20 +325,27 @@ fn read_strip(r: &mut Reader<'_>) -> Result<StripEntry, Malformed> {
             .checked_add(u64::from(len))
             .ok_or_else(|| r.malformed("page"))?;
     }
-    if paged != total {
-        return Err(r.malformed("number of columns"));
+    if paged == total {
+        Ok(pages)
+    } else {
+        Err(r.malformed("number of columns"))
     }
-    Ok(StripEntry {
-        times: times.to_vec(),
-        columns,
-        pages,
-        ..head
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::VERSION;
     use super::*;
+
+    fn page(offset: u64, len: u32, first: u32, columns: u32) -> PagePlace {
+        PagePlace {
+            offset,
+            len,
+            first,
+            columns,
+            strips: 3,
+        }
+    }
 
     #[test]
     fn strips_come_back() {
@@ -232,12 +354,6 @@ mod tests {
             .into_iter()
             .for_each(|set| push_run(&mut columns, set));
         assert_eq!(columns, [(3, 3), (9, 1), (2, 2)]);
-        let page = |offset, len, first, columns| PagePlace {
-            offset,
-            len,
-            first,
-            columns,
-        };
         let strip = StripEntry {
             common: 7,
             rows: 240,
@@ -246,18 +362,23 @@ mod tests {
             samples: 99,
             times: vec![1, 2, 3],
             columns,
-            pages: vec![page(16, 100, 0, 4), page(116, 90, 4, 2)],
+            cells: Cells::Own(vec![page(16, 100, 0, 4), page(116, 90, 4, 2)]),
         };
+        assert_eq!(strip.width(), 6);
         let empty = StripEntry::default();
-        let bytes = encode(&[strip.clone(), empty.clone(), strip.clone()]);
-        let strips = Strips::new(&bytes).unwrap();
-        assert_eq!(strips.get(0), Ok(strip.clone()));
+        let shared = StripEntry {
+            cells: Cells::Shared { back: 2, slot: 1 },
+            ..strip.clone()
+        };
+        let bytes = encode(&[strip.clone(), empty.clone(), shared.clone()]);
+        let strips = Strips::new(&bytes, VERSION).unwrap();
+        assert_eq!(strips.get(0), Ok(strip));
         assert_eq!(strips.get(1), Ok(empty));
-        assert_eq!(strips.times(2), Ok(&*strip.times));
-        assert_eq!(strips.get(2), Ok(strip));
+        assert_eq!(strips.times(2), Ok(&*shared.times));
+        assert_eq!(strips.get(2), Ok(shared));
         assert!(strips.get(3).is_err());
         for len in 0..bytes.len() {
-            let Ok(strips) = Strips::new(&bytes[..len]) else {
+            let Ok(strips) = Strips::new(&bytes[..len], VERSION) else {
                 continue;
             };
             (0..3).for_each(|at| {
@@ -265,26 +386,29 @@ mod tests {
             });
         }
     }
+
     /// Damaged lists may have pages without columns.
     #[test]
     fn every_column_has_its_page() {
         for widths in [vec![6], vec![4, 2], vec![0, 3, 0, 0, 1, 5, 0], vec![1; 40]] {
-            let mut strip = StripEntry::default();
-            let mut pages_of_columns = Vec::new();
+            let (mut places, mut pages_of_columns) = (Vec::new(), Vec::new());
             for columns in widths {
-                let place = PagePlace {
-                    offset: strip.pages.len() as u64,
-                    len: 7,
-                    first: pages_of_columns.len() as u32,
+                let place = page(
+                    places.len() as u64,
+                    7,
+                    pages_of_columns.len() as u32,
                     columns,
-                };
-                strip.pages.push(place);
+                );
+                places.push(place);
                 pages_of_columns.resize(pages_of_columns.len() + columns as usize, place);
             }
+            let pages = Pages::new(places.into(), 2);
             for (column, place) in (0u32..).zip(&pages_of_columns) {
-                let (columns, found) = PagePlace::of_column(&strip.pages, column);
-                assert!(columns.contains(&column));
+                let found = pages.of_column(column);
+                assert!(found.has(column));
                 assert_eq!(found, *place);
+                let before = (column - place.first) as usize;
+                assert_eq!(pages.chunk_of(column, place), before * 3 + 2);
             }
         }
     }

@@ -4,12 +4,13 @@
 //! durable manifest lists it; until then only a temporary file exists, which the start of the database removes.
 
 use super::exemplars::{BySets, SeriesExemplar};
-use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, checksum, header};
+use super::format::{Footer, MAX_ROWS, SectionKind, SectionPlace, VERSION, checksum, header};
+use super::groups::{Chunks, Group, Groups};
 use super::meta::{BlockId, BlockMeta};
 use super::page::PageBuilder;
 use super::pool::{PENDING, with_suffix};
 use super::set_table::{SetSections, SetTable};
-use super::strips::{PagePlace, StripEntry, push_run};
+use super::strips::{Cells, PagePlace, StripEntry, push_run};
 use super::{exemplars, strips};
 use crate::bytes::{put_bytes, put_varint};
 use crate::error::{TsdbError, io_error};
@@ -50,7 +51,9 @@ pub(crate) struct BlockWriter {
     exemplars: BySets,
     strips: Vec<StripEntry>,
     open: Option<StripEntry>,
-    page: PageBuilder,
+    /// Columns of the open strip that are in no page.
+    chunks: Chunks,
+    groups: Groups,
     encoder: ColumnEncoder,
     held: Option<Account>,
 }
@@ -94,7 +97,8 @@ impl BlockWriter {
             exemplars: BySets::new(),
             strips: Vec::new(),
             open: None,
-            page: PageBuilder::default(),
+            chunks: Chunks::default(),
+            groups: Groups::default(),
             encoder: ColumnEncoder::new(),
             held: None,
         })
@@ -179,11 +183,11 @@ impl BlockWriter {
         self.meta.samples += samples;
         self.meta.series += 1;
         let encoder = &mut self.encoder;
-        self.page.add(start_times, |out| {
+        self.chunks.add(start_times, |out| {
             encoder.encode(cells, histograms, out);
         });
-        if self.page.is_full() {
-            self.end_page()?;
+        if self.chunks.is_wide() {
+            self.write_wide()?;
         }
         Ok(())
     }
@@ -193,8 +197,12 @@ impl BlockWriter {
     /// # Errors
     /// Fails when bytes cannot be written; the writer must then be dropped.
     pub(crate) fn end_strip(&mut self) -> Result<(), TsdbError> {
-        if self.page.columns() > 0 {
-            self.end_page()?;
+        let has_pages = matches!(
+            self.open.as_ref().map(|strip| &strip.cells),
+            Some(Cells::Own(pages)) if !pages.is_empty()
+        );
+        if has_pages && !self.chunks.is_empty() {
+            self.write_wide()?;
         }
         let strip = self.open.take().expect("a strip was begun");
         if strip.columns.is_empty() {
@@ -213,8 +221,16 @@ impl BlockWriter {
             meta.max_time_ms.max(strip.max_time_ms)
         };
         meta.strips += 1;
+        let number = self.strips.len();
         self.strips.push(strip);
-        Ok(())
+        if has_pages {
+            return Ok(());
+        }
+        let chunks = std::mem::take(&mut self.chunks);
+        match self.groups.add(number, chunks) {
+            Some(group) => self.write_group(&group),
+            None => Ok(()),
+        }
     }
 
     /// Writes the index and makes all bytes durable under the temporary name, itself durable in its directory.
@@ -223,9 +239,13 @@ impl BlockWriter {
     /// Fails when bytes cannot be written or made durable.
     pub(crate) fn finish_pending(mut self) -> Result<BlockMeta, TsdbError> {
         assert!(self.open.is_none(), "the last strip was ended");
+        while let Some(group) = self.groups.next() {
+            self.write_group(&group)?;
+        }
         self.flush()?;
         let sections = self.put_index()?;
         let footer = Footer {
+            version: VERSION,
             meta: self.meta.clone(),
             sections,
         };
@@ -265,26 +285,68 @@ impl BlockWriter {
         &mut self.sets
     }
 
-    fn end_page(&mut self) -> Result<(), TsdbError> {
-        let (offset, columns) = (self.bytes(), self.page.columns());
-        let len = self.page.finish(&mut self.buffer);
-        let len = u32::try_from(len).expect("a page has less than 4 GiB");
+    /// Writes the columns of the open strip, a wide one, so far.
+    fn write_wide(&mut self) -> Result<(), TsdbError> {
         let strip = self.open.as_mut().expect("a strip was begun");
-        let first = strip
-            .pages
-            .last()
-            .map_or(0, |last| last.first + last.columns);
-        strip.pages.push(PagePlace {
-            offset,
-            len,
-            first,
-            columns,
-        });
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.flush()
-        } else {
-            Ok(())
+        let Cells::Own(mut pages) = std::mem::take(&mut strip.cells) else {
+            unreachable!("an open strip shares no pages");
+        };
+        let mut chunks = std::mem::take(&mut self.chunks);
+        self.write_pages(&[&chunks], &mut pages)?;
+        chunks.clear();
+        self.chunks = chunks;
+        let strip = self.open.as_mut().expect("a strip was begun");
+        strip.cells = Cells::Own(pages);
+        Ok(())
+    }
+
+    /// Writes the pages that some strips share.
+    fn write_group(&mut self, group: &Group) -> Result<(), TsdbError> {
+        let chunks: Vec<&Chunks> = group.strips().iter().map(|(_, chunks)| chunks).collect();
+        let mut pages = Vec::new();
+        self.write_pages(&chunks, &mut pages)?;
+        let mut numbers = group.strips().iter().map(|(number, _)| *number);
+        let first = numbers.next().expect("a group has strips");
+        self.strips[first].cells = Cells::Own(pages);
+        for (slot, number) in (1..).zip(numbers) {
+            let back = (number - first) as u32;
+            self.strips[number].cells = Cells::Shared { back, slot };
         }
+        Ok(())
+    }
+
+    /// Writes the next pages of strips of the same width.
+    fn write_pages(
+        &mut self,
+        strips: &[&Chunks],
+        pages: &mut Vec<PagePlace>,
+    ) -> Result<(), TsdbError> {
+        let width = strips.first().map_or(0, |chunks| chunks.columns());
+        let mut page = PageBuilder::default();
+        let before = pages.last().map_or(0, |last| last.first + last.columns);
+        let mut first = 0;
+        for column in 0..width {
+            for chunks in strips {
+                chunks.copy_into(column, &mut page);
+            }
+            let next = column + 1;
+            if page.is_full() || next == width {
+                let offset = self.bytes();
+                let len = page.finish(&mut self.buffer);
+                pages.push(PagePlace {
+                    offset,
+                    len: u32::try_from(len).expect("a page has less than 4 GiB"),
+                    first: before + first as u32,
+                    columns: (next - first) as u32,
+                    strips: strips.len() as u32,
+                });
+                first = next;
+                if self.buffer.len() >= BUFFER_BYTES {
+                    self.flush()?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), TsdbError> {
@@ -303,6 +365,8 @@ impl BlockWriter {
         const STRIP_BYTES: usize = size_of::<StripEntry>() + 64;
         if let Some(held) = &self.held {
             let bytes = self.buffer.capacity()
+                + self.chunks.bytes()
+                + self.groups.bytes()
                 + self.sets.heap_bytes()
                 + self.strips.len() * STRIP_BYTES
                 + self.meta.series as usize * size_of::<u32>()

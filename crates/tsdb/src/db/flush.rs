@@ -14,6 +14,7 @@ use crate::{
     error::TsdbError,
     head::{out_of_order::Value, row_chunk::RowChunk, strip::Strip},
     io::Io,
+    label_order::StripExtent,
     wal::StripMark,
 };
 use narthex_model::{
@@ -70,6 +71,8 @@ struct Surveyed {
     out_of_order_from: u64,
     mark: StripMark,
     max_ms: i64,
+    /// Its place in the blocks.
+    place: (i64, i64, usize, u64),
 }
 
 /// A strip being written in steps, so that a wide one does not prolong a call.
@@ -181,6 +184,9 @@ impl FlushJob {
     fn advance(&mut self) -> Result<bool, FlushError> {
         if let Some(strip) = self.unsurveyed.pop_front() {
             self.survey(strip);
+            if self.unsurveyed.is_empty() {
+                self.surveyed.sort_by_key(|surveyed| surveyed.place);
+            }
         } else if let Some(current) = self.current.take() {
             self.current = self.step(current)?;
         } else if let Some((first, last, _)) = self.pass
@@ -288,13 +294,24 @@ impl FlushJob {
                 }
             }
         }
+        let width = state.schema.len();
         drop(state);
         let of_rows = row_chunks
             .iter()
             .filter_map(|row_chunk| row_chunk.time_range())
             .map(|(_, max_ms)| max_ms);
         let max_ms = of_rows.chain(out_of_order_range.map(|range| range.1)).max();
+        let ends = (row_chunks.first(), row_chunks.last());
+        let extent = StripExtent {
+            min_ms: ends.0.map_or(0, |first| first.time_ms(0)),
+            max_ms: ends
+                .1
+                .and_then(|last| last.time_range())
+                .map_or(0, |range| range.1),
+            width,
+        };
         self.surveyed.push(Surveyed {
+            place: extent.place(strip.common_order, window_ms),
             strip,
             row_chunks,
             out_of_order_from: flushed.out_of_order,

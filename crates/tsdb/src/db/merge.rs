@@ -16,6 +16,7 @@ use crate::{
     block::{Block, BlockId, BlockMeta, BlockWriter, MAX_ROWS, StripCursor, StripSource},
     error::TsdbError,
     io::Io,
+    label_order::{StripExtent, order_of},
 };
 use group::{Series, Target};
 use narthex_chunks::column::decode_column;
@@ -73,32 +74,40 @@ impl MergeJob {
         dir: &Path,
         blocks: &[Arc<Block>],
         id: BlockId,
+        window_ms: i64,
         memory: Lease,
     ) -> Result<Result<Self, usize>, TsdbError> {
         let mut sources = Vec::new();
         let mut groups: Vec<(LabelSet, Vec<(usize, u32)>)> = Vec::new();
+        let mut extents: Vec<StripExtent> = Vec::new();
         let mut places: HashMap<LabelSet, usize> = HashMap::new();
         for (at, block) in blocks.iter().enumerate() {
             let opened = StripSource::new(block).and_then(|source| {
-                let commons = source.commons()?;
-                Ok((source, commons))
+                let strips = source.strips()?;
+                Ok((source, strips))
             });
-            let (source, commons) = match opened {
+            let (source, strips) = match opened {
                 Ok(opened) => opened,
                 Err(error) => {
                     block.note(error.into()).map_err(not_damage)?;
                     return Ok(Err(at));
                 }
             };
-            for (strip, common) in (0u32..).zip(commons) {
+            for (strip, (extent, common)) in (0u32..).zip(strips) {
                 let place = *places.entry(common.clone()).or_insert(groups.len());
-                match groups.get_mut(place) {
-                    Some((_, strips)) => strips.push((at, strip)),
-                    None => groups.push((common, vec![(at, strip)])),
+                if let Some((_, strips)) = groups.get_mut(place) {
+                    strips.push((at, strip));
+                    extents[place] = extents[place].with(extent);
+                } else {
+                    groups.push((common, vec![(at, strip)]));
+                    extents.push(extent);
                 }
             }
             sources.push(source);
         }
+        groups.sort_by_cached_key(|(common, _)| {
+            extents[places[common]].place(order_of(common), window_ms)
+        });
         let level = blocks.iter().map(|block| block.meta().level).max();
         let level = level.unwrap_or_default().saturating_add(1);
         let ids: BTreeSet<BlockId> = blocks

@@ -34,6 +34,8 @@ struct Disk {
     next_file: u64,
     /// Changing operations so far: create, append, truncate, rename, remove, sync, sync_dir.
     operations: u64,
+    /// Reads of files so far.
+    reads: u64,
     script: Script,
     syncs_fail: bool,
     capacity_bytes: u64,
@@ -82,6 +84,7 @@ impl Default for Disk {
             pending: Vec::new(),
             next_file: 0,
             operations: 0,
+            reads: 0,
             script: Script::default(),
             syncs_fail: false,
             capacity_bytes: u64::MAX,
@@ -98,6 +101,12 @@ impl FaultyIo {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns the number of reads of files attempted so far.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.disk().reads
     }
 
     /// Returns the number of changing operations attempted so far.
@@ -256,6 +265,7 @@ impl FaultyIo {
     fn begin(&self, op: Op, path: &Path) -> io::Result<(MutexGuard<'_, Disk>, Option<usize>)> {
         let mut disk = self.disk();
         disk.operations += u64::from(op.is_change());
+        disk.reads += u64::from(op == Op::Read);
         let effect = disk.script.next(op, path);
         if op.takes_descriptor() && disk.open_files >= disk.most_open {
             return Err(io::Error::from_raw_os_error(EMFILE));

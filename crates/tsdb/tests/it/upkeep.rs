@@ -8,6 +8,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, SeriesSample, Sink, Store, TimeRange},
 };
+use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::{Db, DbOptions, FaultyIo, Io as _, ManualClock, Tuning};
 use std::{
     collections::BTreeSet,
@@ -265,6 +266,52 @@ fn row_chunks_of_a_window_become_one_strip() {
         assert_eq!(written, [strips], "of {rows} rows");
         let after = dump(&fixture.db, &[], TimeRange::ALL);
         assert!(after == before, "of {rows} rows");
+    }
+}
+
+/// Strips are in blocks in the order in which they are read, so that those that share a page are read one after the other.
+#[test]
+fn a_metric_of_many_targets_is_read_from_few_pages() {
+    let options = DbOptions {
+        // Of what was read before nothing stays.
+        cache_bytes: 100_000,
+        ..options()
+    };
+    let mut fixture = Fixture::new(options);
+    // They come in no order, and some differ in width.
+    let schemas: Vec<Schema> = (0..300)
+        .map(|at| {
+            schema(
+                &format!("pod-{}", at * 7919 % 300),
+                40 + usize::from(at % 50 == 0),
+            )
+        })
+        .collect();
+    let mut bindings: Vec<_> = schemas
+        .iter()
+        .map(|schema| fixture.db.bind(schema).expect("a binding"))
+        .collect();
+    let mut random = SplitMix64::new(1);
+    for part in 0..2 {
+        for _ in 0..120 {
+            for (binding, schema) in bindings.iter_mut().zip(&schemas) {
+                let mut frame = Frame::new(schema.clone(), fixture.now_ms);
+                for at in 0..schema.len() as u32 {
+                    frame.set(ColumnId(at), random.below(200) as f64);
+                }
+                binding.append(&frame).expect("appended");
+            }
+            fixture.now_ms += STEP_MS;
+            fixture.clock.set(fixture.now_ms);
+        }
+        fixture.db.flush().expect("flushed");
+        let bytes: u64 = fixture.db.block_metas().iter().map(|meta| meta.bytes).sum();
+        let one = [Matcher::equal("at", "20")];
+        let before = fixture.disk.reads();
+        assert_eq!(dump(&fixture.db, &one, TimeRange::ALL).len(), 300);
+        let reads = fixture.disk.reads() - before;
+        // A page for each target, or one of sixteen that hold a group's columns.
+        assert!(reads < 60, "part {part}: {reads} reads of {bytes} bytes");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Damaged files, failing disks, truncated files: never wrong data, never a panic, and the rest is served.
 
-use super::super::format::{Footer, HEADER_LEN, SectionKind, TAIL_LEN};
+use super::super::format::{Footer, HEADER_LEN, SectionKind, TAIL_LEN, VERSION};
 use super::super::fuzz::fuzz_block;
 use super::*;
 use crate::TsdbError;
@@ -59,7 +59,7 @@ fn a_flipped_byte_fails_what_it_touches_and_nothing_else() {
     let want = read_all(&open(&io, &meta).unwrap()).unwrap();
     assert!(want.values().all(Result::is_ok));
     let footer_at = footer_at(&good);
-    let footer = Footer::decode(&good[footer_at..good.len() - TAIL_LEN]).unwrap();
+    let footer = Footer::decode(&good[footer_at..good.len() - TAIL_LEN], VERSION).unwrap();
     let index_at = footer.sections[0].offset as usize;
     // Every byte of the small parts, some of the pages and of the long sections.
     let small = |at: &usize| *at < HEADER_LEN + 20 || *at >= footer_at || at.is_multiple_of(29);
@@ -199,7 +199,7 @@ fn damage_inside_each_section_is_refused_even_with_good_checksums() {
     let io = disk();
     let meta = write(&io, 2, &strips(8)[3..5]).unwrap();
     let good = io.bytes(&Path::new(DIR).join(meta.file_name())).unwrap();
-    let footer = Footer::decode(&good[footer_at(&good)..good.len() - TAIL_LEN]).unwrap();
+    let footer = Footer::decode(&good[footer_at(&good)..good.len() - TAIL_LEN], VERSION).unwrap();
     // It has no exemplars.
     assert_eq!(footer.sections.len(), SectionKind::ALL.len() - 1);
     let mut rng = SplitMix64::new(3);

@@ -1,18 +1,30 @@
 //! Committed block files must always open and read the same.
 //!
-//! `NARTHEX_UPDATE_GOLDEN=1` rewrites them; only right while no release has written version 1.
+//! `NARTHEX_UPDATE_GOLDEN=1` rewrites those of version 2; only right while no release has written it.
 
+use super::super::format::VERSION;
 use super::*;
 use crate::io::Io;
 use narthex_model::storage::{Context, Hints, Tile, TimeRange};
 use narthex_testkit::workspace_root;
+use std::path::PathBuf;
 
-fn committed(name: &str, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
-    let path = workspace_root().join("testdata/formats/v1").join(name);
+fn committed(version: u32, name: &str) -> PathBuf {
+    let formats = workspace_root().join("testdata/formats");
+    formats.join(format!("v{version}")).join(name)
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("committed file")
+}
+
+/// Returns the file of the version that is written.
+fn newest(name: &str, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path = committed(VERSION, name);
     if std::env::var_os("NARTHEX_UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, write()).expect("testdata can be written");
     }
-    std::fs::read(&path).expect("committed file")
+    read(&path)
 }
 
 fn written(strips: &[Plain]) -> Vec<u8> {
@@ -31,14 +43,28 @@ fn open_bytes(bytes: Vec<u8>) -> Result<Arc<Block>, crate::TsdbError> {
 #[test]
 fn the_committed_block_reads_as_written() {
     let strips = strips(42);
-    let block = open_bytes(committed("block_small.block", || written(&strips))).unwrap();
+    let bytes = newest("block_small.block", || written(&strips));
+    assert!(
+        bytes == written(&strips),
+        "the same bytes are written today"
+    );
+    reads_as(&strips, bytes);
+}
+
+#[test]
+fn a_block_of_version_1_reads_as_written() {
+    reads_as(&strips(42), read(&committed(1, "block_small.block")));
+}
+
+fn reads_as(strips: &[Plain], bytes: Vec<u8>) {
+    let block = open_bytes(bytes).unwrap();
     assert_eq!(block.meta().id.to_string(), "01HF7YAT00000000000000001A");
     assert_eq!(block.verify().unwrap(), []);
     let ctx = Context::unlimited();
     let selection = block.select(&[], TimeRange::ALL, &ctx).unwrap();
     let batches = selection.batches(&Hints::default());
     assert_eq!(batches.len(), strips.len());
-    for (batch, strip) in batches.iter().zip(&strips) {
+    for (batch, strip) in batches.iter().zip(strips) {
         let columns: Vec<&PlainColumn> = strip
             .columns
             .iter()
@@ -72,19 +98,21 @@ fn the_committed_block_reads_as_written() {
 
 #[test]
 fn the_committed_damaged_block_is_refused_where_it_is_damaged() {
-    let bytes = committed("block_damaged.block", || {
+    let damaged = newest("block_damaged.block", || {
         let mut bytes = written(&strips(42));
         // Inside the first page.
         bytes[100] ^= 0xff;
         bytes
     });
-    let block = open_bytes(bytes).unwrap();
-    let damage = block.verify().unwrap();
-    assert_eq!(damage.len(), 1);
-    assert_eq!(damage[0].offset, 16);
-    assert!(
-        damage[0].detail.starts_with("checksum of page is "),
-        "{}",
-        damage[0]
-    );
+    for bytes in [damaged, read(&committed(1, "block_damaged.block"))] {
+        let block = open_bytes(bytes).unwrap();
+        let damage = block.verify().unwrap();
+        assert_eq!(damage.len(), 1);
+        assert_eq!(damage[0].offset, 16);
+        assert!(
+            damage[0].detail.starts_with("checksum of page is "),
+            "{}",
+            damage[0]
+        );
+    }
 }

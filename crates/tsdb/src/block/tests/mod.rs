@@ -4,6 +4,7 @@ mod damage;
 mod golden;
 mod measure;
 mod round_trip;
+mod sharing;
 
 use super::*;
 use crate::error::io_error;

@@ -13,7 +13,7 @@ use narthex_model::{LabelHash, MatchOp, Matcher};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time, bits or histogram, start time.
-type Samples = Vec<(i64, String, i64)>;
+pub(super) type Samples = Vec<(i64, String, i64)>;
 
 fn show(value: f64, histogram: Option<&Histogram>) -> Option<String> {
     match Cell::decode(value) {
@@ -27,7 +27,7 @@ fn show(value: f64, histogram: Option<&Histogram>) -> Option<String> {
 }
 
 /// Returns the model's samples.
-fn expected(
+pub(super) fn expected(
     strips: &[Plain],
     matchers: &[Matcher],
     range: TimeRange,
@@ -81,7 +81,7 @@ fn grouping(without: bool, names: &[&str]) -> Grouping {
 }
 
 /// Returns the block's samples, reading all series of a batch at once, reversed, and one by one.
-fn found(
+pub(super) fn found(
     block: &Arc<Block>,
     matchers: &[Matcher],
     range: TimeRange,
@@ -317,10 +317,12 @@ fn strips_can_be_streamed_in_order_for_a_merge() {
     let block = open(&io, &write(&io, 1, &strips).unwrap()).unwrap();
     let mut source = StripSource::new(&block).unwrap();
     let mut table = SetTable::default();
-    let commons = source.commons().unwrap();
-    for ((s, plain), common) in (0u32..).zip(&strips).zip(commons) {
+    let heads = source.strips().unwrap();
+    for ((s, plain), (extent, common)) in (0u32..).zip(&strips).zip(heads) {
         let mut strip = source.strip(s, &mut table).unwrap();
         assert_eq!((&common, &strip.times_ms), (&plain.common, &plain.times_ms));
+        let ends = (plain.times_ms.first(), plain.times_ms.last());
+        assert_eq!((Some(&extent.min_ms), Some(&extent.max_ms)), ends);
         let columns: Vec<&PlainColumn> = plain
             .columns
             .iter()
@@ -328,6 +330,7 @@ fn strips_can_be_streamed_in_order_for_a_merge() {
             .collect();
         let sets: Vec<u32> = columns.iter().map(|c| table.set(&c.set)).collect();
         assert_eq!(strip.sets, sets);
+        assert_eq!(extent.width, sets.len());
         for (at, column) in (0u32..).zip(&columns) {
             let found = strip.column(at).unwrap().unwrap();
             assert_eq!(found.starts, column.start_times);

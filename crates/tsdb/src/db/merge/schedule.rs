@@ -37,7 +37,9 @@ const MOST_SETS: u64 = 1 << 20;
 /// Bytes a merge takes per set of a source: its number and position in the result, its column, its part of the source's
 /// and the result's index.
 const SET_BYTES: u64 = 128;
-/// Bytes it takes besides: a page of each source, a column, a buffer.
+/// Bytes it takes per source: the pages that its last strips share.
+const SOURCE_BYTES: u64 = 1 << 19;
+/// Bytes it takes besides: a column, a buffer, strips that wait for each other.
 const FIXED_BYTES: u64 = 4 << 20;
 
 /// Merge state that one call of `maintain` leaves to the next.
@@ -155,7 +157,7 @@ impl Inner {
             return Ok(None);
         }
         let sets: u64 = chosen.iter().map(|b| u64::from(b.set_count())).sum();
-        let needed_bytes = sets * SET_BYTES + FIXED_BYTES;
+        let needed_bytes = sets * SET_BYTES + chosen.len() as u64 * SOURCE_BYTES + FIXED_BYTES;
         let Ok(memory) = self.accounts.merge.lease(needed_bytes) else {
             merging.rest.begin(now_ms, SCAN_MS);
             return Ok(None);
@@ -166,7 +168,14 @@ impl Inner {
             .map_or(now_ms, |last| last.meta().id.time_ms());
         let id = BlockId::new(made, unique.next());
         let dir = dir_of(&options.path);
-        match MergeJob::new(Arc::clone(io), &dir, &chosen, id, memory)? {
+        match MergeJob::new(
+            Arc::clone(io),
+            &dir,
+            &chosen,
+            id,
+            options.block_window_ms,
+            memory,
+        )? {
             Ok(job) => Ok(Some(job)),
             Err(damaged) => {
                 merging.barred.insert(chosen[damaged].meta().id);
