@@ -32,7 +32,7 @@ pub struct BlockCache {
 type Parts = HashMap<PartKey, Part, foldhash::fast::RandomState>;
 
 /// Generations for which a decoded part stays though nobody asks for it.
-const MOST_IDLE: u8 = 4;
+const MOST_IDLE: u8 = 100;
 
 #[derive(Default)]
 struct Generations {
@@ -180,12 +180,16 @@ impl Generations {
         self.young_bytes += bytes;
     }
 
-    /// Keeps what was decoded from sections, within `room`, unless nobody asked for it in many generations.
+    /// Keeps what was decoded from sections, within `room`, first what was asked for last.
     fn carry_over(&mut self, dropped: Parts, mut room: usize) {
+        let mut decoded = Vec::new();
         for (key, part) in dropped {
-            let Part::Decoded(known, bytes, idle) = part else {
-                continue;
-            };
+            if let Part::Decoded(known, bytes, idle) = part {
+                decoded.push((idle, key, known, bytes));
+            }
+        }
+        decoded.sort_unstable_by_key(|(idle, _, _, bytes)| (*idle, *bytes));
+        for (idle, key, known, bytes) in decoded {
             if idle < MOST_IDLE && bytes <= room {
                 room -= bytes;
                 self.old_bytes += bytes;
@@ -245,7 +249,7 @@ mod tests {
         decoded(2, 400);
         read(20, 40);
         assert!(cache.find((1, 2)).is_none(), "it takes too much room");
-        read(40, 120);
+        read(40, 2000);
         assert!(cache.find((1, 0)).is_none() && cache.find((1, 1)).is_none());
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct StripCursor {
     block: Arc<Block>,
     pages: Pages,
     shared: Arc<SharedPages>,
-    pub(crate) times_ms: Vec<i64>,
+    pub(crate) times_ms: Arc<[i64]>,
     /// Local set of each column, by its number in the block being written.
     pub(crate) sets: Vec<u32>,
     /// Position of the page, and the page; `None` when it is damaged.

@@ -458,9 +458,10 @@ impl Block {
         index: &Index,
         encoded: &[u8],
         rows: u32,
-    ) -> Result<Vec<i64>, TsdbError> {
-        let mut times_ms = vec![0; rows as usize];
-        decode_times(encoded, &mut times_ms).map_err(|bad| {
+    ) -> Result<Arc<[i64]>, TsdbError> {
+        let mut times_ms: Arc<[i64]> = std::iter::repeat_n(0, rows as usize).collect();
+        let times = Arc::get_mut(&mut times_ms).expect("nobody else has it");
+        decode_times(encoded, times).map_err(|bad| {
             self.corrupt(
                 index.strips.offset,
                 format!("unreadable times of a strip: {bad}"),

@@ -16,7 +16,7 @@ use crate::error::TsdbError;
 use narthex_model::storage::{Lease, Stop, StorageError, TimeRange};
 use narthex_model::{LabelHash, MatchOp, Matcher};
 use roaring::RoaringBitmap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -33,7 +33,12 @@ pub(crate) struct Choice {
 }
 
 /// Strips by their places in the block's table, with their chosen columns.
-type ChosenStrips = Arc<[(u32, Arc<ChosenColumns>)]>;
+#[derive(Clone, Debug)]
+struct ChosenStrips {
+    /// Place, and number of the columns in the list.
+    strips: Arc<[(u32, u32)]>,
+    columns: Arc<[Arc<ChosenColumns>]>,
+}
 
 /// The layout of a strip's columns, and the matchers they decide.
 type ColumnsKey = (u32, Vec<usize>);
@@ -48,8 +53,8 @@ pub(super) struct Resolver<'b> {
     sets: Vec<Option<RoaringBitmap>>,
     /// Matchers left to the local sets of the strip that is being looked at.
     undecided: Vec<usize>,
-    /// Columns that this query has leased.
-    leased: Vec<Arc<ChosenColumns>>,
+    /// Columns that this query has leased, by their address: the choice keeps them.
+    leased: HashSet<*const ChosenColumns, foldhash::fast::RandomState>,
     /// Columns of the last strip.
     last: Option<(ColumnsKey, Arc<ChosenColumns>)>,
     /// Whether anything became known.
@@ -141,6 +146,13 @@ impl Choice {
         texts.eq(matchers.iter().map(|m| (&m.name, &m.op, &m.value)))
     }
 
+    /// Returns a pair that chosen strips have in their common set, if the matchers say so.
+    fn pair_of_strips(&self, table: &StripTable) -> Option<u32> {
+        let is_one =
+            |pairs: &&MatcherPairs| pairs.accepted.len() == 1 && table.has_everywhere(&pairs.ids);
+        self.pairs.iter().find(is_one)?.accepted.min()
+    }
+
     /// Returns the approximate bytes.
     fn bytes(&self) -> usize {
         let matchers = self.matchers.iter();
@@ -150,11 +162,29 @@ impl Choice {
         let columns = self.columns.iter();
         let columns =
             columns.map(|(key, columns)| size_of_val(key) + size_of_val(&*key.1) + columns.bytes());
-        let strips = self
-            .strips
-            .as_ref()
-            .map_or(0, |strips| size_of_val(&**strips));
+        let strips = self.strips.as_ref().map_or(0, |known| {
+            size_of_val(&*known.strips) + size_of_val(&*known.columns)
+        });
         matchers.sum::<usize>() + pairs.sum::<usize>() + columns.sum::<usize>() + strips
+    }
+}
+
+impl ChosenStrips {
+    fn new(all: &[(u32, Arc<ChosenColumns>)]) -> Self {
+        let mut numbers: HashMap<*const ChosenColumns, u32, foldhash::fast::RandomState> =
+            HashMap::default();
+        let mut list = Vec::new();
+        let number = |(at, columns): &(u32, Arc<ChosenColumns>)| {
+            let number = *numbers.entry(Arc::as_ptr(columns)).or_insert_with(|| {
+                list.push(Arc::clone(columns));
+                list.len() as u32 - 1
+            });
+            (*at, number)
+        };
+        Self {
+            strips: all.iter().map(number).collect(),
+            columns: list.into(),
+        }
     }
 }
 
@@ -177,7 +207,7 @@ impl<'b> Resolver<'b> {
             choice,
             sets: vec![None; matchers.len()],
             undecided: Vec::new(),
-            leased: Vec::new(),
+            leased: HashSet::default(),
             last: None,
             learned,
         })
@@ -227,11 +257,12 @@ impl<'b> Resolver<'b> {
     ) -> Result<Vec<(u32, Arc<ChosenColumns>)>, StorageError> {
         let mut overlapping = Vec::new();
         if let Some(known) = self.choice.strips.clone() {
-            for (count, (at, columns)) in known.iter().enumerate() {
+            for (count, (at, columns)) in known.strips.iter().enumerate() {
                 if count.is_multiple_of(STOP_STRIPS) {
                     stop.check()?;
                 }
                 if table.overlaps(*at, range) {
+                    let columns = &known.columns[*columns as usize];
                     self.lease(columns, lease)?;
                     overlapping.push((*at, Arc::clone(columns)));
                 }
@@ -240,10 +271,18 @@ impl<'b> Resolver<'b> {
         }
         let looks_at_all = keep && table.overlapping(range) * WORTH_ALL >= table.len() as usize;
         let mut all = Vec::new();
-        for at in 0..table.len() {
-            if (at as usize).is_multiple_of(STOP_STRIPS) {
+        let with_pair = self.choice.pair_of_strips(table);
+        let with_pair = with_pair.map(|pair| table.with_pair(pair));
+        let count = with_pair
+            .as_ref()
+            .map_or(table.len(), |strips| strips.len() as u32);
+        for nth in 0..count {
+            if (nth as usize).is_multiple_of(STOP_STRIPS) {
                 stop.check()?;
             }
+            let at = with_pair
+                .as_ref()
+                .map_or(nth, |strips| strips[nth as usize]);
             let overlaps = table.overlaps(at, range);
             if !looks_at_all && !overlaps {
                 continue;
@@ -259,7 +298,7 @@ impl<'b> Resolver<'b> {
             }
         }
         if looks_at_all {
-            self.choice.strips = Some(all.into());
+            self.choice.strips = Some(ChosenStrips::new(&all));
             self.learned = true;
         }
         Ok(overlapping)
@@ -271,10 +310,8 @@ impl<'b> Resolver<'b> {
         columns: &Arc<ChosenColumns>,
         lease: &mut Lease,
     ) -> Result<(), StorageError> {
-        let mut leased = self.leased.iter().rev();
-        if !leased.any(|other| Arc::ptr_eq(other, columns)) {
+        if self.leased.insert(Arc::as_ptr(columns)) {
             lease.grow(ChosenColumns::bytes_of(columns.columns.len()) as u64)?;
-            self.leased.push(Arc::clone(columns));
         }
         Ok(())
     }
@@ -332,7 +369,7 @@ impl<'b> Resolver<'b> {
             ended: Mutex::default(),
         });
         self.choice.columns.insert(key.clone(), Arc::clone(&chosen));
-        self.leased.push(Arc::clone(&chosen));
+        self.leased.insert(Arc::as_ptr(&chosen));
         self.learned = true;
         Ok(chosen)
     }

@@ -13,6 +13,7 @@ use crate::label_order::order_of;
 use narthex_model::LabelSet;
 use narthex_model::storage::{Lease, Stop, StorageError, TimeRange};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +23,8 @@ pub(crate) struct StripTable {
     outlines: Vec<Outline>,
     /// Label pairs of the strips' common sets, one after the other.
     pairs: Vec<u32>,
+    /// Pairs of each label that every common set has.
+    everywhere: Vec<Range<u32>>,
     /// Local sets of the columns, as runs (number of the first, length), by layout.
     layouts: Vec<Box<[(u32, u32)]>>,
     /// The strips that queries chose.
@@ -177,6 +180,7 @@ impl StripTable {
             })
             .map_err(|bad| block.malformed(&index.sets, &bad))?;
         let known: Vec<_> = outlines.iter().map(|_| OnceLock::new()).collect();
+        let everywhere = labels_everywhere(block, index, &outlines, &pairs)?;
         let of_layouts: usize = layouts.iter().map(|runs| size_of_val(&**runs)).sum();
         let bytes = size_of_val(&*outlines)
             + size_of_val(&*pairs)
@@ -186,6 +190,7 @@ impl StripTable {
         Ok(Self {
             outlines,
             pairs,
+            everywhere,
             layouts,
             known,
             bytes: AtomicUsize::new(bytes),
@@ -224,6 +229,29 @@ impl StripTable {
             .checked_sub(1)
             .map_or(0, |at| self.outlines[at].pairs_end);
         &self.pairs[before as usize..self.outlines[at].pairs_end as usize]
+    }
+
+    /// Reports whether every strip's common set has the label whose pairs are `ids`.
+    pub(crate) fn has_everywhere(&self, ids: &Range<u32>) -> bool {
+        self.everywhere.contains(ids)
+    }
+
+    /// Returns the strips whose common set has `pair`, ascending.
+    pub(crate) fn with_pair(&self, pair: u32) -> Vec<u32> {
+        /// Pairs that are compared at once.
+        const TOGETHER: usize = 256;
+        let mut strips = Vec::new();
+        for (chunk, pairs) in self.pairs.chunks(TOGETHER).enumerate() {
+            if !pairs.contains(&pair) {
+                continue;
+            }
+            for (at, _) in pairs.iter().enumerate().filter(|(_, of)| **of == pair) {
+                let at = (chunk * TOGETHER + at) as u32;
+                let ended_before = |outline: &Outline| outline.pairs_end <= at;
+                strips.push(self.outlines.partition_point(ended_before) as u32);
+            }
+        }
+        strips
     }
 
     /// Returns the approximate bytes.
@@ -275,6 +303,33 @@ impl StripTable {
     }
 }
 
+/// Returns the pairs of each label that every common set has.
+///
+/// # Errors
+/// Fails when the index is damaged.
+fn labels_everywhere(
+    block: &Block,
+    index: &Index,
+    outlines: &[Outline],
+    pairs: &[u32],
+) -> Result<Vec<Range<u32>>, TsdbError> {
+    let dictionary = block.dictionary(index)?;
+    let mut begin = 0;
+    let mut of_strips = outlines.iter().map(|outline| {
+        let begin = std::mem::replace(&mut begin, outline.pairs_end as usize);
+        &pairs[begin..outline.pairs_end as usize]
+    });
+    let first = of_strips.next().unwrap_or_default().iter();
+    let ids = first.map(|pair| Ok(dictionary.name_of(*pair)?.ids()));
+    let mut everywhere = ids
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|bad| block.malformed(&index.dictionary, &bad))?;
+    for pairs in of_strips {
+        everywhere.retain(|ids| pairs.iter().any(|pair| ids.contains(pair)));
+    }
+    Ok(everywhere)
+}
+
 impl KnownStrip {
     /// Returns the approximate bytes.
     fn bytes(&self) -> usize {
@@ -294,6 +349,6 @@ impl KnownStrip {
         lease.grow(u64::from(self.rows) * size_of::<i64>() as u64)?;
         let encoded = block.strips(index)?.times(self.place);
         let encoded = encoded.map_err(|bad| block.malformed(&index.strips, &bad))?;
-        Ok(block.times(index, encoded, self.rows)?.into())
+        Ok(block.times(index, encoded, self.rows)?)
     }
 }

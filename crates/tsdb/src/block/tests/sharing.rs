@@ -27,9 +27,9 @@ fn strip(at: usize, width: usize, rows: usize, rng: &mut SplitMix64) -> Plain {
             ..PlainColumn::default()
         }
     };
-    let instance = format!("host-{at}");
+    let (instance, zone) = (format!("host-{at}"), format!("{}", at % 7));
     Plain {
-        common: LabelSet::new([("instance", &*instance)]),
+        common: LabelSet::new([("instance", &*instance), ("zone", &*zone)]),
         times_ms: (0..rows as i64).map(|row| at as i64 + row * 1000).collect(),
         columns: (0..width).map(column).collect(),
         ..Plain::default()
@@ -127,9 +127,17 @@ fn strips_of_all_widths_come_back() {
             (vec![], TimeRange::ALL),
             (vec![Matcher::equal("__name__", "m1")], middle),
             (vec![Matcher::equal("instance", "host-17")], TimeRange::ALL),
+            (vec![Matcher::equal("zone", "6")], TimeRange::ALL),
+            (
+                vec![
+                    Matcher::equal("zone", "0"),
+                    Matcher::equal("instance", "host-0"),
+                ],
+                TimeRange::ALL,
+            ),
         ] {
             let want = expected(&strips, &matchers, range);
-            assert!(!want.is_empty());
+            assert!(!want.is_empty(), "{matchers:?}");
             assert!(
                 found(&block, &matchers, range, Layout::TimeMajor) == want,
                 "round {round}"

@@ -210,7 +210,7 @@ fn ungrouped(inputs: &[StripCursor], columns: &Arc<[Column]>, group: SeriesGroup
                 own.columns.start + number(series.columns.clone().filter(is_of).count());
             own
         });
-        let times_ms = inputs[*input].times_ms.clone();
+        let times_ms = inputs[*input].times_ms.to_vec();
         target(inputs, (&[*input], columns), times_ms, of_input.collect())
     };
     chosen.iter().map(own).collect()

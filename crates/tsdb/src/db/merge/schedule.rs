@@ -21,7 +21,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Work per call, a few percent of a core, for each window that waits: hours of old samples, written in minutes, would
 /// otherwise be read from many small blocks for an hour.
-const WORK: Duration = Duration::from_millis(40);
+const WORK: Duration = Duration::from_millis(80);
 /// Most windows that more work is done for.
 const MOST_WAITING: u32 = 8;
 /// Time before a failed merge is retried.
