@@ -57,7 +57,7 @@ pub(crate) struct ChosenColumns {
 const LABELS_BYTES: usize = 200;
 
 /// Approximate bytes of the places of ended strips.
-const ENDED_BYTES: usize = 1 << 10;
+const ENDED_BYTES: usize = 128;
 
 impl ChosenColumns {
     /// Returns the bytes of columns, sets and hashes of `count` columns.

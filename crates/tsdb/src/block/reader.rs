@@ -313,6 +313,13 @@ impl Block {
         }
     }
 
+    /// Reports whether the cache has room for several parts of so many bytes.
+    pub(crate) fn keeps_among_others(&self, bytes: usize) -> bool {
+        /// Parts of half the cache.
+        const OTHERS: u64 = 4;
+        self.cache.keeps((bytes as u64).saturating_mul(OTHERS))
+    }
+
     /// Keeps what was decoded for later queries; returns whether the cache takes that many bytes.
     pub(crate) fn keep<T: Any + Send + Sync>(&self, key: u64, known: Arc<T>, bytes: usize) -> bool {
         let is_kept = self.cache.keeps(bytes as u64);

@@ -28,6 +28,8 @@ pub(crate) struct Choice {
     /// For each matcher, the pairs of its label, and which of them satisfy it.
     pairs: Arc<[MatcherPairs]>,
     columns: HashMap<ColumnsKey, Arc<ChosenColumns>>,
+    /// The same, by a hash of the columns and their sets: each once, but for different ones with equal hashes.
+    by_content: HashMap<u64, Arc<ChosenColumns>>,
     /// The strips with chosen columns, ascending, once all were looked at.
     strips: Option<ChosenStrips>,
 }
@@ -51,6 +53,8 @@ pub(super) struct Resolver<'b> {
     choice: Choice,
     /// For each matcher, the sets that satisfy it.
     sets: Vec<Option<RoaringBitmap>>,
+    /// The last undecided matchers, and the sets that satisfy all of them; `None` when all sets do.
+    satisfying_all: Option<(Vec<usize>, Option<RoaringBitmap>)>,
     /// Matchers left to the local sets of the strip that is being looked at.
     undecided: Vec<usize>,
     /// Columns that this query has leased, by their address: the choice keeps them.
@@ -83,6 +87,11 @@ fn key_of(matchers: &[Matcher]) -> u64 {
         (name, op, value).hash(&mut hasher);
     }
     hasher.finish() | KEYS
+}
+
+/// Returns a hash of columns and their sets.
+fn content_of(columns: &[u32], sets: &[u32]) -> u64 {
+    foldhash::fast::FixedState::default().hash_one((columns, sets))
 }
 
 impl Block {
@@ -133,6 +142,7 @@ impl Choice {
             matchers: matchers.iter().map(text).collect(),
             pairs: pairs.map_err(|bad| block.malformed(&index.dictionary, &bad))?,
             columns: HashMap::new(),
+            by_content: HashMap::new(),
             strips: None,
         })
     }
@@ -159,13 +169,20 @@ impl Choice {
         let matchers = matchers.map(|text| size_of_val(text) + text.0.len() + text.2.len());
         let pairs = self.pairs.iter();
         let pairs = pairs.map(|pairs| size_of_val(pairs) + pairs.accepted.serialized_size());
-        let columns = self.columns.iter();
-        let columns =
-            columns.map(|(key, columns)| size_of_val(key) + size_of_val(&*key.1) + columns.bytes());
+        let keys = self.columns.keys();
+        let keys = keys.map(|key| size_of_val(key) + size_of_val(&*key.1) + size_of::<usize>());
+        let columns = self.by_content.values().map(|columns| columns.bytes());
         let strips = self.strips.as_ref().map_or(0, |known| {
             size_of_val(&*known.strips) + size_of_val(&*known.columns)
         });
-        matchers.sum::<usize>() + pairs.sum::<usize>() + columns.sum::<usize>() + strips
+        let parts = [
+            matchers.sum(),
+            pairs.sum(),
+            keys.sum(),
+            columns.sum(),
+            strips,
+        ];
+        parts.iter().sum()
     }
 }
 
@@ -206,6 +223,7 @@ impl<'b> Resolver<'b> {
             matchers,
             choice,
             sets: vec![None; matchers.len()],
+            satisfying_all: None,
             undecided: Vec::new(),
             leased: HashSet::default(),
             last: None,
@@ -336,14 +354,25 @@ impl<'b> Resolver<'b> {
         key: &ColumnsKey,
         lease: &mut Lease,
     ) -> Result<Arc<ChosenColumns>, StorageError> {
-        let mut satisfying: Option<RoaringBitmap> = None;
-        for &at in &key.1 {
-            let sets = self.satisfying(at)?;
-            satisfying = Some(match satisfying {
-                None => sets.clone(),
-                Some(before) => before & sets,
-            });
+        if self
+            .satisfying_all
+            .as_ref()
+            .is_none_or(|(of, _)| *of != key.1)
+        {
+            let mut all: Option<RoaringBitmap> = None;
+            for &at in &key.1 {
+                let sets = self.satisfying(at)?;
+                all = Some(match all {
+                    None => sets.clone(),
+                    Some(before) => before & sets,
+                });
+            }
+            self.satisfying_all = Some((key.1.clone(), all));
         }
+        let satisfying = self
+            .satisfying_all
+            .as_ref()
+            .and_then(|(_, sets)| sets.as_ref());
         let (mut columns, mut sets) = (Vec::new(), Vec::new());
         let mut before = 0;
         for &(first, len) in runs {
@@ -351,11 +380,20 @@ impl<'b> Resolver<'b> {
                 columns.push(before + (set - first));
                 sets.push(set);
             };
-            match &satisfying {
+            match satisfying {
                 Some(satisfying) => satisfying.range(first..first + len).for_each(&mut choose),
                 None => (first..first + len).for_each(&mut choose),
             }
             before += len;
+        }
+        self.learned = true;
+        // Layouts may differ in other columns than those that are chosen.
+        let content = content_of(&columns, &sets);
+        let same = self.choice.by_content.get(&content);
+        let same = same.filter(|same| same.columns == columns && same.sets == sets);
+        if let Some(same) = same.map(Arc::clone) {
+            self.choice.columns.insert(key.clone(), Arc::clone(&same));
+            return Ok(same);
         }
         lease.grow(ChosenColumns::bytes_of(columns.len()) as u64)?;
         let hashes = self.hashes(&sets)?;
@@ -369,15 +407,16 @@ impl<'b> Resolver<'b> {
             ended: Mutex::default(),
         });
         self.choice.columns.insert(key.clone(), Arc::clone(&chosen));
+        self.choice.by_content.insert(content, Arc::clone(&chosen));
         self.leased.insert(Arc::as_ptr(&chosen));
-        self.learned = true;
         Ok(chosen)
     }
 
     /// Keeps what became known for the queries to come.
     pub(super) fn keep(self) {
-        if self.learned {
-            let bytes = self.choice.bytes();
+        let bytes = self.choice.bytes();
+        // One of all series of many different strips would push out what every query needs.
+        if self.learned && self.block.keeps_among_others(bytes) {
             self.block
                 .keep(key_of(self.matchers), Arc::new(self.choice), bytes);
         }

@@ -320,7 +320,10 @@ fn strips_can_be_streamed_in_order_for_a_merge() {
     let heads = source.strips().unwrap();
     for ((s, plain), (extent, common)) in (0u32..).zip(&strips).zip(heads) {
         let mut strip = source.strip(s, &mut table).unwrap();
-        assert_eq!((&common, &*strip.times_ms), (&plain.common, &*plain.times_ms));
+        assert_eq!(
+            (&common, &*strip.times_ms),
+            (&plain.common, &*plain.times_ms)
+        );
         let ends = (plain.times_ms.first(), plain.times_ms.last());
         assert_eq!((Some(&extent.min_ms), Some(&extent.max_ms)), ends);
         let columns: Vec<&PlainColumn> = plain

@@ -72,6 +72,27 @@ fn a_column_of_many_strips_is_read_without_the_others() {
     assert_eq!(block.verify().unwrap(), []);
 }
 
+/// What a query chose is known once for strips that differ in other columns.
+#[test]
+fn strips_that_differ_elsewhere_share_what_was_chosen() {
+    let mut rng = SplitMix64::new(5);
+    let strips: Vec<Plain> = (0..50).map(|at| strip(at, 4, 3, &mut rng)).collect();
+    let io = disk();
+    let block = open(&io, &write(&io, 1, &strips).unwrap()).unwrap();
+    let ctx = Context::unlimited();
+    let chosen = |name: &str| {
+        let matcher = [Matcher::equal("__name__", name)];
+        let selection = block.select(&matcher, TimeRange::ALL, &ctx).unwrap();
+        let columns = selection
+            .strips()
+            .iter()
+            .map(|strip| Arc::as_ptr(&strip.columns));
+        columns.collect::<std::collections::HashSet<_>>().len()
+    };
+    assert_eq!((chosen("m0"), chosen("m1"), chosen("m2")), (1, 50, 1));
+    assert_eq!((chosen("m0"), chosen("m1")), (1, 50), "asked again");
+}
+
 #[test]
 fn a_merge_reads_each_page_once() {
     let mut rng = SplitMix64::new(2);
