@@ -222,9 +222,7 @@ pub fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError>
     } else {
         ((src.len() - 8) / w).min(groups.len())
     };
-    for (g, group) in groups[..safe].iter_mut().enumerate() {
-        unpack8(&src[g * w..], width, group);
-    }
+    unpack_groups(src, width, &mut groups[..safe]);
     let mut pad = [0u8; 72];
     for (g, group) in groups.iter_mut().enumerate().skip(safe) {
         pad[..w].copy_from_slice(&src[g * w..(g + 1) * w]);
@@ -238,6 +236,29 @@ pub fn unpack(src: &[u8], width: u32, out: &mut [u64]) -> Result<(), ChunkError>
         rest.copy_from_slice(&last[..rest.len()]);
     }
     Ok(())
+}
+
+/// Reads groups of eight values of `width` (1..=64) bits; `src` holds eight bytes after the last.
+fn unpack_groups(src: &[u8], width: u32, groups: &mut [[u64; 8]]) {
+    /// Knows all shifts, which halves the time of the widths that most integers have.
+    fn of_width<const WIDTH: usize>(src: &[u8], groups: &mut [[u64; 8]]) {
+        for (g, group) in groups.iter_mut().enumerate() {
+            unpack8(&src[g * WIDTH..], WIDTH as u32, group);
+        }
+    }
+    macro_rules! by_width {
+        ($($width:literal)*) => {
+            match width {
+                $($width => of_width::<$width>(src, groups),)*
+                _ => {
+                    for (g, group) in groups.iter_mut().enumerate() {
+                        unpack8(&src[g * width as usize..], width, group);
+                    }
+                }
+            }
+        };
+    }
+    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 }
 
 /// Reads eight values of `width` (1..=64) bits; `src` holds at least `width` + 8 bytes.

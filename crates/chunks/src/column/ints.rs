@@ -350,6 +350,17 @@ fn decode_frame(
         // A stride of 64 values begins on a byte boundary.
         unpack(&packed[at * width as usize / 8..], width, &mut z[..len])?;
         patches.apply(at, &mut z[..len]);
+        if delta && first + len <= wanted.start {
+            // Of differences before the wanted values only the sum matters.
+            let sum = z[..len].iter().fold(0u64, |sum, z| sum.wrapping_add(*z));
+            let references = reference.wrapping_mul(len as i64);
+            value = (sum as i64)
+                .wrapping_mul(divisor)
+                .wrapping_add(references)
+                .wrapping_add(value);
+            at += len;
+            continue;
+        }
         if delta {
             for (int, z) in ints.iter_mut().zip(&z[..len]) {
                 value =

@@ -1,8 +1,8 @@
 //! Iteration over a strip's columns while blocks are merged.
 //!
-//! **Invariant:** of a strip at most one page is in memory, from the first to the last of its columns that is read, and of a
-//! block the last ones that strips share; a merge reads everything once, so it bypasses the cache. Labels and sets are known by their numbers in the block being written,
-//! so nothing of a source's index is decoded twice or kept.
+//! **Invariant:** of a strip at most one page is in memory, from the first to the last of its columns that is read, and of
+//! a block the last ones that strips share; a merge reads everything once, so it bypasses the cache. Labels and sets are
+//! known by their numbers in the block being written, so nothing of a source's index is decoded twice or kept.
 
 use super::page::Page;
 use super::reader::{Block, Index, PageOwner};

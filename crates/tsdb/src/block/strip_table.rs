@@ -110,7 +110,7 @@ impl Block {
         lease: &mut Lease,
         stop: &Stop,
     ) -> Result<Vec<Arc<KnownStrip>>, StorageError> {
-        let known = |at: u32| table.known[at as usize].get().map(Arc::clone);
+        let known = |at: u32| table.known[at as usize].get();
         let is_unknown = |at: &u32| known(*at).is_none();
         let unknown: Vec<u32> = places.iter().copied().filter(is_unknown).collect();
         let mut learned = Vec::with_capacity(unknown.len());
@@ -129,7 +129,7 @@ impl Block {
         let mut learned = learned.into_iter().peekable();
         let strip = |at: &u32| {
             let learned = learned.next_if(|strip| strip.place == *at);
-            let strip = learned.or_else(|| known(*at));
+            let strip = learned.or_else(|| known(*at).map(Arc::clone));
             strip.expect("what was not known was learned")
         };
         Ok(places.iter().map(strip).collect())
