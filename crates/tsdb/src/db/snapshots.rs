@@ -41,6 +41,11 @@ impl Snapshots {
         }
     }
 
+    /// Reports whether a view lives: a query runs.
+    pub(super) fn is_read(&self) -> bool {
+        !self.lock().views.is_empty()
+    }
+
     /// Starts another epoch; views taken from here on do not need data dropped before.
     pub(super) fn advance(&self) -> u64 {
         let mut state = self.lock();
@@ -81,8 +86,9 @@ mod tests {
         let new = snapshots.register();
         assert!(snapshots.is_needed(epoch));
         drop(old);
-        assert!(!snapshots.is_needed(epoch));
+        assert!(!snapshots.is_needed(epoch) && snapshots.is_read());
         drop(new);
+        assert!(!snapshots.is_read());
         assert!(!snapshots.is_needed(snapshots.advance()));
     }
 }

@@ -22,6 +22,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 /// Work per call, a few percent of a core, for each window that waits: hours of old samples, written in minutes, would
 /// otherwise be read from many small blocks for an hour.
 const WORK: Duration = Duration::from_millis(80);
+/// Work per call while queries run: a backlog must neither take their cores nor stand still.
+const LEAST_WORK: Duration = Duration::from_millis(20);
 /// Most windows that more work is done for.
 const MOST_WAITING: u32 = 8;
 /// Time before a failed merge is retried.
@@ -94,7 +96,8 @@ impl Inner {
             return Ok(());
         };
         let budget = WORK * merging.waiting.clamp(1, MOST_WAITING);
-        match job.work(&self.deadline(budget)) {
+        let (least, most) = (self.deadline(LEAST_WORK), self.deadline(budget));
+        match job.work(&|| most() || (least() && self.snapshots.is_read())) {
             Ok(false) => {
                 merging.job = Some(job);
                 Ok(())
