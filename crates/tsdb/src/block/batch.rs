@@ -5,7 +5,7 @@
 use super::chosen::ChosenStrip;
 use super::page::Page;
 use super::reader::{Block, Index};
-use super::strips::PagePlace;
+use super::strips::LastPage;
 use narthex_chunks::column::{column_facts, decode_rows};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
@@ -231,8 +231,7 @@ impl Batch for BlockBatch {
 /// Finds the chunks of columns, keeping the current page.
 struct ColumnReader<'b> {
     batch: &'b BlockBatch,
-    /// Position of the page read last, and the page; `None` when it is damaged.
-    page: Option<(PagePlace, Option<Arc<Page>>)>,
+    page: LastPage,
     floats: Floats,
 }
 
@@ -261,7 +260,7 @@ impl<'b> ColumnReader<'b> {
     fn new(batch: &'b BlockBatch) -> Self {
         Self {
             batch,
-            page: None,
+            page: LastPage::default(),
             floats: Floats::Open,
         }
     }
@@ -333,18 +332,8 @@ impl<'b> ColumnReader<'b> {
         let batch = self.batch;
         let column = batch.strip.columns.columns[at as usize];
         let pages = &batch.strip.known.pages;
-        if !self
-            .page
-            .as_ref()
-            .is_some_and(|(place, _)| place.has(column))
-        {
-            let place = pages.of_column(column);
-            self.page = Some((place, None));
-            self.page = Some((place, Some(batch.source.block.page(place)?)));
-        }
-        let (place, page) = self.page.as_ref().expect("it was just read");
-        let chunk = pages.chunk_of(column, place);
-        Ok(page.as_deref().map(|page| (page, chunk)))
+        let read = |place| batch.source.block.page(place);
+        Ok(self.page.find(pages, column, read)?)
     }
 
     /// Decodes like `decode`; damaged cells are absent, with a warning.

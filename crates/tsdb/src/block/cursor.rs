@@ -8,7 +8,7 @@ use super::page::Page;
 use super::reader::{Block, Index, PageOwner};
 use super::set_table::SetTable;
 use super::strip_table::TOGETHER;
-use super::strips::{PagePlace, Pages};
+use super::strips::{LastPage, PagePlace, Pages};
 use crate::error::TsdbError;
 use crate::label_order::StripExtent;
 use narthex_model::LabelSet;
@@ -46,8 +46,7 @@ pub(crate) struct StripCursor {
     pub(crate) times_ms: Arc<[i64]>,
     /// Local set of each column, by its number in the block being written.
     pub(crate) sets: Vec<u32>,
-    /// Position of the page, and the page; `None` when it is damaged.
-    page: Option<(PagePlace, Option<Arc<Page>>)>,
+    page: LastPage,
 }
 
 impl StripSource {
@@ -123,7 +122,7 @@ impl StripSource {
             pages: self.block.pages(&self.index, at, &entry, &mut self.owner)?,
             block: Arc::clone(&self.block),
             shared: Arc::clone(&self.shared),
-            page: None,
+            page: LastPage::default(),
         })
     }
 
@@ -190,18 +189,9 @@ impl StripCursor {
     /// # Errors
     /// Fails once, when the page turns out to be damaged.
     pub(crate) fn column(&mut self, column: u32) -> Result<Option<Column<'_>>, TsdbError> {
-        if !self
-            .page
-            .as_ref()
-            .is_some_and(|(place, _)| place.has(column))
-        {
-            let place = self.pages.of_column(column);
-            self.page = Some((place, None));
-            self.page = Some((place, Some(self.shared.page(&self.block, place)?)));
-        }
-        let (place, page) = self.page.as_ref().expect("it was just read");
-        let chunk = self.pages.chunk_of(column, place);
-        Ok(page.as_ref().map(|page| Column {
+        let read = |place| self.shared.page(&self.block, place);
+        let found = self.page.find(&self.pages, column, read)?;
+        Ok(found.map(|(page, chunk)| Column {
             chunk: page.chunk(chunk),
             starts: page.starts(chunk),
         }))
@@ -209,8 +199,7 @@ impl StripCursor {
 
     /// Releases the page after its last column, because hundreds of strips may be merged into one.
     pub(crate) fn leave(&mut self, column: u32) {
-        self.page
-            .take_if(|(place, _)| !place.has(column.saturating_add(1)));
+        self.page.keep_for(column.saturating_add(1));
     }
 
     /// Returns the error for an undecodable chunk.

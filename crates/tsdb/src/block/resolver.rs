@@ -289,18 +289,14 @@ impl<'b> Resolver<'b> {
         }
         let looks_at_all = keep && table.overlapping(range) * WORTH_ALL >= table.len() as usize;
         let mut all = Vec::new();
-        let with_pair = self.choice.pair_of_strips(table);
-        let with_pair = with_pair.map(|pair| table.with_pair(pair));
-        let count = with_pair
-            .as_ref()
-            .map_or(table.len(), |strips| strips.len() as u32);
-        for nth in 0..count {
-            if (nth as usize).is_multiple_of(STOP_STRIPS) {
+        let candidates = match self.choice.pair_of_strips(table) {
+            Some(pair) => table.with_pair(pair),
+            None => (0..table.len()).collect(),
+        };
+        for (count, at) in candidates.into_iter().enumerate() {
+            if count.is_multiple_of(STOP_STRIPS) {
                 stop.check()?;
             }
-            let at = with_pair
-                .as_ref()
-                .map_or(nth, |strips| strips[nth as usize]);
             let overlaps = table.overlaps(at, range);
             if !looks_at_all && !overlaps {
                 continue;

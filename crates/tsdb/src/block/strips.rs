@@ -4,6 +4,7 @@
 //! the same number of columns.
 
 use super::format::{WITH_SHARED_PAGES, u32_at};
+use super::page::Page;
 use crate::bytes::{Malformed, Reader, put_bytes, put_signed, put_varint};
 use std::sync::Arc;
 
@@ -46,12 +47,43 @@ pub(crate) struct PagePlace {
     pub(crate) strips: u32,
 }
 
+/// The page that was read last of a strip.
+#[derive(Debug, Default)]
+pub(crate) struct LastPage(Option<(PagePlace, Option<Arc<Page>>)>);
+
 /// The pages that hold a strip's cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     places: Arc<[PagePlace]>,
     /// The strip's place among those that share them.
     slot: u32,
+}
+
+impl LastPage {
+    /// Returns the page of a column and the place of the column's chunk in it; `None` when the page is known to be damaged.
+    ///
+    /// # Errors
+    /// Fails when `read` does, as it does once for a damaged page.
+    pub(crate) fn find<E>(
+        &mut self,
+        pages: &Pages,
+        column: u32,
+        read: impl FnOnce(PagePlace) -> Result<Arc<Page>, E>,
+    ) -> Result<Option<(&Page, usize)>, E> {
+        if !self.0.as_ref().is_some_and(|(place, _)| place.has(column)) {
+            let place = pages.of_column(column);
+            self.0 = Some((place, None));
+            self.0 = Some((place, Some(read(place)?)));
+        }
+        let (place, page) = self.0.as_ref().expect("it was just read");
+        let chunk = pages.chunk_of(column, place);
+        Ok(page.as_deref().map(|page| (page, chunk)))
+    }
+
+    /// Releases the page unless it has `column`.
+    pub(crate) fn keep_for(&mut self, column: u32) {
+        self.0.take_if(|(place, _)| !place.has(column));
+    }
 }
 
 impl Default for Cells {

@@ -51,6 +51,8 @@ pub(crate) struct BlockWriter {
     exemplars: BySets,
     strips: Vec<StripEntry>,
     open: Option<StripEntry>,
+    /// Pages of the open strip, a wide one.
+    pages: Vec<PagePlace>,
     /// Columns of the open strip that are in no page.
     chunks: Chunks,
     groups: Groups,
@@ -97,6 +99,7 @@ impl BlockWriter {
             exemplars: BySets::new(),
             strips: Vec::new(),
             open: None,
+            pages: Vec::new(),
             chunks: Chunks::default(),
             groups: Groups::default(),
             encoder: ColumnEncoder::new(),
@@ -197,14 +200,11 @@ impl BlockWriter {
     /// # Errors
     /// Fails when bytes cannot be written; the writer must then be dropped.
     pub(crate) fn end_strip(&mut self) -> Result<(), TsdbError> {
-        let has_pages = matches!(
-            self.open.as_ref().map(|strip| &strip.cells),
-            Some(Cells::Own(pages)) if !pages.is_empty()
-        );
-        if has_pages && !self.chunks.is_empty() {
+        let is_wide = !self.pages.is_empty();
+        if is_wide && !self.chunks.is_empty() {
             self.write_wide()?;
         }
-        let strip = self.open.take().expect("a strip was begun");
+        let mut strip = self.open.take().expect("a strip was begun");
         if strip.columns.is_empty() {
             return Ok(());
         }
@@ -222,8 +222,9 @@ impl BlockWriter {
         };
         meta.strips += 1;
         let number = self.strips.len();
+        strip.cells = Cells::Own(std::mem::take(&mut self.pages));
         self.strips.push(strip);
-        if has_pages {
+        if is_wide {
             return Ok(());
         }
         let chunks = std::mem::take(&mut self.chunks);
@@ -287,16 +288,13 @@ impl BlockWriter {
 
     /// Writes the columns of the open strip, a wide one, so far.
     fn write_wide(&mut self) -> Result<(), TsdbError> {
-        let strip = self.open.as_mut().expect("a strip was begun");
-        let Cells::Own(mut pages) = std::mem::take(&mut strip.cells) else {
-            unreachable!("an open strip shares no pages");
-        };
-        let mut chunks = std::mem::take(&mut self.chunks);
+        let (mut chunks, mut pages) = (
+            std::mem::take(&mut self.chunks),
+            std::mem::take(&mut self.pages),
+        );
         self.write_pages(&[&chunks], &mut pages)?;
         chunks.clear();
-        self.chunks = chunks;
-        let strip = self.open.as_mut().expect("a strip was begun");
-        strip.cells = Cells::Own(pages);
+        (self.chunks, self.pages) = (chunks, pages);
         Ok(())
     }
 

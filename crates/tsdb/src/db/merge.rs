@@ -34,11 +34,13 @@ use std::{
 /// Columns between two checks of the time.
 const COLUMNS_PER_LOOK: usize = 16;
 
+/// Common labels, and the strips that have them, by source and number.
+type SameCommon = (LabelSet, Vec<(usize, u32)>);
+
 /// Blocks being merged.
 pub(super) struct MergeJob {
     sources: Vec<StripSource>,
-    /// Strips, by source and number, that have the same common labels.
-    groups: VecDeque<(LabelSet, Vec<(usize, u32)>)>,
+    groups: VecDeque<SameCommon>,
     current: Option<Group>,
     writer: BlockWriter,
     scratch: Scratch,
@@ -78,8 +80,7 @@ impl MergeJob {
         memory: Lease,
     ) -> Result<Result<Self, usize>, TsdbError> {
         let mut sources = Vec::new();
-        let mut groups: Vec<(LabelSet, Vec<(usize, u32)>)> = Vec::new();
-        let mut extents: Vec<StripExtent> = Vec::new();
+        let mut groups: Vec<(StripExtent, SameCommon)> = Vec::new();
         let mut places: HashMap<LabelSet, usize> = HashMap::new();
         for (at, block) in blocks.iter().enumerate() {
             let opened = StripSource::new(block).and_then(|source| {
@@ -95,19 +96,18 @@ impl MergeJob {
             };
             for (strip, (extent, common)) in (0u32..).zip(strips) {
                 let place = *places.entry(common.clone()).or_insert(groups.len());
-                if let Some((_, strips)) = groups.get_mut(place) {
-                    strips.push((at, strip));
-                    extents[place] = extents[place].with(extent);
-                } else {
-                    groups.push((common, vec![(at, strip)]));
-                    extents.push(extent);
+                match groups.get_mut(place) {
+                    Some((known, (_, strips))) => {
+                        *known = known.with(extent);
+                        strips.push((at, strip));
+                    }
+                    None => groups.push((extent, (common, vec![(at, strip)]))),
                 }
             }
             sources.push(source);
         }
-        groups.sort_by_cached_key(|(common, _)| {
-            extents[places[common]].place(order_of(common), window_ms)
-        });
+        groups
+            .sort_by_cached_key(|(extent, (common, _))| extent.place(order_of(common), window_ms));
         let level = blocks.iter().map(|block| block.meta().level).max();
         let level = level.unwrap_or_default().saturating_add(1);
         let ids: BTreeSet<BlockId> = blocks
@@ -121,7 +121,7 @@ impl MergeJob {
         }
         Ok(Ok(Self {
             sources,
-            groups: groups.into(),
+            groups: groups.into_iter().map(|(_, group)| group).collect(),
             current: None,
             writer,
             scratch: Scratch::default(),

@@ -36,20 +36,13 @@ fn strip(at: usize, width: usize, rows: usize, rng: &mut SplitMix64) -> Plain {
     }
 }
 
-fn sections(bytes: u64, io: &Arc<FaultyIo>, meta: &BlockMeta) -> Arc<Block> {
-    let path = Path::new(DIR).join(meta.file_name());
-    Block::open(&**io, &path, &Arc::new(BlockCache::new(bytes as usize)))
-        .map(Arc::new)
-        .unwrap()
-}
-
 #[test]
 fn a_column_of_many_strips_is_read_without_the_others() {
     let mut rng = SplitMix64::new(1);
     let strips: Vec<Plain> = (0..100).map(|at| strip(at, 40, 200, &mut rng)).collect();
     let io = disk();
     let meta = write(&io, 1, &strips).unwrap();
-    let block = sections(1 << 30, &io, &meta);
+    let block = open(&io, &meta).unwrap();
     let ctx = Context::unlimited();
     let matcher = [Matcher::equal("__name__", "m7")];
     let before = io.reads();
