@@ -124,6 +124,11 @@ impl Batch for MergedBatch {
         self.layers[self.leader].batch.common()
     }
 
+    fn local(&self, series: usize) -> Option<&LabelSet> {
+        let (batch, own) = self.leader(series);
+        batch.local(own)
+    }
+
     fn common_names(&self) -> Option<u64> {
         self.layers[self.leader].batch.common_names()
     }

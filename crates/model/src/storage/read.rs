@@ -233,6 +233,11 @@ pub trait Batch: Send + Sync {
         None
     }
 
+    /// Returns the labels that a series has besides those that `common` returns, where the store keeps them apart.
+    fn local(&self, _series: usize) -> Option<&LabelSet> {
+        None
+    }
+
     /// Returns [`LabelSet::names_key`] of the labels that `common` returns.
     fn common_names(&self) -> Option<u64> {
         self.common().map(LabelSet::names_key)

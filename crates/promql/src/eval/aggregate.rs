@@ -4,9 +4,8 @@
 //! of first appearance.
 
 use super::{
-    Block, Eval, GroupKeys, Hold, META_LABELS, Memory, Meter, Outcome, Sample, Scalars, Series,
-    Value,
-    block::Identity,
+    Block, Eval, Hold, Memory, Meter, Outcome, Sample, Scalars, Series, Value,
+    group_index::GroupIndex,
     stored::{Emitted, StoredRows},
 };
 use crate::{
@@ -23,97 +22,9 @@ use narthex_model::{
     Histogram, LabelHash, LabelSet,
     cell::{self, ABSENT},
     histogram::{HistogramSum, ResetHint},
-    storage::{Batch, Grouping, Pace},
+    storage::Pace,
 };
 use std::{collections::HashMap, ops::Range, sync::Arc};
-
-/// Index of groups by their labels.
-pub(super) struct GroupIndex {
-    names: Vec<Box<str>>,
-    without: bool,
-    keys: GroupKeys,
-    numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState>,
-    /// The last batch, and the group of all its series if their common labels decide it.
-    last: Option<(Arc<dyn Batch>, Option<usize>)>,
-}
-
-impl GroupIndex {
-    pub(super) fn new(aggregate: &Aggregate) -> Self {
-        let (without, names) = (aggregate.without, aggregate.grouping.clone());
-        let keys = GroupKeys::of_aggregation(Grouping {
-            without,
-            names: names.clone(),
-        });
-        Self {
-            names,
-            without,
-            keys,
-            numbers: HashMap::default(),
-            last: None,
-        }
-    }
-
-    /// Returns the index of a series' group, and whether the group is new.
-    pub(super) fn group(&mut self, series: &Series) -> (usize, bool) {
-        let Identity::Stored { batch, .. } = &series.identity else {
-            return self.find(series);
-        };
-        let is_last = |last: &&(Arc<dyn Batch>, _)| Arc::ptr_eq(&last.0, batch);
-        match self.last.as_ref().filter(is_last) {
-            Some((_, Some(group))) => (*group, false),
-            Some((_, None)) => self.find(series),
-            None => {
-                let (group, new) = self.find(series);
-                let of_all = self.is_decided_by(batch.common()).then_some(group);
-                self.last = Some((Arc::clone(batch), of_all));
-                (group, new)
-            }
-        }
-    }
-
-    /// Returns the group of all series of the batch that `group` was last asked about, if there is one.
-    fn of_all(&self) -> Option<usize> {
-        self.last.as_ref()?.1
-    }
-
-    /// Reports whether all series with these common labels are in one group.
-    fn is_decided_by(&self, common: Option<&LabelSet>) -> bool {
-        let has = |name: &str| common.is_some_and(|common| common.get(name).is_some());
-        let mut names = self.names.iter();
-        !self.without && names.all(|name| !META_LABELS.contains(&&**name) && has(name))
-    }
-
-    /// Returns the hash of the labels of a series' group.
-    pub(super) fn key(&self, series: &Series) -> LabelHash {
-        let everything = !self.without && self.names.is_empty();
-        if everything {
-            LabelHash::EMPTY
-        } else {
-            series.group_key(&self.keys)
-        }
-    }
-
-    fn find(&mut self, series: &Series) -> (usize, bool) {
-        let key = self.key(series);
-        let next = self.numbers.len();
-        let group = *self.numbers.entry(key).or_insert(next);
-        (group, group == next)
-    }
-
-    /// Returns the labels of a series' group.
-    pub(super) fn labels(&self, series: &Series) -> LabelSet {
-        let mut names: Vec<&str> = self.names.iter().map(|name| &**name).collect();
-        if self.without {
-            names.extend(META_LABELS);
-            return series.labels().without(&names);
-        }
-        if names.is_empty() {
-            LabelSet::empty()
-        } else {
-            series.labels_only(&names)
-        }
-    }
-}
 
 /// The groups of an aggregation.
 struct Groups {
@@ -125,6 +36,8 @@ struct Groups {
     /// Identity of each group.
     series: Vec<Series>,
     cells: Accumulators,
+    /// The key of each row's group, of rows that are being added.
+    keys: Vec<LabelHash>,
 }
 
 /// No group.
@@ -133,17 +46,27 @@ const UNSEEN: u32 = u32::MAX;
 impl Groups {
     /// Returns the group of a series.
     fn find(&mut self, of: &Series) -> Outcome<usize> {
+        self.with_key(self.index.key(of), of.drop_name, |index| index.labels(of))
+    }
+
+    /// Returns the group with this key; `labels` are its labels.
+    fn with_key(
+        &mut self,
+        key: LabelHash,
+        drop_name: bool,
+        labels: impl FnOnce(&GroupIndex) -> LabelSet,
+    ) -> Outcome<usize> {
         let group = if let Some(known) = &mut self.known {
-            let number = known.number(self.index.key(of), || self.index.labels(of));
+            let number = known.number(key, || labels(&self.index));
             self.known_group(number)?
         } else {
-            let (group, new) = self.index.group(of);
+            let (group, new) = self.index.number(key);
             if new {
-                self.add(self.index.labels(of))?;
+                self.add(labels(&self.index))?;
             }
             group
         };
-        self.series[group].drop_name |= of.drop_name;
+        self.series[group].drop_name |= drop_name;
         Ok(group)
     }
 
@@ -178,21 +101,25 @@ impl Groups {
                 index.labels(&series(of))
             })
         });
-        let mut of_all = None;
+        let mut keys = std::mem::take(&mut self.keys);
+        if known.is_none() {
+            self.index.row_keys(rows, &mut keys);
+        }
         for row in 0..rows.len() {
             pace.spend(rows.width)?;
-            let group = match (&known, of_all) {
-                (Some(known), _) => self.known_group(known[rows.series[row] as usize])?,
-                (None, Some(group)) => group,
-                (None, None) => self.find(&rows.series_of(row))?,
+            let group = match &known {
+                Some(known) => self.known_group(known[rows.series[row] as usize])?,
+                None => self.with_key(keys[row], rows.drop_name, |index| {
+                    index.labels(&rows.series_of(row))
+                })?,
             };
-            of_all = self.index.of_all();
             if rows.dense {
                 self.cells.add_floats(group, rows.from, rows.row(row));
             } else {
                 self.cells.add_runs(group, rows.from, rows.row(row));
             }
         }
+        self.keys = keys;
         Ok(())
     }
 }
@@ -222,6 +149,7 @@ impl Eval<'_> {
             seen: Vec::new(),
             series: Vec::new(),
             cells: Accumulators::new(a.op, steps.count, &self.memory),
+            keys: Vec::new(),
         };
         let mut pace = self.ctx.stop.pace();
         self.stream_rows(&a.input, steps, &mut |rows| {

@@ -136,8 +136,7 @@ impl Series {
     pub(crate) fn group_key(&self, keys: &GroupKeys) -> LabelHash {
         match &self.identity {
             Identity::Stored { batch, index, bare } => {
-                let grouping = if *bare { &keys.bare } else { &keys.whole };
-                batch.group_key(*index as usize, grouping)
+                batch.group_key(*index as usize, keys.grouping(*bare))
             }
             Identity::Joined {
                 batch,
@@ -194,6 +193,11 @@ impl GroupKeys {
             names,
         };
         Self { whole, bare }
+    }
+
+    /// Returns the grouping of stored series, with their names or without.
+    pub(crate) fn grouping(&self, bare: bool) -> &Grouping {
+        if bare { &self.bare } else { &self.whole }
     }
 }
 

@@ -14,6 +14,7 @@ mod count_values;
 mod finish;
 mod float_pairs;
 mod gaps;
+mod group_index;
 mod info;
 mod joined;
 mod matching;

@@ -5,7 +5,8 @@
 
 use super::{
     Block, Eval, Outcome, Sample, Series, Value,
-    aggregate::{GroupIndex, extremes, missing_parameter},
+    aggregate::{extremes, missing_parameter},
+    group_index::GroupIndex,
     rows::Rows,
 };
 use crate::{
@@ -41,7 +42,7 @@ impl Eval<'_> {
         let _heaps = self.memory.acquire(0, bytes as u64)?;
         let mut pace = self.ctx.stop.pace();
         let mut index = GroupIndex::new(a);
-        let groups: Vec<usize> = input.series.iter().map(|s| index.group(s).0).collect();
+        let groups: Vec<usize> = input.series.iter().map(|s| index.group(s)).collect();
         let count = groups.iter().max().map_or(0, |last| last + 1);
         let mut rows = Rows::new(steps.count, &self.memory);
         let mut heaps: Vec<Heap> = (0..count).map(|_| Heap::new(a.op)).collect();

@@ -15,7 +15,7 @@ use narthex_model::storage::{
 use narthex_model::{LabelHash, LabelSet};
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Columns decoded before they are transposed into a time-major tile together.
 const ABREAST: usize = 8;
@@ -35,8 +35,6 @@ pub(super) struct BlockBatch {
     source: Arc<BatchSource>,
     strip: ChosenStrip,
     start_times: bool,
-    /// First requested grouping, with its hash of the common labels and of each local set.
-    grouped: OnceLock<(Grouping, LabelHash, Arc<[LabelHash]>)>,
 }
 
 impl BlockBatch {
@@ -45,7 +43,6 @@ impl BlockBatch {
             source,
             strip,
             start_times,
-            grouped: OnceLock::new(),
         }
     }
 
@@ -53,7 +50,7 @@ impl BlockBatch {
         &self.strip.times_ms
     }
 
-    fn local(&self, series: usize) -> &LabelSet {
+    fn local_set(&self, series: usize) -> &LabelSet {
         self.strip
             .columns
             .labels(series, &self.source.block, &self.source.index)
@@ -85,11 +82,15 @@ impl Batch for BlockBatch {
     }
 
     fn labels(&self, series: usize) -> LabelSet {
-        self.strip.common().union(self.local(series))
+        self.strip.common().union(self.local_set(series))
     }
 
     fn common(&self) -> Option<&LabelSet> {
         Some(self.strip.common())
+    }
+
+    fn local(&self, series: usize) -> Option<&LabelSet> {
+        Some(self.local_set(series))
     }
 
     fn common_names(&self) -> Option<u64> {
@@ -102,7 +103,7 @@ impl Batch for BlockBatch {
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
         let value = self
-            .local(series)
+            .local_set(series)
             .get(name)
             .or_else(|| self.strip.common().get(name));
         value.map(Cow::Borrowed)
@@ -113,22 +114,7 @@ impl Batch for BlockBatch {
     }
 
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        let group = || {
-            let common = group_key_of([self.strip.common()], grouping);
-            (
-                grouping.clone(),
-                common,
-                self.strip
-                    .columns
-                    .grouped(grouping, &self.source.block, &self.source.index),
-            )
-        };
-        let (cached, common, locals) = self.grouped.get_or_init(group);
-        if cached == grouping {
-            // Common and local labels have different names, so their hashes add up.
-            return *common + locals[series];
-        }
-        group_key_of([self.local(series), self.strip.common()], grouping)
+        group_key_of([self.local_set(series), self.strip.common()], grouping)
     }
 
     fn time_range(&self) -> TimeRange {

@@ -2,13 +2,11 @@
 
 use super::reader::{Block, Index};
 use super::strip_table::KnownStrip;
-use narthex_model::storage::{Grouping, TimeRange, group_key_of};
+use narthex_model::storage::TimeRange;
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
 use roaring::RoaringBitmap;
 use std::sync::{Arc, Mutex, OnceLock};
-
-type GroupedHashes = (Grouping, Arc<[LabelHash]>);
 
 /// A strip with chosen columns.
 #[derive(Clone, Debug)]
@@ -47,8 +45,6 @@ pub(crate) struct ChosenColumns {
     /// Hash of each local set.
     pub(crate) hashes: Vec<LabelHash>,
     pub(super) labels: Vec<OnceLock<LabelSet>>,
-    /// Hash, for each local set, of the labels that the last grouping keeps.
-    pub(super) grouped: Mutex<Option<GroupedHashes>>,
     /// Places of the strips whose last row is known to have a staleness marker in every column.
     pub(super) ended: Mutex<RoaringBitmap>,
 }
@@ -67,32 +63,15 @@ impl ChosenColumns {
         count * column
     }
 
-    /// Returns the approximate bytes, with what is decoded on demand: labels, and hashes of groups.
+    /// Returns the approximate bytes, with the labels, which are decoded on demand.
     pub(crate) fn bytes(&self) -> usize {
         let count = self.columns.len();
-        Self::bytes_of(count) + count * (LABELS_BYTES + size_of::<LabelHash>()) + ENDED_BYTES
+        Self::bytes_of(count) + count * LABELS_BYTES + ENDED_BYTES
     }
 
     /// Returns the labels of the local set at `at`.
     pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
         // The same bytes were decoded for the hash, so this cannot fail.
         self.labels[at].get_or_init(|| block.label_set(index, self.sets[at]).unwrap_or_default())
-    }
-
-    /// Returns, for each local set, the hash of the labels that `grouping` keeps; computed once for all strips.
-    pub(crate) fn grouped(
-        &self,
-        grouping: &Grouping,
-        block: &Block,
-        index: &Index,
-    ) -> Arc<[LabelHash]> {
-        let mut cached = self.grouped.lock().whole();
-        if let Some((_, hashes)) = cached.as_ref().filter(|(other, _)| other == grouping) {
-            return Arc::clone(hashes);
-        }
-        let hash = |at| group_key_of([self.labels(at, block, index)], grouping);
-        let hashes: Arc<[LabelHash]> = (0..self.sets.len()).map(hash).collect();
-        *cached = Some((grouping.clone(), Arc::clone(&hashes)));
-        hashes
     }
 }

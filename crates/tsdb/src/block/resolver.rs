@@ -399,7 +399,6 @@ impl<'b> Resolver<'b> {
             sets,
             hashes,
             labels,
-            grouped: Mutex::default(),
             ended: Mutex::default(),
         });
         self.choice.columns.insert(key.clone(), Arc::clone(&chosen));

@@ -14,7 +14,7 @@ use narthex_model::{
         TimeRange,
     },
 };
-use narthex_testkit::rng::SplitMix64;
+use narthex_testkit::{alloc, rng::SplitMix64};
 use narthex_tsdb::{Db, DbOptions, Fault, FaultyIo, Gate, ManualClock, Op};
 use std::{collections::BTreeMap, sync::Arc, thread};
 
@@ -377,4 +377,51 @@ fn windows_that_are_read_again_are_those_of_the_model() {
     }
     assert!(compared > 100_000, "{compared}");
     assert!(refused > 20 && asked_early > 80, "{refused}, {asked_early}");
+}
+
+#[test]
+fn few_newest_rows_are_read_without_a_copy_of_their_row_chunk() {
+    const ROWS: i64 = 100;
+    let (disk, options) = (FaultyIo::new(), options());
+    let db = open(&disk, &options, BASE_MS);
+    let mut origin = Origin::new(0);
+    (0..388).for_each(|_| origin.add_column());
+    let mut binding = db.bind(&origin.schema).expect("bound");
+    let time_ms = |row: i64| BASE_MS + row * STEP_MS;
+    for row in 0..ROWS {
+        let mut frame = Frame::new(origin.schema.clone(), time_ms(row));
+        for column in 0..400_u32 {
+            frame.set(ColumnId(column), (row * row) as f64 * f64::from(column + 1));
+        }
+        binding.append(&frame).expect("appended");
+    }
+    let ctx = Context::unlimited();
+    // Two other columns with each question, so that no window answers.
+    let taken = |first: u32, rows: i64| {
+        let range = TimeRange::new(time_ms(ROWS - rows), time_ms(ROWS - 1));
+        let selector = Selector::new(vec![Matcher::equal(METRIC_NAME, "a")], range);
+        let prepared = db.prepare(range, &[selector], &ctx).expect("prepared");
+        let batches = prepared.batches(0, &ctx).expect("batches");
+        let mut tile = Tile::default();
+        let (_, memory) = alloc::measured(|| {
+            batches[0].read(
+                &[first, first + 1],
+                range,
+                Layout::SeriesMajor,
+                &mut tile,
+                &ctx,
+            )
+        });
+        assert_eq!(tile.times_ms.len() as i64, rows);
+        for (at, series) in [first, first + 1].into_iter().enumerate() {
+            let column = 2 * series;
+            for (row, cell) in (ROWS - rows..ROWS).enumerate() {
+                let expected = (cell * cell) as f64 * f64::from(column + 1);
+                assert_eq!(tile.get(row, at), expected, "column {column}, row {cell}");
+            }
+        }
+        memory.total_bytes
+    };
+    let (few, many) = (taken(0, 10), taken(2, ROWS));
+    assert!(few < 5000 && many > 10_000, "{few} bytes, then {many}");
 }

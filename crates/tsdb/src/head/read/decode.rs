@@ -6,7 +6,7 @@
 //! **Invariant:** every requested cell is written, or was absent; malformed bytes are an error.
 
 use crate::head::{
-    row_chunk::{PageRows, RowChunk},
+    row_chunk::{OpenRowChunk, PageRows, RowChunk},
     strip::PAGE_COLUMNS,
 };
 use narthex_chunks::{
@@ -18,7 +18,7 @@ use narthex_model::{
     cell::{self, Cell},
     storage::{Context, Layout, StopReason, StorageError, Tile},
 };
-use std::{ops::Range, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, ops::Range, path::PathBuf, sync::Arc};
 
 /// Reason rows could not be decoded.
 pub(super) enum Failed {
@@ -93,10 +93,11 @@ impl Picks {
             let at = match pages.iter().rposition(|of| of.page == page) {
                 Some(at) => at,
                 None => {
+                    let most = PAGE_COLUMNS.min(columns.len() - series);
                     pages.push(OfPage {
                         page,
-                        columns: Vec::new(),
-                        series: Vec::new(),
+                        columns: Vec::with_capacity(most),
+                        series: Vec::with_capacity(most),
                         series_run: true,
                         run: true,
                     });
@@ -114,6 +115,11 @@ impl Picks {
         }
         Self { pages }
     }
+
+    /// Returns the pages that have any of the columns.
+    pub(super) fn pages(&self) -> impl Iterator<Item = usize> {
+        self.pages.iter().map(|of| of.page)
+    }
 }
 
 /// Writes the cells of `rows` into `tile`, the first of them as row `to_row`; `state_of` returns the state after the
@@ -127,6 +133,46 @@ pub(super) fn decode(
     tile: &mut Tile,
     ctx: &Context,
 ) -> Result<(), Failed> {
+    each_page(row_chunk, &rows, picks, ctx, |of, page, own| {
+        let out = Writer {
+            of,
+            tile: &mut *tile,
+            to_row: to_row + page.first + own.start - rows.start,
+        };
+        let mut reader = page.reader();
+        let state = || state_of(of.page).map(Cow::Owned);
+        decode_page(row_chunk, page, own, state, |row| reader.row(row), out, ctx)
+    })
+}
+
+/// Writes the cells of `rows` of an open row chunk into `tile`, as `decode` does; every page's state after the last row is known.
+pub(super) fn decode_open(
+    open: &OpenRowChunk,
+    rows: Range<usize>,
+    picks: &Picks,
+    tile: &mut Tile,
+    ctx: &Context,
+) -> Result<(), Failed> {
+    each_page(open.published(), &rows, picks, ctx, |of, page, own| {
+        let out = Writer {
+            of,
+            tile: &mut *tile,
+            to_row: page.first + own.start - rows.start,
+        };
+        let state = || open.known_state(of.page).map(Cow::Borrowed);
+        let bytes = |row| open.row(of.page, row).unwrap_or_default();
+        decode_page(open.published(), page, own, state, bytes, out, ctx)
+    })
+}
+
+/// Passes each wanted page of a row chunk to `work`, with its wanted columns and which of its rows are among `rows`.
+fn each_page<'p>(
+    row_chunk: &'p RowChunk,
+    rows: &Range<usize>,
+    picks: &Picks,
+    ctx: &Context,
+    mut work: impl FnMut(&OfPage, &'p PageRows, Range<usize>) -> Result<(), Failed>,
+) -> Result<(), Failed> {
     for of in &picks.pages {
         ctx.stop.check().map_err(Failed::Stopped)?;
         let Some(page) = row_chunk.pages.get(of.page) else {
@@ -138,56 +184,65 @@ pub(super) fn decode(
         }
         // A column that this row chunk never saw may collide with another's position, defined in a lost part of the WAL.
         let first = (of.page * PAGE_COLUMNS) as u32;
+        let has_seen = |column: u32| row_chunk.has_seen(first + column);
         let filtered;
-        let of = if of
-            .columns
-            .iter()
-            .all(|column| row_chunk.has_seen(first + column))
-        {
+        let of = if of.columns.iter().all(|column| has_seen(*column)) {
             of
         } else {
-            filtered = of.filtered(|column| row_chunk.has_seen(first + column));
+            filtered = of.filtered(has_seen);
             &filtered
         };
-        if of.columns.is_empty() {
-            continue;
-        }
-        let mut out = Writer {
-            of,
-            tile: &mut *tile,
-            to_row: to_row + (from - rows.start),
-        };
-        let own = from - page.first..rows.end - page.first;
-        let bad = |row: usize, error| Failed::Bytes {
-            row: row_chunk.first_row + (page.first + row) as u64,
-            page: of.page,
-            error,
-        };
-        let few = of.columns.len() * PICK_RATIO
-            < row_chunk
-                .columns
-                .saturating_sub(of.page * PAGE_COLUMNS)
-                .min(PAGE_COLUMNS);
-        let is_near = page.rows() - own.start < own.end;
-        let forwards = 0..own.end;
-        let backwards = (own.start..page.rows()).rev();
-        match (is_near.then(|| state_of(of.page)).flatten(), few) {
-            (Some(state), true) => {
-                let decoder = PickBack::new(&state, &of.columns);
-                each_row(decoder, page, backwards, &own, &mut out, ctx, bad)?;
-            }
-            (Some(state), false) => {
-                let decoder = RowBack::new(state);
-                each_row(decoder, page, backwards, &own, &mut out, ctx, bad)?;
-            }
-            (None, true) => {
-                let decoder = ColumnPick::new(&of.columns);
-                each_row(decoder, page, forwards, &own, &mut out, ctx, bad)?;
-            }
-            (None, false) => each_row(RowDecoder::new(), page, forwards, &own, &mut out, ctx, bad)?,
+        if !of.columns.is_empty() {
+            work(of, page, from - page.first..rows.end - page.first)?;
         }
     }
     Ok(())
+}
+
+/// Writes the cells of some rows of a page, `own`, counted from its first; `state` returns the state after its last row, where known,
+/// and `bytes` those of a row.
+fn decode_page<'p>(
+    row_chunk: &RowChunk,
+    page: &PageRows,
+    own: Range<usize>,
+    state: impl FnOnce() -> Option<Cow<'p, RowState>>,
+    bytes: impl FnMut(usize) -> &'p [u8],
+    mut out: Writer<'_>,
+    ctx: &Context,
+) -> Result<(), Failed> {
+    let OfPage {
+        page: number,
+        columns,
+        ..
+    } = out.of;
+    let bad = |row: usize, error| Failed::Bytes {
+        row: row_chunk.first_row + (page.first + row) as u64,
+        page: *number,
+        error,
+    };
+    let of_page = row_chunk.columns.saturating_sub(number * PAGE_COLUMNS);
+    let few = columns.len() * PICK_RATIO < of_page.min(PAGE_COLUMNS);
+    let is_near = page.rows() - own.start < own.end;
+    let forwards = 0..own.end;
+    let backwards = (own.start..page.rows()).rev();
+    match (is_near.then(state).flatten(), few) {
+        (Some(state), true) => {
+            let decoder = PickBack::new(&state, columns);
+            each_row(decoder, bytes, backwards, &own, &mut out, ctx, bad)
+        }
+        (Some(state), false) => {
+            let decoder = RowBack::new(state.into_owned());
+            each_row(decoder, bytes, backwards, &own, &mut out, ctx, bad)
+        }
+        (None, true) => {
+            let decoder = ColumnPick::new(columns);
+            each_row(decoder, bytes, forwards, &own, &mut out, ctx, bad)
+        }
+        (None, false) => {
+            let decoder = RowDecoder::new();
+            each_row(decoder, bytes, forwards, &own, &mut out, ctx, bad)
+        }
+    }
 }
 
 /// Decodes all rows of one page of a row chunk, time-major; returns the columns.
@@ -262,21 +317,20 @@ decoders! {
     PickBack<'p>, picks: true;
 }
 
-/// Decodes rows of a page in the order `through`, and writes those of `rows`.
+/// Decodes rows of a page, of which `bytes` returns each, in the order `through`, and writes those of `rows`.
 fn each_row<'p, D: Decoder<'p>>(
     mut decoder: D,
-    page: &'p PageRows,
+    mut bytes: impl FnMut(usize) -> &'p [u8],
     through: impl Iterator<Item = usize>,
     rows: &Range<usize>,
     out: &mut Writer<'_>,
     ctx: &Context,
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
-    let mut reader = page.reader();
     let mut histograms: Vec<(usize, &[u8])> = Vec::new();
     for row in through {
         histograms.clear();
-        let stepped = decoder.step(reader.row(row), &mut histograms);
+        let stepped = decoder.step(bytes(row), &mut histograms);
         stepped.map_err(|error| bad(row, error))?;
         if rows.contains(&row) {
             let to = row - rows.start;

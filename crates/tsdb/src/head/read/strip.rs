@@ -1,11 +1,11 @@
 //! The rows of a strip as a batch: one time axis for all its columns.
 //!
-//! **Invariant:** row chunks are fetched once, at the first read that no window answers; the newest values come from the encoder's state,
-//! without decoding, if nothing newer than the view has been stored. The state is copied only to decode from it.
+//! **Invariant:** row chunks are fetched once, at the first read that neither a window nor the few newest rows, where they are, answer;
+//! the newest values come from the encoder's state, without decoding, if nothing newer than the view has been stored.
 
 use super::{
     Visible,
-    decode::{Picks, decode},
+    decode::{Failed, Picks, decode, decode_open},
 };
 use crate::head::{
     row_chunk::RowChunk,
@@ -47,6 +47,8 @@ pub(crate) struct StripBatch {
 
 /// Rows that an instant selector may step back before everything is decoded.
 const LAST_STEPS: usize = 8;
+/// Rows of a strip that are decoded at most while its writer waits, which takes some microseconds.
+const NEWEST_ROWS: usize = 64;
 
 impl StripBatch {
     /// Returns columns of a visible strip, of which there may be rows within `range`.
@@ -111,21 +113,95 @@ impl StripBatch {
         if self.start_times || !pieces.windows(2).all(follows) {
             return;
         }
-        let first_row = number((*at, *from));
+        let decoded = self.decoded(&self.fetched()[*at], *from, range, tile);
+        let mut state = self.strip.lock();
+        let windows = &mut state.windows;
+        windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
+    }
+
+    /// Reads the newest rows where they are, which takes less than copying their row chunk; returns `false` if others are wanted
+    /// too, or many, or if the state after the last row is not known.
+    fn read_newest(
+        &self,
+        series: &[u32],
+        range: TimeRange,
+        layout: Layout,
+        tile: &mut Tile,
+        ctx: &Context,
+    ) -> Result<bool, StorageError> {
+        if self.start_times || self.fetched.get().is_some() {
+            return Ok(false);
+        }
+        let picks = Picks::new(&self.columns_of(series));
+        let mut state = self.strip.lock();
+        let StripState {
+            open,
+            sealed,
+            windows,
+            ..
+        } = &mut *state;
+        let published = open.published();
+        let is_older = |row_chunk: &Arc<RowChunk>| {
+            let last = row_chunk.time_range();
+            row_chunk.end_row() <= self.row_range.0
+                || last.is_none_or(|(_, last_ms)| last_ms < range.min_ms)
+        };
+        let rows = self.rows_of(published, range);
+        let passed = published.rows() - rows.start.min(published.rows());
+        if passed > NEWEST_ROWS
+            || rows.is_empty()
+            || !sealed.back().is_none_or(is_older)
+            || !picks.pages().all(|page| open.known_state(page).is_some())
+        {
+            return Ok(false);
+        }
+        let times = rows.clone().map(|row| published.time_ms(row));
+        let times_ms: Vec<i64> = times.collect();
+        tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
+        decode_open(open, rows.clone(), &picks, tile, ctx).map_err(|bad| self.failed(bad))?;
+        if self.is_whole(series) {
+            let decoded = self.decoded(published, rows.start, range, tile);
+            windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
+        }
+        Ok(true)
+    }
+
+    /// Returns what was decoded of the rows within `range`, of which the first is row `from` of a row chunk.
+    fn decoded<'t>(
+        &self,
+        row_chunk: &RowChunk,
+        from: usize,
+        range: TimeRange,
+        tile: &'t Tile,
+    ) -> Decoded<'t> {
+        let first_row = row_chunk.first_row + from as u64;
         // Before the first row that this view shows, an earlier view may show others.
         let from_ms = if first_row > self.row_range.0 {
             range.min_ms
         } else {
-            self.fetched()[*at].time_ms(*from)
+            row_chunk.time_ms(from)
         };
-        let decoded = Decoded {
+        Decoded {
             first_row,
             from_ms,
             tile,
-        };
-        let mut state = self.strip.lock();
-        let windows = &mut state.windows;
-        windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
+        }
+    }
+
+    fn failed(&self, failed: Failed) -> StorageError {
+        let Strip { id, common, .. } = &*self.strip;
+        failed.into_storage(|| PathBuf::from(format!("head, strip {id} {common}")))
+    }
+
+    /// Returns the strip's columns of some series.
+    fn columns_of(&self, series: &[u32]) -> Vec<u32> {
+        let column = |series: &u32| self.columns[*series as usize];
+        series.iter().map(column).collect()
+    }
+
+    /// Reports whether these are all series, in order.
+    fn is_whole(&self, series: &[u32]) -> bool {
+        series.len() == self.columns.len() && (0u32..).zip(series).all(|(at, one)| at == *one)
     }
 
     /// Returns the state after the last row of a page, if it can be known: of the strip's last row the encoder has it, of the last
@@ -171,22 +247,24 @@ impl StripBatch {
         Some(found)
     }
 
+    /// Returns the rows of a row chunk within `range` that the view shows.
+    fn rows_of(&self, row_chunk: &RowChunk, range: TimeRange) -> Range<usize> {
+        let visible = |row: u64| {
+            usize::try_from(row.saturating_sub(row_chunk.first_row)).unwrap_or(usize::MAX)
+        };
+        let from = row_chunk.row_at(range.min_ms);
+        let to = row_chunk.row_at(range.max_ms.saturating_add(1));
+        let to = to.min(row_chunk.rows()).min(visible(self.row_range.1));
+        from.max(visible(self.row_range.0))..to
+    }
+
     /// Lists the rows within `range`: row chunk, first row, row after the last.
     fn pieces(&self, range: TimeRange) -> Vec<(usize, usize, usize)> {
         let mut pieces = Vec::new();
         for (at, row_chunk) in self.fetched().iter().enumerate() {
-            let visible = |row: u64| {
-                usize::try_from(row.saturating_sub(row_chunk.first_row)).unwrap_or(usize::MAX)
-            };
-            let from = row_chunk
-                .row_at(range.min_ms)
-                .max(visible(self.row_range.0));
-            let to = row_chunk
-                .row_at(range.max_ms.saturating_add(1))
-                .min(row_chunk.rows())
-                .min(visible(self.row_range.1));
-            if from < to {
-                pieces.push((at, from, to));
+            let rows = self.rows_of(row_chunk, range);
+            if !rows.is_empty() {
+                pieces.push((at, rows.start, rows.end));
             }
         }
         pieces
@@ -381,16 +459,20 @@ impl Batch for StripBatch {
     }
 
     fn labels(&self, series: usize) -> LabelSet {
-        self.strip.common.union(self.local(series))
+        self.strip.common.union(self.local_set(series))
     }
 
     fn labels_only(&self, series: usize, names: &[&str]) -> LabelSet {
-        let local = self.local(series).only(names);
+        let local = self.local_set(series).only(names);
         self.strip.common.only(names).union(&local)
     }
 
     fn common(&self) -> Option<&LabelSet> {
         Some(&self.strip.common)
+    }
+
+    fn local(&self, series: usize) -> Option<&LabelSet> {
+        Some(self.local_set(series))
     }
 
     fn common_names(&self) -> Option<u64> {
@@ -409,18 +491,18 @@ impl Batch for StripBatch {
     }
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
-        self.local(series)
+        self.local_set(series)
             .get(name)
             .or_else(|| self.strip.common.get(name))
             .map(Cow::Borrowed)
     }
 
     fn identity(&self, series: usize) -> LabelHash {
-        self.strip.common.hash() + self.local(series).hash()
+        self.strip.common.hash() + self.local_set(series).hash()
     }
 
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        group_key_of([self.local(series), &self.strip.common], grouping)
+        group_key_of([self.local_set(series), &self.strip.common], grouping)
     }
 
     fn time_range(&self) -> TimeRange {
@@ -450,11 +532,14 @@ impl Batch for StripBatch {
         ctx: &Context,
     ) -> Result<(), StorageError> {
         ctx.stop.check()?;
-        let all = series.len() == self.columns.len();
-        let whole = all && (0u32..).zip(series).all(|(at, series)| at == *series);
+        let whole = self.is_whole(series);
         let copied =
             whole.then(|| self.in_window(range, |window, rows| window.copy(rows, layout, tile)));
         if copied.flatten().is_some() {
+            tile.establish_facts();
+            return Ok(());
+        }
+        if self.read_newest(series, range, layout, tile, ctx)? {
             tile.establish_facts();
             return Ok(());
         }
@@ -466,23 +551,14 @@ impl Batch for StripBatch {
         });
         let times_ms: Vec<i64> = times.collect();
         tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
-        let columns: Vec<u32> = series
-            .iter()
-            .map(|series| self.columns[*series as usize])
-            .collect();
+        let columns = self.columns_of(series);
         let picks = Picks::new(&columns);
         let mut row = 0;
         for (at, from, to) in &pieces {
             let row_chunk = &fetched[*at];
             let state_of = |page: usize| self.state_after(row_chunk, page);
-            decode(row_chunk, &state_of, *from..*to, &picks, row, tile, ctx).map_err(|failed| {
-                failed.into_storage(|| {
-                    PathBuf::from(format!(
-                        "head, strip {} {}",
-                        self.strip.id, self.strip.common
-                    ))
-                })
-            })?;
+            decode(row_chunk, &state_of, *from..*to, &picks, row, tile, ctx)
+                .map_err(|bad| self.failed(bad))?;
             row += to - from;
         }
         if self.start_times {
@@ -520,7 +596,7 @@ impl Batch for StripBatch {
 }
 
 impl StripBatch {
-    fn local(&self, series: usize) -> &LabelSet {
+    fn local_set(&self, series: usize) -> &LabelSet {
         &self.schema.column(ColumnId(self.columns[series])).set
     }
 
