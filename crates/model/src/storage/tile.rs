@@ -64,8 +64,13 @@ impl Tile {
     pub fn shape(&mut self, layout: Layout, times_ms: &[i64], series: usize, fill: f64) {
         self.clear(layout);
         self.times_ms.extend_from_slice(times_ms);
+        self.fill(series, fill);
+    }
+
+    /// Resizes a tile that has its times and nothing else, and sets all cells to `fill`.
+    pub fn fill(&mut self, series: usize, fill: f64) {
         self.series = series;
-        self.cells.resize(times_ms.len() * series, fill);
+        self.cells.resize(self.times_ms.len() * series, fill);
     }
 
     /// Returns the index of a cell.

@@ -6,6 +6,7 @@ use super::chosen::ChosenStrip;
 use super::page::Page;
 use super::reader::{Block, Index};
 use super::strips::LastPage;
+use super::times::Times;
 use narthex_chunks::column::{column_facts, decode_rows};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
@@ -46,25 +47,14 @@ impl BlockBatch {
         }
     }
 
-    fn times_ms(&self) -> &[i64] {
-        &self.strip.times_ms
+    fn times(&self) -> &Times {
+        &self.strip.times
     }
 
     fn local_set(&self, series: usize) -> &LabelSet {
         self.strip
             .columns
             .labels(series, &self.source.block, &self.source.index)
-    }
-
-    /// Returns the rows within `range`.
-    fn rows_in(&self, range: TimeRange) -> Range<usize> {
-        let first = self
-            .times_ms()
-            .partition_point(|time_ms| *time_ms < range.min_ms);
-        let end = self
-            .times_ms()
-            .partition_point(|time_ms| *time_ms <= range.max_ms);
-        first..end.max(first)
     }
 }
 
@@ -122,7 +112,7 @@ impl Batch for BlockBatch {
     }
 
     fn rows(&self, range: TimeRange) -> usize {
-        self.rows_in(range).len()
+        self.times().rows_in(range).len()
     }
 
     fn read(
@@ -133,13 +123,10 @@ impl Batch for BlockBatch {
         tile: &mut Tile,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        let rows = self.rows_in(range);
-        tile.shape(
-            layout,
-            &self.times_ms()[rows.clone()],
-            series.len(),
-            cell::ABSENT,
-        );
+        let rows = self.times().rows_in(range);
+        tile.clear(layout);
+        self.times().append(rows.clone(), &mut tile.times_ms);
+        tile.fill(series.len(), cell::ABSENT);
         if self.start_times {
             tile.start_times_ms.resize(tile.cells.len(), 0);
         }
@@ -150,7 +137,7 @@ impl Batch for BlockBatch {
             return Ok(());
         }
         let mut columns = ColumnReader::new(self);
-        if layout == Layout::SeriesMajor && rows.len() == self.times_ms().len() {
+        if layout == Layout::SeriesMajor && rows.len() == self.times().len() {
             columns.whole(series, &rows, tile, ctx)?;
         } else {
             columns.part(series, &rows, tile, ctx)?;
@@ -176,14 +163,14 @@ impl Batch for BlockBatch {
         out: &mut Vec<Option<LastCell>>,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        let rows = self.rows_in(range);
+        let rows = self.times().rows_in(range);
         if rows.is_empty() {
             out.resize(out.len() + series.len(), None);
             return Ok(());
         }
         let begin = out.len();
         let mut columns = ColumnReader::new(self);
-        let mut cells = vec![0.0; self.times_ms().len()];
+        let mut cells = vec![0.0; self.times().len()];
         for (count, at) in series.iter().enumerate() {
             if count % 64 == 0 {
                 ctx.stop.check()?;
@@ -196,8 +183,8 @@ impl Batch for BlockBatch {
                 }
             }
         }
-        if rows.end == self.times_ms().len() && series.iter().copied().eq(0..self.len() as u32) {
-            let last_ms = self.times_ms().last().copied();
+        if rows.end == self.times().len() && series.iter().copied().eq(0..self.len() as u32) {
+            let last_ms = self.times().last_ms();
             let ends = |found: &Option<LastCell>| {
                 let stale = found.as_ref().filter(|last| cell::is_stale(last.cell));
                 stale.map(|last| last.time_ms) == last_ms
@@ -283,7 +270,7 @@ impl<'b> ColumnReader<'b> {
         tile: &mut Tile,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        let total = self.batch.times_ms().len();
+        let total = self.batch.times().len();
         let mut scratch = vec![0.0; total * series.len().min(ABREAST)];
         for (group, wanted) in series.chunks(ABREAST).enumerate() {
             ctx.stop.check()?;
@@ -409,7 +396,7 @@ impl<'b> ColumnReader<'b> {
             cells[row]
         };
         Ok(Some(LastCell {
-            time_ms: batch.times_ms()[row],
+            time_ms: batch.times().time_ms(row),
             cell,
             histogram,
             start_time_ms: if batch.start_times {

@@ -2,6 +2,7 @@
 
 use super::reader::{Block, Index};
 use super::strip_table::KnownStrip;
+use super::times::Times;
 use narthex_model::storage::TimeRange;
 use narthex_model::sync::Whole as _;
 use narthex_model::{LabelHash, LabelSet};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(crate) struct ChosenStrip {
     pub(crate) known: Arc<KnownStrip>,
     /// The times of its rows, unless only its labels are asked for.
-    pub(crate) times_ms: Arc<[i64]>,
+    pub(crate) times: Times,
     pub(crate) columns: Arc<ChosenColumns>,
 }
 

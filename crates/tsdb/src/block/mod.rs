@@ -33,6 +33,7 @@ mod strip_table;
 mod strips;
 #[cfg(test)]
 mod tests;
+mod times;
 mod writer;
 
 pub use cache::BlockCache;

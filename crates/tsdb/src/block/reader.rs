@@ -468,14 +468,28 @@ impl Block {
     ) -> Result<Arc<[i64]>, TsdbError> {
         let mut times_ms: Arc<[i64]> = std::iter::repeat_n(0, rows as usize).collect();
         let times = Arc::get_mut(&mut times_ms).expect("nobody else has it");
-        decode_times(encoded, times).map_err(|bad| {
+        self.decode_times(index, encoded, times)?;
+        Ok(times_ms)
+    }
+
+    /// Decodes the times of a strip with as many rows as `times_ms` has places.
+    ///
+    /// # Errors
+    /// Fails when they are damaged; `times_ms` is then undefined.
+    pub(crate) fn decode_times(
+        &self,
+        index: &Index,
+        encoded: &[u8],
+        times_ms: &mut [i64],
+    ) -> Result<(), TsdbError> {
+        decode_times(encoded, times_ms).map_err(|bad| {
             self.corrupt(
                 index.strips.offset,
                 format!("unreadable times of a strip: {bad}"),
             )
         })?;
         if times_ms.is_sorted_by(|a, b| a < b) {
-            return Ok(times_ms);
+            return Ok(());
         }
         Err(self.corrupt(index.strips.offset, "times of a strip do not ascend".into()))
     }

@@ -8,6 +8,7 @@ use super::chosen::ChosenStrip;
 use super::reader::{Block, Index};
 use super::resolver::Resolver;
 use super::strip_table::STOP_STRIPS;
+use super::times::Times;
 use narthex_model::Matcher;
 use narthex_model::storage::{Batch, Context, Estimate, Hints, StorageError, TimeRange};
 use std::sync::Arc;
@@ -90,19 +91,21 @@ impl Block {
         lease.grow((chosen.len() * STRIP_BYTES) as u64)?;
         let places: Vec<u32> = chosen.iter().map(|(at, _)| *at).collect();
         let known = self.known_strips(&index, &table, &places, &mut lease, &ctx.stop)?;
-        let without_times: Arc<[i64]> = Arc::default();
+        let (without_times, mut scratch) = (Times::default(), Vec::new());
         let mut strips = Vec::with_capacity(known.len());
         for (count, (known, (_, columns))) in known.into_iter().zip(chosen).enumerate() {
             if count.is_multiple_of(STOP_STRIPS) {
                 ctx.stop.check()?;
             }
-            let times_ms = match purpose {
-                Purpose::List => Arc::clone(&without_times),
-                Purpose::Read | Purpose::ReadOnce => known.times_ms(self, &index, &mut lease)?,
+            let times = match purpose {
+                Purpose::List => without_times.clone(),
+                Purpose::Read | Purpose::ReadOnce => {
+                    known.times(self, &index, &mut scratch, &mut lease)?
+                }
             };
             strips.push(ChosenStrip {
                 known,
-                times_ms,
+                times,
                 columns,
             });
         }

@@ -2,12 +2,14 @@
 //!
 //! A block of replaced targets has many strips, of which a query wants few series each: finding them would cost more
 //! than reading them. So a table keeps, for all queries, what it takes to choose among strips, some ninety bytes of each,
-//! and what it takes to read those that were chosen. Times, which take most, are decoded by each query.
+//! and what it takes to read those that were chosen. Times are kept where they are regular, as they nearly always are; a
+//! list of them would take most, so each query decodes its own.
 //!
 //! **Invariant:** strips keep the block's order; what is known of a strip never changes.
 
 use super::reader::{Block, Index, PageOwner};
 use super::strips::Pages;
+use super::times::{Runs, Times};
 use crate::error::TsdbError;
 use crate::label_order::order_of;
 use narthex_model::LabelSet;
@@ -61,11 +63,13 @@ pub(crate) struct KnownStrip {
     pub(crate) names: u64,
     /// Their place in the order of batches.
     pub(crate) order: u64,
+    /// The times of the rows, if they are regular, once requested.
+    runs: OnceLock<Runs>,
 }
 
-/// Approximate bytes of a chosen strip's allocations beside its pages: the strip, and a set of ten labels whose texts others
-/// have too.
-const KNOWN_BYTES: usize = size_of::<KnownStrip>() + 160;
+/// Approximate bytes of a chosen strip's allocations beside its pages: the strip, a set of ten labels whose texts others
+/// have too, and room for times, which come later.
+const KNOWN_BYTES: usize = size_of::<KnownStrip>() + 160 + Runs::MOST_KEPT_BYTES;
 
 /// Strips looked at between two polls of the stop.
 pub(super) const STOP_STRIPS: usize = 64;
@@ -284,6 +288,7 @@ impl StripTable {
                 names: labels.names_key(),
                 order: order_of(&labels),
                 labels,
+                runs: OnceLock::new(),
             }));
         }
         Ok(())
@@ -336,19 +341,34 @@ impl KnownStrip {
         KNOWN_BYTES + self.pages.bytes()
     }
 
-    /// Returns the times of the rows; `lease` grows by their bytes.
+    /// Returns the times of the rows, and keeps them if they are regular; `lease` grows by their bytes otherwise. `scratch` is
+    /// for decoding those of one strip, and not counted.
     ///
     /// # Errors
     /// Fails when they are damaged, or over budget.
-    pub(crate) fn times_ms(
+    pub(crate) fn times(
         &self,
         block: &Block,
         index: &Index,
+        scratch: &mut Vec<i64>,
         lease: &mut Lease,
-    ) -> Result<Arc<[i64]>, StorageError> {
-        lease.grow(u64::from(self.rows) * size_of::<i64>() as u64)?;
+    ) -> Result<Times, StorageError> {
+        if let Some(runs) = self.runs.get() {
+            return Ok(Times::Runs(runs.clone()));
+        }
+        let bytes = u64::from(self.rows) * size_of::<i64>() as u64;
+        lease.grow(bytes)?;
         let encoded = block.strips(index)?.times(self.place);
         let encoded = encoded.map_err(|bad| block.malformed(&index.strips, &bad))?;
-        Ok(block.times(index, encoded, self.rows)?)
+        scratch.resize(self.rows as usize, 0);
+        block.decode_times(index, encoded, scratch)?;
+        let Some(runs) = Runs::find(scratch) else {
+            return Ok(Times::Listed(scratch.as_slice().into()));
+        };
+        if runs.are_few() {
+            lease.shrink(bytes);
+            return Ok(Times::Runs(self.runs.get_or_init(|| runs).clone()));
+        }
+        Ok(Times::Runs(runs))
     }
 }

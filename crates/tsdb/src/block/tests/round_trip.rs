@@ -479,7 +479,8 @@ fn the_strips_of_many_rows_are_kept() {
     let io = disk();
     let many = |at: u32| Plain {
         common: LabelSet::new([("pod", format!("pod-{at}").as_str())]),
-        times_ms: (0..5_000).collect(),
+        // Irregular, because others are few bytes.
+        times_ms: (0..5_000).map(|row| row * row).collect(),
         columns: vec![PlainColumn {
             cells: vec![1.0; 5_000],
             ..PlainColumn::default()
@@ -501,6 +502,96 @@ fn the_strips_of_many_rows_are_kept() {
     };
     // Room for the times of two strips.
     assert_eq!(used(200_000), used(1 << 24));
+}
+
+/// Every query decoded the times of all strips it chose, and held 2 KiB of each.
+#[test]
+fn regular_times_are_decoded_once_and_not_leased() {
+    const ROWS: i64 = 2_000;
+    let strip = |job: &str, times_ms: Vec<i64>| Plain {
+        common: LabelSet::new([("job", job)]),
+        columns: vec![PlainColumn {
+            cells: vec![1.0; times_ms.len()],
+            ..PlainColumn::default()
+        }],
+        times_ms,
+        ..Plain::default()
+    };
+    let regular = |rows: i64| (0..rows).map(|row| row * 15_000);
+    let irregular = regular(ROWS).map(|time_ms| time_ms + time_ms / 15_000 % 7);
+    let with_gaps = regular(ROWS + 4).filter(|time_ms| !(70_000..130_000).contains(time_ms));
+    let strips = [
+        strip("short", regular(2).collect()),
+        strip("regular", regular(ROWS).collect()),
+        strip("with gaps", with_gaps.collect()),
+        strip("irregular", irregular.collect()),
+    ];
+    let io = disk();
+    let path = Path::new(DIR).join(write(&io, 1, &strips).unwrap().file_name());
+    let open = |cache_bytes: usize| {
+        let cache = Arc::new(BlockCache::new(cache_bytes));
+        Arc::new(Block::open(&*io, &path, &cache).unwrap())
+    };
+    // What is held while the selection lives, and the most that was held before.
+    let leased = |block: &Arc<Block>, job: &str| {
+        let ctx = Context {
+            budget: Budget::new("query", 1 << 20),
+            ..Context::unlimited()
+        };
+        let matchers = [Matcher::equal("job", job)];
+        let selection = block.select(&matchers, TimeRange::ALL, &ctx).unwrap();
+        assert_eq!(selection.strips().len(), 1);
+        (ctx.budget.used_bytes(), ctx.budget.peak_bytes())
+    };
+    let list = ROWS as u64 * 8;
+    let kept = open(1 << 20);
+    let (held, _) = leased(&kept, "short");
+    for job in ["regular", "with gaps"] {
+        assert_eq!(leased(&kept, job), (held, held + list), "decoded");
+        assert_eq!(leased(&kept, job), (held, held), "known");
+    }
+    for _ in 0..2 {
+        assert_eq!(leased(&kept, "irregular"), (held + list, held + list));
+    }
+    let not_kept = open(0);
+    let (held, _) = leased(&not_kept, "short");
+    for _ in 0..2 {
+        assert_eq!(leased(&not_kept, "regular"), (held, held + list));
+    }
+}
+
+#[test]
+fn rows_are_found_by_times_of_any_shape() {
+    let mut rng = SplitMix64::new(12);
+    let shapes: [fn(i64) -> i64; 6] = [
+        |row| row * 15_000,
+        |row| row * 15_000 + row / 17 * 60_000,
+        |row| row * 15_000 + i64::from(row == 21) * 4,
+        |row| row * row,
+        |row| i64::MIN + row,
+        |row| i64::MAX - 100 + row,
+    ];
+    for (id, shape) in shapes.into_iter().enumerate() {
+        let mut all = strips(10 + id as u64);
+        for strip in &mut all {
+            strip.times_ms = (0..strip.times_ms.len() as i64).map(shape).collect();
+        }
+        let io = disk();
+        let block = open(&io, &write(&io, 1, &all).unwrap()).unwrap();
+        let bound = |rng: &mut SplitMix64| {
+            let time_ms = shape(rng.below(60) as i64);
+            time_ms.saturating_add(rng.below(3) as i64 - 1)
+        };
+        for at in 0..12 {
+            let (from_ms, to_ms) = (bound(&mut rng), bound(&mut rng));
+            let range = TimeRange::new(from_ms.min(to_ms), from_ms.max(to_ms));
+            let layout = [Layout::SeriesMajor, Layout::TimeMajor][at % 2];
+            assert_eq!(
+                found(&block, &[], range, layout),
+                expected(&all, &[], range)
+            );
+        }
+    }
 }
 
 #[test]
