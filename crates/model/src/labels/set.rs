@@ -204,6 +204,13 @@ impl LabelSet {
             + size_of_val(self.labels())
     }
 
+    /// Reports whether somebody else has this set, which is interned.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        // The table of all sets has one reference.
+        self.references() > 2
+    }
+
     pub(crate) fn references(&self) -> usize {
         ThinArc::strong_count(&self.0)
     }

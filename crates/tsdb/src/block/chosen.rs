@@ -73,6 +73,8 @@ impl ChosenColumns {
     /// Returns the labels of the local set at `at`.
     pub(crate) fn labels(&self, at: usize, block: &Block, index: &Index) -> &LabelSet {
         // The same bytes were decoded for the hash, so this cannot fail.
-        self.labels[at].get_or_init(|| block.label_set(index, self.sets[at]).unwrap_or_default())
+        let decode = || block.label_set(index, self.sets[at]).unwrap_or_default();
+        // Aggregations find equal sets of other batches by their address.
+        self.labels[at].get_or_init(|| decode().intern())
     }
 }

@@ -65,11 +65,12 @@ pub(crate) struct KnownStrip {
     pub(crate) order: u64,
     /// The times of the rows, if they are regular, once requested.
     runs: OnceLock<Runs>,
+    /// Approximate bytes.
+    bytes: u32,
 }
 
-/// Approximate bytes of a chosen strip's allocations beside its pages: the strip, a set of ten labels whose texts others
-/// have too, and room for times, which come later.
-const KNOWN_BYTES: usize = size_of::<KnownStrip>() + 160 + Runs::MOST_KEPT_BYTES;
+/// Approximate bytes of a chosen strip's allocations beside its pages and labels: the strip, and room for times, which come later.
+const KNOWN_BYTES: usize = size_of::<KnownStrip>() + 2 * size_of::<usize>() + Runs::MOST_KEPT_BYTES;
 
 /// Strips looked at between two polls of the stop.
 pub(super) const STOP_STRIPS: usize = 64;
@@ -276,15 +277,24 @@ impl StripTable {
     ) -> Result<(), TsdbError> {
         let pairs = places.iter().map(|at| self.pairs(*at));
         let mut owner = PageOwner::default();
-        for (at, labels) in places.iter().zip(block.label_sets(index, pairs)?) {
+        let sets = block.label_sets(index, pairs)?.into_iter();
+        // Those of a target are the same in the head and in all blocks; who has them already counts them.
+        for (at, labels) in places.iter().zip(sets.map(|labels| labels.intern())) {
             let entry = block.strip_entry(index, *at)?;
             let outline = self.outlines[*at as usize];
+            let pages = block.pages(index, *at, &entry, &mut owner)?;
+            let of_labels = if labels.is_shared() {
+                0
+            } else {
+                labels.heap_bytes()
+            };
             into.push(Arc::new(KnownStrip {
                 place: *at,
                 common: outline.common,
                 rows: entry.rows,
                 range: outline.range,
-                pages: block.pages(index, *at, &entry, &mut owner)?,
+                bytes: (KNOWN_BYTES + pages.bytes() + of_labels) as u32,
+                pages,
                 names: labels.names_key(),
                 order: order_of(&labels),
                 labels,
@@ -338,7 +348,7 @@ fn labels_everywhere(
 impl KnownStrip {
     /// Returns the approximate bytes.
     fn bytes(&self) -> usize {
-        KNOWN_BYTES + self.pages.bytes()
+        self.bytes as usize
     }
 
     /// Returns the times of the rows, and keeps them if they are regular; `lease` grows by their bytes otherwise. `scratch` is

@@ -560,6 +560,37 @@ fn regular_times_are_decoded_once_and_not_leased() {
     }
 }
 
+/// Each block of a target had its labels once more.
+#[test]
+fn labels_of_a_target_are_shared_by_its_blocks() {
+    let io = disk();
+    let strip = || Plain {
+        common: LabelSet::new([("job", "of two blocks"), ("pod", "a"), ("zone", "b")]),
+        times_ms: (0..100).map(|row| row * 15_000).collect(),
+        columns: vec![PlainColumn {
+            cells: vec![1.0; 100],
+            ..PlainColumn::default()
+        }],
+        ..Plain::default()
+    };
+    let opened = |id: u128| {
+        let meta = write(&io, id, &[strip()]).unwrap();
+        let cache = Arc::new(BlockCache::new(1 << 20));
+        let path = Path::new(DIR).join(meta.file_name());
+        let block = Arc::new(Block::open(&*io, &path, &cache).unwrap());
+        let selection = block.select(&[], TimeRange::ALL, &Context::unlimited());
+        (selection.unwrap(), cache.used_bytes())
+    };
+    let [(first, first_bytes), (second, second_bytes)] = [opened(1), opened(2)];
+    let [first, second] = [&first, &second].map(|selection| selection.strips()[0].common());
+    assert_eq!(first.labels().as_ptr(), second.labels().as_ptr());
+    assert_eq!(
+        first_bytes - second_bytes,
+        first.heap_bytes(),
+        "counted once"
+    );
+}
+
 #[test]
 fn rows_are_found_by_times_of_any_shape() {
     let mut rng = SplitMix64::new(12);
