@@ -269,7 +269,10 @@ pub trait Batch: Send + Sync {
 
     /// Returns the hash of the labels that `grouping` keeps of a series.
     fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        group_key_of([&self.labels(series)], grouping)
+        match (self.common(), self.local(series)) {
+            (Some(common), Some(local)) => group_key_of([local, common], grouping),
+            _ => group_key_of([&self.labels(series)], grouping),
+        }
     }
 
     /// Returns an interval that contains all samples of the batch.

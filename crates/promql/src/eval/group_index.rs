@@ -142,13 +142,10 @@ impl LocalKeys {
         }
         let key = group_key_of([local], grouping);
         if place < MOST_PLACES {
-            if place >= self.of_places.len() {
-                let none = (LabelSet::empty(), LabelHash::EMPTY);
-                self.of_places.resize(place, none);
-                self.of_places.push((local.clone(), key));
-            } else {
-                self.of_places[place] = (local.clone(), key);
-            }
+            let known = self.of_places.len().max(place + 1);
+            let none = (LabelSet::empty(), LabelHash::EMPTY);
+            self.of_places.resize(known, none);
+            self.of_places[place] = (local.clone(), key);
         }
         key
     }

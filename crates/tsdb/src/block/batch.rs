@@ -11,7 +11,7 @@ use narthex_chunks::column::{column_facts, decode_rows};
 use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
 use narthex_model::storage::{
-    Batch, Context, Grouping, LastCell, Layout, Lease, StorageError, Tile, TimeRange, group_key_of,
+    Batch, Context, LastCell, Layout, Lease, StorageError, Tile, TimeRange,
 };
 use narthex_model::{LabelHash, LabelSet};
 use std::borrow::Cow;
@@ -101,10 +101,6 @@ impl Batch for BlockBatch {
 
     fn identity(&self, series: usize) -> LabelHash {
         self.strip.common().hash() + self.strip.columns.hashes[series]
-    }
-
-    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        group_key_of([self.local_set(series), self.strip.common()], grouping)
     }
 
     fn time_range(&self) -> TimeRange {

@@ -16,10 +16,7 @@ use narthex_chunks::row::{RowBack, RowState};
 use narthex_model::{
     ColumnId, LabelHash, LabelSet, Schema,
     cell::{self, Cell},
-    storage::{
-        Batch, Budget, Context, Grouping, LastCell, Layout, SeriesKey, StorageError, Tile,
-        TimeRange, group_key_of,
-    },
+    storage::{Batch, Budget, Context, LastCell, Layout, SeriesKey, StorageError, Tile, TimeRange},
 };
 use std::{
     borrow::Cow,
@@ -123,7 +120,7 @@ impl StripBatch {
     /// too, or many, or if the state after the last row is not known.
     fn read_newest(
         &self,
-        series: &[u32],
+        (series, picks): (&[u32], &Picks),
         range: TimeRange,
         layout: Layout,
         tile: &mut Tile,
@@ -132,7 +129,6 @@ impl StripBatch {
         if self.start_times || self.fetched.get().is_some() {
             return Ok(false);
         }
-        let picks = Picks::new(&self.columns_of(series));
         let mut state = self.strip.lock();
         let StripState {
             open,
@@ -155,10 +151,11 @@ impl StripBatch {
         {
             return Ok(false);
         }
-        let times = rows.clone().map(|row| published.time_ms(row));
-        let times_ms: Vec<i64> = times.collect();
-        tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
-        decode_open(open, rows.clone(), &picks, tile, ctx).map_err(|bad| self.failed(bad))?;
+        tile.clear(layout);
+        let times_ms = rows.clone().map(|row| published.time_ms(row));
+        tile.times_ms.extend(times_ms);
+        tile.fill(series.len(), cell::ABSENT);
+        decode_open(open, rows.clone(), picks, tile, ctx).map_err(|bad| self.failed(bad))?;
         if self.is_whole(series) {
             let decoded = self.decoded(published, rows.start, range, tile);
             windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
@@ -191,12 +188,6 @@ impl StripBatch {
     fn failed(&self, failed: Failed) -> StorageError {
         let Strip { id, common, .. } = &*self.strip;
         failed.into_storage(|| PathBuf::from(format!("head, strip {id} {common}")))
-    }
-
-    /// Returns the strip's columns of some series.
-    fn columns_of(&self, series: &[u32]) -> Vec<u32> {
-        let column = |series: &u32| self.columns[*series as usize];
-        series.iter().map(column).collect()
     }
 
     /// Reports whether these are all series, in order.
@@ -501,10 +492,6 @@ impl Batch for StripBatch {
         self.strip.common.hash() + self.local_set(series).hash()
     }
 
-    fn group_key(&self, series: usize, grouping: &Grouping) -> LabelHash {
-        group_key_of([self.local_set(series), &self.strip.common], grouping)
-    }
-
     fn time_range(&self) -> TimeRange {
         self.range
     }
@@ -539,7 +526,12 @@ impl Batch for StripBatch {
             tile.establish_facts();
             return Ok(());
         }
-        if self.read_newest(series, range, layout, tile, ctx)? {
+        let columns: Vec<u32> = series
+            .iter()
+            .map(|series| self.columns[*series as usize])
+            .collect();
+        let picks = Picks::new(&columns);
+        if self.read_newest((series, &picks), range, layout, tile, ctx)? {
             tile.establish_facts();
             return Ok(());
         }
@@ -549,10 +541,9 @@ impl Batch for StripBatch {
             let row_chunk = &fetched[*at];
             (*from..*to).map(|row| row_chunk.time_ms(row))
         });
-        let times_ms: Vec<i64> = times.collect();
-        tile.shape(layout, &times_ms, series.len(), cell::ABSENT);
-        let columns = self.columns_of(series);
-        let picks = Picks::new(&columns);
+        tile.clear(layout);
+        tile.times_ms.extend(times);
+        tile.fill(series.len(), cell::ABSENT);
         let mut row = 0;
         for (at, from, to) in &pieces {
             let row_chunk = &fetched[*at];
