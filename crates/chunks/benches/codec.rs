@@ -8,10 +8,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use narthex_chunks::column::{ColumnEncoder, decode_column};
+use narthex_chunks::column::{ColumnEncoder, decode_column, decode_rows};
 use narthex_chunks::row::{ColumnPick, Row, RowBack, RowDecoder, RowEncoder};
 
 const ROUNDS: usize = 5;
+
+/// Rows that a query of the newest ones wants of a column.
+const NEWEST: usize = 10;
 
 struct Rng(u64);
 
@@ -66,6 +69,22 @@ fn fleet(seed: u64, columns: usize, rows: usize) -> Vec<f64> {
                 }
                 FleetColumn::Gauge => rng.below(100_000) as f64 / 1000.0,
             });
+        }
+    }
+    out
+}
+
+/// Lengths of queues, below a hundred, each of which changes in one row of three.
+fn queues(seed: u64, columns: usize, rows: usize) -> Vec<f64> {
+    let mut rng = Rng(seed);
+    let mut level: Vec<u64> = (0..columns).map(|_| rng.below(100)).collect();
+    let mut out = Vec::with_capacity(columns * rows);
+    for _ in 0..rows {
+        for level in &mut level {
+            if rng.below(3) == 0 {
+                *level = rng.below(100);
+            }
+            out.push(*level as f64);
         }
     }
     out
@@ -256,13 +275,23 @@ fn bench_columns(corpus: &Corpus, rows: usize) {
             from = end;
         }
     });
+    let newest = best(|| {
+        let mut from = 0;
+        for &end in &ends {
+            let wanted = rows - NEWEST..rows;
+            decode_rows(&out[from..end], &wanted, &mut cells, &mut vec![]).unwrap();
+            black_box(&cells);
+            from = end;
+        }
+    });
     println!(
-        "column {:<12} {:4} rows: encode {:5.2} ns, decode {:5.2} ns, {:.3} B a sample",
+        "column {:<12} {:4} rows: encode {:5.2} ns, decode {:5.2} ns, {:.3} B a sample; newest {NEWEST} rows of a column {:.0} ns",
         corpus.name,
         rows,
         encode / n,
         decode / n,
-        out.len() as f64 / n
+        out.len() as f64 / n,
+        newest / ends.len() as f64
     );
 }
 
@@ -279,6 +308,7 @@ fn main() {
         Corpus::new("fleet-5", 400, 5, 240, fleet),
         Corpus::new("mixed-588", 20, 588, 240, mixed),
         Corpus::new("mixed-5", 400, 5, 240, mixed),
+        Corpus::new("queues-588", 20, 588, 240, queues),
     ];
     for corpus in corpora.iter().filter(|c| c.name.contains(&filter)) {
         bench_rows(corpus);

@@ -108,6 +108,20 @@ impl<'a> Reader<'a> {
         self.varint().map(unzigzag)
     }
 
+    /// Reads a varint of one byte and one of one or two, without a branch that depends on which it is; `None` if they are longer
+    /// or near the end.
+    #[inline]
+    pub(crate) fn short_pair(&mut self) -> Option<(usize, u64)> {
+        let word = u32::from_le_bytes(*self.rest().first_chunk()?);
+        let has_two = word >> 15 & 1;
+        if word & (0x80 | has_two << 23) != 0 {
+            return None;
+        }
+        self.at += 2 + has_two as usize;
+        let second = (word >> 8 & 0x7f) | (word >> 16 << 7) * has_two;
+        Some((word as usize & 0x7f, u64::from(second & 0x3fff)))
+    }
+
     /// Reads a varint count, refusing one above `max`.
     #[inline]
     pub(crate) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, ChunkError> {

@@ -4,7 +4,7 @@
 
 use narthex_model::cell;
 
-use super::ints::{decode_ints, decode_runs, is_of_runs};
+use super::ints::{decode_ints, decode_runs_as_floats, is_of_runs};
 use super::{kind, states, xor};
 use crate::bits::Reader;
 use crate::decimal::{MAX_EXP, POW10};
@@ -130,14 +130,10 @@ fn decode_floats(
             }
             let n = out.len();
             if is_of_runs(head & 15) {
-                return decode_runs(head & 15, r, n, |int, places| {
-                    let places = places.start.max(wanted.start)..places.end.min(wanted.end);
-                    if !places.is_empty() {
-                        let mut float = [0.0];
-                        to_floats(&[int], exp, &mut float);
-                        out[places].fill(float[0]);
-                    }
-                });
+                let out = &mut out[wanted.start.min(n)..wanted.end.min(n)];
+                decode_runs_as_floats(head & 15, r, n, wanted.start, out)?;
+                scale(out, exp);
+                return Ok(());
             }
             decode_ints(head, r, n, wanted, |at, ints| {
                 let places = at..at + ints.len();
@@ -149,17 +145,21 @@ fn decode_floats(
     }
 }
 
+/// Writes `ints` as floats.
 #[inline]
 fn to_floats(ints: &[i64], exp: u8, out: &mut [f64]) {
-    if exp == 0 {
-        for (v, m) in out.iter_mut().zip(ints) {
-            *v = *m as f64;
-        }
-    } else {
+    for (v, m) in out.iter_mut().zip(ints) {
+        *v = *m as f64;
+    }
+    scale(out, exp);
+}
+
+/// Moves the decimal point of integers by `exp` places.
+#[inline]
+fn scale(out: &mut [f64], exp: u8) {
+    if exp > 0 {
         let p = POW10[usize::from(exp)];
-        for (v, m) in out.iter_mut().zip(ints) {
-            *v = *m as f64 / p;
-        }
+        out.iter_mut().for_each(|v| *v /= p);
     }
 }
 

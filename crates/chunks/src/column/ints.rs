@@ -5,7 +5,7 @@
 //! Invariant: `decode_ints(encode(v), v.len()) == v`.
 
 use super::kind;
-use crate::bits::{Reader, pack, packed_len, put_signed, put_varint, unpack, width_of};
+use crate::bits::{Reader, pack, packed_len, put_signed, put_varint, unpack, unzigzag, width_of};
 use crate::error::ChunkError;
 use std::ops::Range;
 
@@ -276,35 +276,79 @@ pub(crate) fn is_of_runs(kind: u8) -> bool {
 }
 
 /// Reads `n` integers that are runs of equal ones; passes on each run's value and places, in order.
-pub(crate) fn decode_runs(
+fn decode_runs(
     kind: u8,
     r: &mut Reader<'_>,
     n: usize,
     mut put: impl FnMut(i64, Range<usize>),
 ) -> Result<(), ChunkError> {
+    let (mut value, mut at) = (r.signed()?, 0);
+    if kind == kind::SPARSE {
+        each_change(r, n, |place, by| {
+            put(value, at..place);
+            value = value.wrapping_add(by);
+            at = place;
+        })?;
+    }
+    put(value, at..n);
+    Ok(())
+}
+
+/// Reads `n` integers that are runs of equal ones; writes those from the place `first` on as floats.
+///
+/// Where a run ends cannot be predicted. So nothing is done for each run but writing by how much the next one differs where it
+/// begins; all are added up afterwards.
+pub(crate) fn decode_runs_as_floats(
+    kind: u8,
+    r: &mut Reader<'_>,
+    n: usize,
+    first: usize,
+    out: &mut [f64],
+) -> Result<(), ChunkError> {
     let mut value = r.signed()?;
     if kind == kind::CONST_INT {
-        put(value, 0..n);
+        out.fill(value as f64);
         return Ok(());
     }
-    let changes = r.count(n.saturating_sub(1), "change count")?;
-    let mut at = 0;
+    out.fill(0.0);
+    each_change(r, n, |place, by| match place.checked_sub(first) {
+        None => value = value.wrapping_add(by),
+        Some(at) => {
+            if let Some(step) = out.get_mut(at) {
+                *step = f64::from_bits(by.cast_unsigned());
+            }
+        }
+    })?;
+    for cell in out {
+        value = value.wrapping_add(cell.to_bits().cast_signed());
+        *cell = value as f64;
+    }
+    Ok(())
+}
+
+/// Reads which of `n` integers differ from those before them; passes on the place of each and by how much it differs.
+fn each_change(
+    r: &mut Reader<'_>,
+    n: usize,
+    mut take: impl FnMut(usize, i64),
+) -> Result<(), ChunkError> {
     let mut next = 1;
-    for _ in 0..changes {
+    for _ in 0..r.count(n.saturating_sub(1), "change count")? {
         let offset = r.offset();
-        let change = next + r.count(n, "change")?;
-        if change >= n {
+        let (gap, by) = match r.short_pair() {
+            Some((gap, zigzag)) => (gap, unzigzag(zigzag)),
+            None => (r.count(n, "change")?, r.signed()?),
+        };
+        let place = next + gap;
+        if place >= n {
             return Err(ChunkError::Malformed {
                 what: "change",
                 offset,
             });
         }
-        put(value, at..change);
-        value = value.wrapping_add(r.signed()?);
-        at = change;
-        next = change + 1;
+        take(place, by);
+        next = place + 1;
     }
-    put(value, at..n);
     Ok(())
 }
 
