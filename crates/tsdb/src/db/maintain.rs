@@ -45,6 +45,9 @@ const CUTS_PER_FILE: u64 = 8;
 const DUE_BYTES: usize = 64 << 20;
 /// Work per call; a backlog gets more.
 const WORK: Duration = Duration::from_millis(100);
+/// Work per call while queries run, and what is added to it for each `DUE_BYTES`, many minutes of what scrapes bring in.
+const LEAST_WORK: Duration = Duration::from_millis(20);
+const LEAST_MORE: Duration = Duration::from_millis(100);
 /// Out-of-order samples of a strip that are due at any age.
 const OUT_OF_ORDER_DUE: usize = 1 << 20;
 /// Out-of-order samples of the whole head are due when they take more than this fraction of the memory: at sixteen
@@ -137,8 +140,13 @@ impl Inner {
             self.retire_idle(&mut upkeep, now_ms);
             self.keep_retention(&mut upkeep, now_ms)?;
         }
-        let budget = WORK * u32::try_from(1 + 4 * upkeep.due_bytes / DUE_BYTES).unwrap_or(u32::MAX);
-        self.work(&mut upkeep, now_ms, budget)?;
+        let most = WORK * u32::try_from(1 + 4 * upkeep.due_bytes / DUE_BYTES).unwrap_or(u32::MAX);
+        let least = if self.memory().pressure() >= Pressure::Flush {
+            most
+        } else {
+            LEAST_WORK + LEAST_MORE.mul_f64(upkeep.due_bytes as f64 / DUE_BYTES as f64)
+        };
+        self.work(&mut upkeep, now_ms, least, most)?;
         self.forget_families(&mut upkeep, now_ms);
         if self.memory().pressure() >= Pressure::RefuseSeries {
             // The cache only adds speed, so it goes first; merging can wait.
@@ -198,10 +206,10 @@ impl Inner {
     /// Writes everything held in memory into blocks, and releases the memory.
     pub(super) fn flush_all(&self, now_ms: i64) -> Result<(), TsdbError> {
         let mut upkeep = self.upkeep(now_ms);
-        self.work(&mut upkeep, now_ms, Duration::MAX)?;
+        self.work(&mut upkeep, now_ms, Duration::MAX, Duration::MAX)?;
         let due = self.scan(&mut upkeep, now_ms, true, true);
         upkeep.job = self.begin_job(&mut upkeep, now_ms, due, true);
-        self.work(&mut upkeep, now_ms, Duration::MAX)?;
+        self.work(&mut upkeep, now_ms, Duration::MAX, Duration::MAX)?;
         self.give_back(&mut upkeep);
         Ok(())
     }
@@ -361,11 +369,18 @@ impl Inner {
         }
     }
 
-    fn work(&self, upkeep: &mut Upkeep, now_ms: i64, budget: Duration) -> Result<(), TsdbError> {
+    /// Goes on with a flush for `most` at most, and after `least` only while no query runs.
+    fn work(
+        &self,
+        upkeep: &mut Upkeep,
+        now_ms: i64,
+        least: Duration,
+        most: Duration,
+    ) -> Result<(), TsdbError> {
         let Some(mut job) = upkeep.job.take() else {
             return Ok(());
         };
-        match job.work(&self.deadline(budget)) {
+        match job.work(&self.while_quiet(least, most)) {
             Ok(false) => {
                 upkeep.job = Some(job);
                 Ok(())
@@ -378,9 +393,15 @@ impl Inner {
         }
     }
 
+    /// Returns whether work is to stop: when it took `most`, or `least` and a query runs.
+    pub(super) fn while_quiet(&self, least: Duration, most: Duration) -> impl Fn() -> bool {
+        let (least, most) = (self.deadline(least), self.deadline(most));
+        move || most() || (least() && self.snapshots.is_read())
+    }
+
     /// Returns whether `budget` is used up, by the database's clock: whether a job is under way at a moment that a test
     /// chooses must not depend on how busy the machine is.
-    pub(super) fn deadline(&self, budget: Duration) -> impl Fn() -> bool {
+    fn deadline(&self, budget: Duration) -> impl Fn() -> bool {
         let clock = &*self.context.clock;
         let started_ms = clock.monotonic_ms();
         let budget_ms = i64::try_from(budget.as_millis()).unwrap_or(i64::MAX);

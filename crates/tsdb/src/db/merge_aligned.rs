@@ -7,11 +7,12 @@
 //!
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
-use super::shared_names::{SharedNames, common_of};
+use super::shared_names::{Common, SharedNames, common_of};
 use narthex_model::{
     LabelHash,
     storage::{Batch, Layer, MergedBatch, Stop, StopReason, unify},
 };
+use smallvec::SmallVec;
 use std::{collections::HashMap, sync::Arc};
 
 /// A batch with fewer than one in this many of a merge's series is merged the general way: its times would add rows
@@ -34,23 +35,26 @@ pub(super) fn merge_aligned(
     }
     let mut merges = Merges::default();
     let mut pace = stop.pace();
-    let mut rest = Vec::new();
-    for mut group in groups(&batches) {
-        if let [alone] = *group {
+    let (mut rest, mut identities) = (Vec::new(), Vec::new());
+    for group in Groups::new(&batches).iter() {
+        if let [alone] = group {
             pace.spend(SERIES_WORK)?;
-            merges.add_alone(alone, &batches[alone]);
+            merges.add_alone(*alone, &batches[*alone]);
             continue;
         }
-        group.sort_by_key(|at| std::cmp::Reverse(batches[*at].len()));
         if group.len() <= MOST_FITTED {
-            let series: usize = group.iter().map(|at| batches[*at].len()).sum();
+            let with_len = |at: &usize| (batches[*at].len(), *at);
+            let mut by_len: SmallVec<[(usize, usize); MOST_FITTED]> =
+                group.iter().map(with_len).collect();
+            by_len.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
+            let series: usize = by_len.iter().map(|(len, _)| len).sum();
             pace.spend(series * SERIES_WORK)?;
-            if let Some(aligned) = Aligned::of_all(&group, &batches) {
+            if let Some(aligned) = Aligned::of_all(&by_len, &batches, &mut identities) {
                 merges.all.push(aligned);
                 continue;
             }
         }
-        rest.extend(group);
+        rest.extend_from_slice(group);
     }
     rest.sort_by_key(|at| (std::cmp::Reverse(batches[*at].len()), *at));
     for at in rest {
@@ -63,24 +67,59 @@ pub(super) fn merge_aligned(
 /// Most batches of a group that are fitted to the largest of them before anything is looked up.
 const MOST_FITTED: usize = 8;
 
-/// Returns the batches in groups whose labels show that no other group has a series of theirs; each ascends.
-fn groups(batches: &[Arc<dyn Batch>]) -> Vec<Vec<usize>> {
-    let Some(names) = SharedNames::new(batches.iter().map(common_of)) else {
-        return vec![(0..batches.len()).collect()];
-    };
-    let mut places: HashMap<LabelHash, usize, foldhash::fast::RandomState> = HashMap::default();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (at, batch) in batches.iter().enumerate() {
-        let key = batch.common().map(|common| names.key(common));
-        let place = *places
-            .entry(key.unwrap_or_default())
-            .or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some(group) => group.push(at),
-            None => groups.push(vec![at]),
+/// Batches in groups whose labels show that no other group has a series of theirs.
+struct Groups {
+    /// Those of one group after those of another, each ascending.
+    members: Vec<usize>,
+    /// Where each group ends.
+    ends: Vec<usize>,
+}
+
+impl Groups {
+    fn new(batches: &[Arc<dyn Batch>]) -> Self {
+        let commons: Vec<Option<Common<'_>>> = batches.iter().map(common_of).collect();
+        let Some(names) = SharedNames::new(commons.iter().copied()) else {
+            return Self {
+                members: (0..batches.len()).collect(),
+                ends: vec![batches.len()],
+            };
+        };
+        let mut numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState> =
+            HashMap::default();
+        let mut counts: Vec<usize> = Vec::new();
+        let number = |common: &Option<Common<'_>>| {
+            let key = common.map(|(common, _)| names.key(common));
+            let number = *numbers
+                .entry(key.unwrap_or_default())
+                .or_insert(counts.len());
+            match counts.get_mut(number) {
+                Some(count) => *count += 1,
+                None => counts.push(1),
+            }
+            number
+        };
+        let of_batches: Vec<usize> = commons.iter().map(number).collect();
+        let mut end = 0;
+        let begins = counts.into_iter().map(|count| {
+            end += count;
+            end - count
+        });
+        // Where the next member of each goes: in the end, where the group ends.
+        let mut ends: Vec<usize> = begins.collect();
+        let mut members = vec![0; batches.len()];
+        for (at, number) in of_batches.into_iter().enumerate() {
+            members[ends[number]] = at;
+            ends[number] += 1;
         }
+        Self { members, ends }
     }
-    groups
+
+    fn iter(&self) -> impl Iterator<Item = &[usize]> {
+        let mut begin = 0;
+        self.ends
+            .iter()
+            .map(move |end| &self.members[std::mem::replace(&mut begin, *end)..*end])
+    }
 }
 
 /// Merge number of series in batches that fit no aligned merge.
@@ -112,7 +151,9 @@ impl Merges {
             Some((OVERLAPPING, _)) => self.mark_overlapping(at, &**batch),
             Some((merge, first)) => {
                 let aligned = &mut self.all[merge as usize];
-                match aligned.places_of(&**batch, first as usize) {
+                let leader = &aligned.leader;
+                let identities = |series: usize| leader.identity(series);
+                match places_of(leader.len(), identities, &**batch, first as usize) {
                     Some(places) => aligned.members.push((at, places)),
                     None => self.mark_overlapping(at, &**batch),
                 }
@@ -202,57 +243,30 @@ impl Merges {
 }
 
 impl Aligned {
-    /// Merges batches, the largest of them first, if all of them fit that one.
-    fn of_all(group: &[usize], batches: &[Arc<dyn Batch>]) -> Option<Self> {
-        let (largest, others) = group.split_first()?;
-        let mut aligned = Self {
-            leader: Arc::clone(&batches[*largest]),
-            members: vec![(*largest, None)],
-            overlapping: false,
-        };
-        for at in others {
+    /// Merges batches, given with their numbers of series, the largest first, if all of them fit that one; `identities` is
+    /// room for those of its series.
+    fn of_all(
+        group: &[(usize, usize)],
+        batches: &[Arc<dyn Batch>],
+        identities: &mut Vec<LabelHash>,
+    ) -> Option<Self> {
+        let ((len, largest), others) = group.split_first()?;
+        let leader = &batches[*largest];
+        identities.clear();
+        identities.extend((0..*len).map(|series| leader.identity(series)));
+        let mut members = Vec::with_capacity(group.len());
+        members.push((*largest, None));
+        for (_, at) in others.iter().filter(|(len, _)| *len > 0) {
             let batch = &*batches[*at];
-            if batch.is_empty() {
-                continue;
-            }
             let first = batch.identity(0);
-            let leader = &aligned.leader;
-            let first = (0..leader.len()).find(|series| leader.identity(*series) == first)?;
-            let places = aligned.places_of(batch, first)?;
-            aligned.members.push((*at, places));
+            let first = identities.iter().position(|own| *own == first)?;
+            members.push((*at, places_of(*len, |own| identities[own], batch, first)?));
         }
-        Some(aligned).filter(|aligned| !aligned.leader.is_empty())
-    }
-
-    /// Finds the leader's series for each of a batch's, in order from `first` on; `None` when the batch does not fit.
-    #[expect(
-        clippy::option_option,
-        reason = "not fitting and fitting exactly are different answers"
-    )]
-    fn places_of(&self, batch: &dyn Batch, first: usize) -> Option<Option<Vec<u32>>> {
-        let (len, whole) = (batch.len(), self.leader.len());
-        if len * LEAST_SHARE < whole {
-            return None;
-        }
-        if len == whole {
-            let same = first == 0
-                && (0..len).all(|series| batch.identity(series) == self.leader.identity(series));
-            return same.then_some(None);
-        }
-        let mut places = Vec::with_capacity(len);
-        let mut at = first;
-        for series in 0..len {
-            let wanted = batch.identity(series);
-            while at < whole && self.leader.identity(at) != wanted {
-                at += 1;
-            }
-            if at == whole {
-                return None;
-            }
-            places.push(at as u32);
-            at += 1;
-        }
-        Some(Some(places))
+        (*len > 0).then(|| Self {
+            leader: Arc::clone(leader),
+            members,
+            overlapping: false,
+        })
     }
 
     fn into_batch(self, batches: &[Arc<dyn Batch>]) -> MergedBatch {
@@ -269,6 +283,42 @@ impl Aligned {
         let layers = self.members.iter().map(layer).collect();
         MergedBatch::new(layers, leader.expect("the leader is a member"))
     }
+}
+
+/// Finds a leader's series for each of a batch's, in order from `first` on; `None` when the batch does not fit. The leader has
+/// `whole` series, whose identities `leader` returns.
+#[expect(
+    clippy::option_option,
+    reason = "not fitting and fitting exactly are different answers"
+)]
+fn places_of(
+    whole: usize,
+    leader: impl Fn(usize) -> LabelHash,
+    batch: &dyn Batch,
+    first: usize,
+) -> Option<Option<Vec<u32>>> {
+    let len = batch.len();
+    if len * LEAST_SHARE < whole {
+        return None;
+    }
+    if len == whole {
+        let same = first == 0 && (0..len).all(|series| batch.identity(series) == leader(series));
+        return same.then_some(None);
+    }
+    let mut places = Vec::with_capacity(len);
+    let mut at = first;
+    for series in 0..len {
+        let wanted = batch.identity(series);
+        while at < whole && leader(at) != wanted {
+            at += 1;
+        }
+        if at == whole {
+            return None;
+        }
+        places.push(at as u32);
+        at += 1;
+    }
+    Some(Some(places))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use narthex_model::{
     storage::{Binding, SeriesSample, Sink, Store, TimeRange},
 };
 use narthex_testkit::rng::SplitMix64;
-use narthex_tsdb::{Db, DbOptions, FaultyIo, Io as _, ManualClock, Tuning};
+use narthex_tsdb::{Clock, Db, DbOptions, FaultyIo, Io as _, ManualClock, Tuning};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -770,4 +770,46 @@ fn dead_series_do_not_make_files_of_the_log_longer() {
     disk.kill();
     // What is live takes a quarter, and what a round adds may be beyond.
     assert!(most_bytes < 2 * FILE_BYTES, "{most_bytes} bytes");
+}
+
+/// A clock that a millisecond passes on whenever it is looked at.
+#[derive(Debug, Default)]
+struct Ticking(ManualClock);
+
+impl Clock for Ticking {
+    fn now_ms(&self) -> i64 {
+        self.0.now_ms()
+    }
+
+    fn monotonic_ms(&self) -> i64 {
+        self.0.set(self.0.now_ms() + 1);
+        self.0.monotonic_ms()
+    }
+}
+
+/// Hours of old samples are flushed as soon as they come, and took half of a core from the queries after them.
+#[test]
+fn a_flush_leaves_the_time_to_queries_and_goes_on_beside_them() {
+    let calls = |is_asked: bool| {
+        let clock = Ticking(ManualClock::new(NOW_MS));
+        let disk = FaultyIo::new();
+        let db = Db::open(Arc::new(disk.clone()), options(), Arc::new(clock)).expect("opened");
+        for target in 0..300 {
+            let schema = schema(&format!("i{target}"), 3);
+            let mut binding = db.bind(&schema).expect("bound");
+            append(&mut binding, &schema, BASE_MS);
+        }
+        let asked = is_asked.then(|| db.view(TimeRange::ALL).expect("a view"));
+        let late_ms = NOW_MS + 20 * MINUTE_MS;
+        let is_flushed = |call: &i64| {
+            db.maintain(late_ms + call * 1000).expect("maintained");
+            let mut paths = disk.paths().into_iter();
+            paths.any(|path| path.extension().is_some_and(|end| end == "block"))
+        };
+        let flushed = (1..1000).find(is_flushed);
+        drop(asked);
+        flushed.expect("flushed")
+    };
+    let (quiet, asked) = (calls(false), calls(true));
+    assert!(asked > 2 * quiet, "{quiet} and {asked} calls");
 }

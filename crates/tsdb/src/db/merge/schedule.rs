@@ -96,8 +96,7 @@ impl Inner {
             return Ok(());
         };
         let budget = WORK * merging.waiting.clamp(1, MOST_WAITING);
-        let (least, most) = (self.deadline(LEAST_WORK), self.deadline(budget));
-        match job.work(&|| most() || (least() && self.snapshots.is_read())) {
+        match job.work(&self.while_quiet(LEAST_WORK, budget)) {
             Ok(false) => {
                 merging.job = Some(job);
                 Ok(())
