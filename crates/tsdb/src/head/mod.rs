@@ -41,6 +41,7 @@ use std::{
     },
 };
 use strip::Strip;
+use windows::DecodedMemory;
 
 /// Most exemplars held.
 const EXEMPLARS: usize = 100_000;
@@ -60,8 +61,7 @@ pub(crate) struct Head {
     /// Strip for series that no origin has bound.
     ungrouped: Mutex<Option<Arc<Strip>>>,
     next_strip: AtomicU32,
-    /// Memory of rows kept decoded.
-    windows: Budget,
+    decoded: Arc<DecodedMemory>,
     all_listed: Mutex<Option<AllListed>>,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
@@ -80,19 +80,12 @@ pub(crate) struct Bound {
     pub(crate) always_taken: usize,
 }
 
-/// Most bytes of rows kept decoded.
-const MOST_WINDOW_BYTES: u64 = 32 << 20;
-
 impl Head {
     /// Returns an empty head that accepts new series while `memory` permits.
     pub(crate) fn new(metrics: Arc<Metrics>, memory: Budget) -> Self {
         Self {
             index: RwLock::new(Index::new(&memory)),
-            windows: memory.share(
-                "windows",
-                memory.percent(2).min(MOST_WINDOW_BYTES),
-                memory.percent(50),
-            ),
+            decoded: Arc::new(DecodedMemory::new(&memory)),
             families: Mutex::new(Families::new(memory.limit_bytes())),
             admission: Admission::new(memory, Arc::clone(&metrics)),
             sharing: Mutex::new(()),

@@ -19,8 +19,8 @@ use narthex_model::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Most rows of a short window, an hour of one in a minute: of more it matters what they take.
-const MOST_SHORT_ROWS: usize = 64;
+/// Most rows of a short window, five minutes of one in ten seconds: of more it matters what they take.
+const MOST_SHORT_ROWS: usize = 32;
 /// Most rows and cells of a window at all: more is rarely asked for, and takes long to pack.
 const MOST_ROWS: usize = 1024;
 const MOST_CELLS: usize = 64 << 10;
@@ -36,6 +36,32 @@ const LEFT_ROWS: usize = 4;
 
 /// Columns from which on a page's newest row is kept: few are decoded as fast.
 const MANY_COLUMNS: usize = 32;
+
+/// Memory of what the strips of a head keep decoded.
+#[derive(Debug)]
+pub(crate) struct DecodedMemory {
+    windows: Budget,
+    /// Apart, because windows take all that they get, and nothing is worth as much as the newest rows.
+    newest: Budget,
+}
+
+/// Most bytes of all windows, and of all newest rows.
+const MOST_WINDOW_BYTES: u64 = 32 << 20;
+const MOST_NEWEST_BYTES: u64 = 8 << 20;
+
+impl DecodedMemory {
+    /// Returns shares of `memory`.
+    pub(crate) fn new(memory: &Budget) -> Self {
+        let share = |name, percent, most: u64| {
+            let most = memory.percent(percent).min(most);
+            memory.share(name, most, memory.percent(50))
+        };
+        Self {
+            windows: share("windows", 2, MOST_WINDOW_BYTES),
+            newest: share("newest rows", 1, MOST_NEWEST_BYTES),
+        }
+    }
+}
 
 /// The windows of a strip.
 #[derive(Debug, Default)]
@@ -121,7 +147,7 @@ impl Windows {
         columns: &Arc<[u32]>,
         rows: (u64, u64),
         range: TimeRange,
-        memory: &Budget,
+        memory: &DecodedMemory,
     ) -> Option<(&Window, Range<usize>)> {
         let (at, found) = [Form::Short, Form::Long]
             .into_iter()
@@ -142,14 +168,14 @@ impl Windows {
         columns: &Arc<[u32]>,
         rows: (u64, u64),
         range: TimeRange,
-        memory: &Budget,
+        memory: &DecodedMemory,
     ) -> Option<(usize, Range<usize>)> {
         // A selection that is kept has the same list each time; `learn` finds that of another with the same columns.
         let same = |asked: &Asked| asked.form == form && Arc::ptr_eq(&asked.columns, columns);
         let at = self.all.iter().position(same)?;
         let window = self.all[at].window.as_mut()?;
         if window
-            .follow(columns, open, rows.1, &mut self.newest, memory)
+            .follow(columns, open, rows.1, &mut self.newest, &memory.newest)
             .is_none()
         {
             self.all.swap_remove(at);
@@ -163,9 +189,9 @@ impl Windows {
         &mut self,
         open: &OpenRowChunk,
         page: usize,
-        memory: &Budget,
+        memory: &DecodedMemory,
     ) -> Option<&[f64]> {
-        self.newest.cells(open, page, memory)
+        self.newest.cells(open, page, &memory.newest)
     }
 
     /// Keeps what was decoded of `columns`, if they were asked for before.
@@ -174,7 +200,7 @@ impl Windows {
         columns: &Arc<[u32]>,
         decoded: &Decoded<'_>,
         newest_row: u64,
-        memory: &Budget,
+        memory: &DecodedMemory,
     ) {
         let Decoded {
             first_row, tile, ..
@@ -204,7 +230,7 @@ impl Windows {
         asked.columns = Arc::clone(columns);
         // What there was makes room first.
         asked.window = None;
-        asked.window = Window::of(form, decoded, memory).map(Box::new);
+        asked.window = Window::of(form, decoded, &memory.windows).map(Box::new);
         if asked.window.is_some() {
             asked.read_at = newest_row;
         }

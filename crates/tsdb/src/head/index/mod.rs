@@ -21,6 +21,7 @@ use narthex_model::{
     storage::{Budget, Context, Lease, OverBudget, Stop, StopReason, StorageError},
 };
 use selections::Selections;
+use smallvec::SmallVec;
 use std::{
     collections::{HashMap, hash_map::Entry as MapEntry},
     sync::{Arc, Mutex},
@@ -567,9 +568,13 @@ impl Index {
         let columns = last.unwrap_or_else(|| {
             let is_chosen = |set: u32| sets.ids.as_ref().is_none_or(|ids| ids.contains(set));
             let own = (0u32..).zip(&entry.sets);
-            own.filter(|(_, set)| is_chosen(**set))
-                .map(|(column, _)| column)
-                .collect()
+            let chosen = own.filter(|(_, set)| is_chosen(**set));
+            let columns: SmallVec<[u32; 64]> = chosen.map(|(column, _)| column).collect();
+            // Where targets of a kind differ in one set, the others are at the same places.
+            match &sets.last {
+                Some((_, before)) if **before == *columns => Arc::clone(before),
+                _ => columns.as_slice().into(),
+            }
         });
         sets.last = Some((at, Arc::clone(&columns)));
         columns

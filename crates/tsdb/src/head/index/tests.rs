@@ -224,8 +224,13 @@ fn selections_of_many_strips_are_kept() {
     for id in 1..=3000 {
         let common = LabelSet::new([("job", &*format!("j{id}"))]);
         index.add_strip(&Arc::new(Strip::new(id, common, StripMark::default())));
-        for name in ["m", "n"] {
-            let set = LabelSet::new([(METRIC_NAME, name)]);
+        // One label of its own does not make a target one of another kind.
+        let version = (id % 4).to_string();
+        for name in ["m", "n", "info"] {
+            let mut set = LabelSet::new([(METRIC_NAME, name)]);
+            if name == "info" {
+                set = set.with("version", &version);
+            }
             index.resolve(id, &set, true, &mut Vec::new());
         }
     }

@@ -18,10 +18,11 @@ use super::{
     index::Chosen,
     row_chunk::RowChunk,
     strip::{Strip, StripSnapshot, StripState},
+    windows::DecodedMemory,
 };
 use narthex_model::{
     ColumnId, LabelHash, LabelSet, Matcher, Schema,
-    storage::{Batch, Budget, Context, Estimate, Hints, Lease, StorageError, TimeRange},
+    storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange},
 };
 use out_of_order::OutOfOrderBatch;
 use smallvec::SmallVec;
@@ -49,8 +50,7 @@ pub(crate) struct HeadBatches {
 /// The columns of one selector.
 pub(crate) struct Selected {
     chosen: Vec<Chosen>,
-    /// Memory of rows kept decoded.
-    windows: Budget,
+    decoded: Arc<DecodedMemory>,
     /// Memory of the columns, and of the batches made from them.
     lease: Lease,
 }
@@ -297,15 +297,15 @@ impl Selected {
         let mut batches = HeadBatches::default();
         let Self {
             chosen,
-            windows,
+            decoded,
             mut lease,
         } = self;
         for visible in visible(chosen, snapshot, range, only_alive, ctx) {
             let visible = visible?;
             let mut add_rows = |columns: Arc<[u32]>, mixed: bool| {
                 batches.count(columns.len(), visible.rows);
-                let batch =
-                    StripBatch::new(&visible, columns, range, hints.start_times, windows.clone());
+                let decoded = Arc::clone(&decoded);
+                let batch = StripBatch::new(&visible, columns, range, hints.start_times, decoded);
                 batches.push(Arc::new(batch), mixed);
             };
             if !visible.rows_alone.is_empty() {
@@ -355,7 +355,7 @@ impl Head {
         let chosen = index.select(matchers, min_ms, &ctx.stop, COLUMN_BYTES, &mut lease)?;
         Ok(Selected {
             chosen,
-            windows: self.windows.clone(),
+            decoded: Arc::clone(&self.decoded),
             lease,
         })
     }

@@ -10,13 +10,13 @@ use super::{
 use crate::head::{
     row_chunk::RowChunk,
     strip::{PAGE_COLUMNS, Strip, StripSnapshot, StripState},
-    windows::{Decoded, Window},
+    windows::{Decoded, DecodedMemory, Window},
 };
 use narthex_chunks::row::{RowBack, RowState};
 use narthex_model::{
     ColumnId, LabelHash, LabelSet, Schema,
     cell::{self, Cell},
-    storage::{Batch, Budget, Context, LastCell, Layout, SeriesKey, StorageError, Tile, TimeRange},
+    storage::{Batch, Context, LastCell, Layout, SeriesKey, StorageError, Tile, TimeRange},
 };
 use std::{
     borrow::Cow,
@@ -36,8 +36,7 @@ pub(crate) struct StripBatch {
     /// An upper bound of the rows within a range, that of the selector.
     most_rows: (TimeRange, usize),
     start_times: bool,
-    /// Memory of rows kept decoded.
-    windows: Budget,
+    decoded: Arc<DecodedMemory>,
     /// Row chunks as they were at the first read.
     fetched: OnceLock<Vec<Arc<RowChunk>>>,
 }
@@ -54,7 +53,7 @@ impl StripBatch {
         columns: Arc<[u32]>,
         range: TimeRange,
         start_times: bool,
-        windows: Budget,
+        decoded: Arc<DecodedMemory>,
     ) -> Self {
         Self {
             strip: Arc::clone(&visible.strip),
@@ -64,7 +63,7 @@ impl StripBatch {
             range: visible.range,
             most_rows: (range, visible.rows),
             start_times,
-            windows,
+            decoded,
             fetched: OnceLock::new(),
         }
     }
@@ -91,7 +90,7 @@ impl StripBatch {
         let mut state = self.strip.lock();
         let StripState { windows, open, .. } = &mut *state;
         let (window, rows) =
-            windows.find(open, &self.columns, self.row_range, range, &self.windows)?;
+            windows.find(open, &self.columns, self.row_range, range, &self.decoded)?;
         Some(work(window, rows))
     }
 
@@ -113,7 +112,7 @@ impl StripBatch {
         let decoded = self.decoded(&self.fetched()[*at], *from, range, tile);
         let mut state = self.strip.lock();
         let windows = &mut state.windows;
-        windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
+        windows.learn(&self.columns, &decoded, self.row_range.1, &self.decoded);
     }
 
     /// Reads the newest rows where they are, which takes less than copying their row chunk; returns `false` if others are wanted
@@ -158,7 +157,7 @@ impl StripBatch {
         decode_open(open, rows.clone(), picks, tile, ctx).map_err(|bad| self.failed(bad))?;
         if self.is_whole(series) {
             let decoded = self.decoded(published, rows.start, range, tile);
-            windows.learn(&self.columns, &decoded, self.row_range.1, &self.windows);
+            windows.learn(&self.columns, &decoded, self.row_range.1, &self.decoded);
         }
         Ok(true)
     }
@@ -307,7 +306,7 @@ impl StripBatch {
         for of_page in
             wanted.chunk_by(|a, b| a.1 as usize / PAGE_COLUMNS == b.1 as usize / PAGE_COLUMNS)
         {
-            let memory = &self.windows;
+            let memory = &self.decoded;
             if skipped > 0 || !newest_of_page(&mut state, newest_ms, of_page, memory, &mut found) {
                 last_of_page(&state, of_page, skipped, range, &mut found)?;
             }
@@ -329,7 +328,7 @@ fn newest_of_page(
     state: &mut StripState,
     time_ms: i64,
     wanted: &[(usize, u32)],
-    memory: &Budget,
+    memory: &DecodedMemory,
     found: &mut [Option<LastCell>],
 ) -> bool {
     let Some((_, column)) = wanted.first() else {

@@ -1,6 +1,6 @@
 //! Windows that are asked for again.
 
-use super::{Decoded, Windows};
+use super::{Decoded, DecodedMemory, Windows};
 use crate::head::row_chunk::OpenRowChunk;
 use narthex_chunks::row::Row;
 use narthex_model::{
@@ -34,6 +34,17 @@ fn tile(rows: usize, series: usize) -> Tile {
     tile
 }
 
+fn with_windows(windows: Budget) -> DecodedMemory {
+    DecodedMemory {
+        windows,
+        newest: Budget::unlimited(),
+    }
+}
+
+fn unlimited() -> DecodedMemory {
+    with_windows(Budget::unlimited())
+}
+
 fn bits(tile: &Tile, rows: Range<usize>) -> Vec<u64> {
     let cells = rows.flat_map(|row| (0..tile.series).map(move |series| (row, series)));
     cells
@@ -45,7 +56,7 @@ fn bits(tile: &Tile, rows: Range<usize>) -> Vec<u64> {
 /// answered the question it was made by.
 #[test]
 fn the_same_range_is_answered_by_its_window() {
-    let (open, memory) = (OpenRowChunk::default(), Budget::unlimited());
+    let (open, memory) = (OpenRowChunk::default(), unlimited());
     // The first is kept as it is, the others packed.
     for (rows, series) in [(20, 4), (100, 4), (60, 100)] {
         let (tile, columns) = (
@@ -101,12 +112,12 @@ fn packed_rows_take_less_memory_and_are_refused_without_room() {
     };
     let range = TimeRange::new(FROM_MS, FIRST_MS + 500 * STEP_MS);
     for (limit, is_kept) in [(50_000, true), (40_000, false)] {
-        let memory = Budget::new("windows", limit);
+        let memory = with_windows(Budget::new("windows", limit));
         let (open, mut windows) = (OpenRowChunk::default(), Windows::default());
         (0..2).for_each(|_| windows.learn(&columns, &decoded, 500, &memory));
         let found = windows.find(&open, &columns, (0, 500), range, &memory);
         assert_eq!(found.is_some(), is_kept, "{limit}");
-        let used = memory.used_bytes();
+        let used = memory.windows.used_bytes();
         assert!(if is_kept { used < 25_000 } else { used == 0 }, "{used}");
     }
 }
@@ -125,9 +136,9 @@ fn integers_and_decimals_of_a_short_window_take_two_bytes() {
         from_ms: FROM_MS,
         tile: &tile,
     };
-    let (memory, mut windows) = (Budget::unlimited(), Windows::default());
+    let (memory, mut windows) = (unlimited(), Windows::default());
     (0..2).for_each(|_| windows.learn(&columns, &decoded, ROWS as u64, &memory));
-    let used = memory.used_bytes() as usize;
+    let used = memory.windows.used_bytes() as usize;
     assert!((ROWS * SERIES..ROWS * SERIES * 3).contains(&used), "{used}");
 }
 
@@ -135,7 +146,8 @@ fn integers_and_decimals_of_a_short_window_take_two_bytes() {
 #[test]
 fn the_newest_row_of_a_sealed_chunk_is_known() {
     const COLUMNS: usize = 40;
-    let memory = Budget::unlimited();
+    // Though windows have taken all that they get.
+    let memory = with_windows(Budget::new("windows", 0));
     let mut open = OpenRowChunk::default();
     let value = |row: i64, column: usize| (row * 100 + column as i64) as f64;
     for number in 0..3 {
