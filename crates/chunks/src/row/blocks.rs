@@ -244,6 +244,54 @@ pub(crate) struct Blocks<'a> {
     places: [Place; BLOCKS],
 }
 
+/// Where a row's blocks begin.
+struct Fronts<'a> {
+    /// Bytes before the control bytes.
+    at: usize,
+    /// From the first control byte on; all of them are there.
+    base: &'a [u8],
+    nonzero: u32,
+    coded: usize,
+}
+
+impl<'a> Fronts<'a> {
+    #[inline]
+    fn find(bytes: &'a [u8], bitmap: bool, columns: usize) -> Result<Self, ChunkError> {
+        let total = columns.div_ceil(BLOCK_COLUMNS);
+        let every = if total == 32 {
+            u32::MAX
+        } else {
+            (1u32 << total) - 1
+        };
+        let (mut nonzero, mut at) = (every, 0);
+        if bitmap {
+            at = total.div_ceil(8);
+            let mut b = [0u8; 4];
+            b[..at].copy_from_slice(slice(bytes, 0, at)?);
+            nonzero = u32::from_le_bytes(b);
+            if nonzero & !every != 0 {
+                return Err(ChunkError::Malformed {
+                    what: "block bitmap",
+                    offset: 0,
+                });
+            }
+        }
+        let coded = nonzero.count_ones() as usize;
+        slice(bytes, at, coded)?;
+        Ok(Self {
+            at,
+            base: &bytes[at..],
+            nonzero,
+            coded,
+        })
+    }
+}
+
+/// Returns the index of the last block of which anything changed.
+fn last_of(nonzero: u32) -> usize {
+    BLOCK_COLUMNS - 1 - nonzero.leading_zeros() as usize
+}
+
 /// Where a block's mask is, and where its payload among all payloads.
 #[derive(Clone, Copy, Default)]
 struct Place {
@@ -276,29 +324,12 @@ impl<'a> Blocks<'a> {
         bitmap: bool,
         columns: usize,
     ) -> Result<(Self, usize), ChunkError> {
-        let total = columns.div_ceil(BLOCK_COLUMNS);
-        let every = if total == 32 {
-            u32::MAX
-        } else {
-            (1u32 << total) - 1
-        };
-        let mut nonzero = every;
-        let mut at = 0;
-        if bitmap {
-            at = total.div_ceil(8);
-            let mut b = [0u8; 4];
-            b[..at].copy_from_slice(slice(bytes, 0, at)?);
-            nonzero = u32::from_le_bytes(b);
-            if nonzero & !every != 0 {
-                return Err(ChunkError::Malformed {
-                    what: "block bitmap",
-                    offset: 0,
-                });
-            }
-        }
-        let coded = nonzero.count_ones() as usize;
-        let controls = slice(bytes, at, coded)?;
-        let base = &bytes[at..];
+        let Fronts {
+            at,
+            base,
+            nonzero,
+            coded,
+        } = Fronts::find(bytes, bitmap, columns)?;
         let mut blocks = Self {
             bytes: base,
             columns,
@@ -306,7 +337,7 @@ impl<'a> Blocks<'a> {
             payloads: coded,
             places: [Place::default(); BLOCKS],
         };
-        let Some((&control, full)) = controls.split_last() else {
+        let Some((&control, full)) = base[..coded].split_last() else {
             return Ok((blocks, at));
         };
         let (mut mask_at, mut len) = (coded, 0);
@@ -318,18 +349,11 @@ impl<'a> Blocks<'a> {
         let last = &mut blocks.places[full.len()];
         (last.mask, last.payload) = (mask_at as u16, len as u16);
         // Only the last block of a row can be narrower than 32 columns.
-        let index = BLOCK_COLUMNS - 1 - nonzero.leading_zeros() as usize;
-        let block_columns = block_columns_of(columns, index);
-        blocks.payloads = mask_at + front_len(control, block_columns);
+        let index = last_of(nonzero);
+        blocks.payloads = mask_at + front_len(control, block_columns_of(columns, index));
         slice(base, 0, blocks.payloads)?;
         let block = blocks.block(index, full.len());
-        if block.mask & !full_mask(block_columns) != 0 {
-            let offset = at + mask_at;
-            return Err(ChunkError::Malformed {
-                what: "block mask",
-                offset,
-            });
-        }
+        block.check_mask(at + mask_at)?;
         len += block.payload_len();
         slice(base, blocks.payloads, len)?;
         Ok((blocks, at + blocks.payloads + len))
@@ -339,33 +363,62 @@ impl<'a> Blocks<'a> {
     fn block(&self, index: usize, coded: usize) -> Block<'a> {
         let (control, place) = (self.bytes[coded], self.places[coded]);
         let (mask_at, before) = (usize::from(place.mask), usize::from(place.payload));
-        let block_columns = block_columns_of(self.columns, index);
-        let mask_len = block_columns.div_ceil(8);
-        let (mut sparse, mut plain) = (control & SPARSE != 0, control & PLAIN != 0);
-        let (mut width, mut high_width) = (u32::from(control & 0x3f) + 1, 0);
-        let (mut mask, mut count) = (full_mask(block_columns), block_columns);
-        if control & PATCHED == PATCHED {
-            plain = sparse;
-            sparse = false;
-            [width, high_width] = patched_widths(self.bytes, mask_at);
-            mask = load_mask(self.bytes, mask_at + 2, mask_len);
-            count = mask.count_ones() as usize;
-        } else if sparse {
-            mask = load_mask(self.bytes, mask_at, mask_len);
-            count = mask.count_ones() as usize;
+        let payload = self.payloads + before;
+        Block::new(self.bytes, self.columns, index, control, mask_at, payload)
+    }
+
+    /// Passes some blocks of a row of `columns` columns at the front of `bytes` to `take`: those of the ascending numbers in
+    /// `wanted`, where anything changed, with their indexes in it. Returns the length of all, which are checked as `parse` does.
+    #[inline]
+    pub(crate) fn pass(
+        bytes: &'a [u8],
+        bitmap: bool,
+        columns: usize,
+        wanted: impl Iterator<Item = usize>,
+        mut take: impl FnMut(usize, Block<'a>),
+    ) -> Result<usize, ChunkError> {
+        let Fronts {
+            at,
+            base,
+            nonzero,
+            coded,
+        } = Fronts::find(bytes, bitmap, columns)?;
+        let controls = &base[..coded];
+        let Some((last, full)) = controls.split_last() else {
+            return Ok(at);
+        };
+        let last_columns = block_columns_of(columns, last_of(nonzero));
+        let fronts = full
+            .iter()
+            .map(|control| front_len(*control, BLOCK_COLUMNS));
+        let payloads = coded + fronts.sum::<usize>() + front_len(*last, last_columns);
+        slice(base, 0, payloads)?;
+        let (mut mask_at, mut payload, mut passed) = (coded, payloads, 0);
+        let mut find = |index: usize, number: usize| {
+            for control in &controls[passed..number] {
+                payload += full_payload_len(base, *control, mask_at);
+                mask_at += front_len(*control, BLOCK_COLUMNS);
+            }
+            passed = number;
+            let control = controls[number];
+            (
+                Block::new(base, columns, index, control, mask_at, payload),
+                mask_at,
+                payload,
+            )
+        };
+        for (asked, index) in wanted.enumerate() {
+            if nonzero >> index & 1 == 1 {
+                let before = nonzero & ((1 << index) - 1);
+                take(asked, find(index, before.count_ones() as usize).0);
+            }
         }
-        let payload = self.bytes.get(self.payloads + before..).unwrap_or_default();
-        Block {
-            index,
-            block_columns,
-            width,
-            plain,
-            mask,
-            count,
-            sparse,
-            high_width,
-            payload,
-        }
+        // Only the last block of a row can be narrower than 32 columns.
+        let (block, mask_at, payload) = find(last_of(nonzero), coded - 1);
+        block.check_mask(at + mask_at)?;
+        let end = payload + block.payload_len();
+        slice(base, 0, end)?;
+        Ok(at + end)
     }
 
     /// Returns block `index`, or `None` when nothing in it changed.
@@ -389,6 +442,55 @@ impl<'a> Blocks<'a> {
         });
         let coded = indexes.enumerate();
         coded.map(|(coded, index)| self.block(index, coded))
+    }
+}
+
+impl<'a> Block<'a> {
+    #[inline(always)]
+    fn new(
+        bytes: &'a [u8],
+        columns: usize,
+        index: usize,
+        control: u8,
+        mask_at: usize,
+        payload: usize,
+    ) -> Self {
+        let block_columns = block_columns_of(columns, index);
+        let mask_len = block_columns.div_ceil(8);
+        let (mut sparse, mut plain) = (control & SPARSE != 0, control & PLAIN != 0);
+        let (mut width, mut high_width) = (u32::from(control & 0x3f) + 1, 0);
+        let (mut mask, mut count) = (full_mask(block_columns), block_columns);
+        if control & PATCHED == PATCHED {
+            plain = sparse;
+            sparse = false;
+            [width, high_width] = patched_widths(bytes, mask_at);
+            mask = load_mask(bytes, mask_at + 2, mask_len);
+            count = mask.count_ones() as usize;
+        } else if sparse {
+            mask = load_mask(bytes, mask_at, mask_len);
+            count = mask.count_ones() as usize;
+        }
+        Self {
+            index,
+            block_columns,
+            width,
+            plain,
+            mask,
+            count,
+            sparse,
+            high_width,
+            payload: bytes.get(payload..).unwrap_or_default(),
+        }
+    }
+
+    fn check_mask(&self, offset: usize) -> Result<(), ChunkError> {
+        if self.mask & !full_mask(self.block_columns) == 0 {
+            return Ok(());
+        }
+        Err(ChunkError::Malformed {
+            what: "block mask",
+            offset,
+        })
     }
 }
 

@@ -4,9 +4,10 @@
 
 use narthex_model::cell::{self, ABSENT, STALE};
 
+use super::blocks::{Block, Blocks};
 use super::order::difference;
 use super::state::{RowState, step};
-use super::wire::{Known, RowView};
+use super::wire::{Known, PlainRow, RowView};
 use super::{BLOCK_COLUMNS, MAX_COLUMNS};
 use crate::decimal::to_float;
 use crate::error::ChunkError;
@@ -46,6 +47,14 @@ impl ColumnPick {
         bytes: &'r [u8],
         mut histogram: impl FnMut(usize, &'r [u8]),
     ) -> Result<usize, ChunkError> {
+        if let Some(columns) = self.columns
+            && let Some(row) = PlainRow::parse(bytes)?
+        {
+            self.picks.pass_time(row.step_change_ms);
+            let len = self.picks.add_plain::<false>(&row, columns)?;
+            self.picks.write_floats();
+            return Ok(row.offset + len);
+        }
         let view = RowView::parse(bytes, self.columns.map_or(Known::Nothing, Known::Before))?;
         if let (None, Some(snapshot)) = (self.columns, view.snapshot()) {
             self.picks.start(&RowState::from_snapshot(snapshot)?);
@@ -73,7 +82,13 @@ impl ColumnPick {
 pub struct PickBack<'r> {
     picks: Picks,
     columns: usize,
-    current: Option<RowView<'r>>,
+    current: Option<Current<'r>>,
+}
+
+/// The current row of a decoder that goes backwards, which is undone in its next step.
+enum Current<'r> {
+    Plain(PlainRow<'r>),
+    Any(Box<RowView<'r>>),
 }
 
 impl<'r> PickBack<'r> {
@@ -98,13 +113,25 @@ impl<'r> PickBack<'r> {
         row: &'r [u8],
         mut histogram: impl FnMut(usize, &'r [u8]),
     ) -> Result<(), ChunkError> {
-        if let Some(newer) = self.current.take() {
-            self.picks.undo(&newer)?;
-            self.columns = newer.columns_before;
+        match self.current.take() {
+            Some(Current::Plain(newer)) => {
+                self.picks.add_plain::<true>(&newer, self.columns)?;
+                self.picks.undo_time(newer.step_change_ms);
+            }
+            Some(Current::Any(newer)) => {
+                self.picks.undo(&newer)?;
+                self.columns = newer.columns_before;
+            }
+            None => {}
         }
-        let view = RowView::parse(row, Known::After(self.columns))?;
-        self.picks.write_cells(&view, &mut histogram);
-        self.current = Some(view);
+        self.current = Some(if let Some(row) = PlainRow::parse(row)? {
+            self.picks.write_floats();
+            Current::Plain(row)
+        } else {
+            let view = RowView::parse(row, Known::After(self.columns))?;
+            self.picks.write_cells(&view, &mut histogram);
+            Current::Any(Box::new(view))
+        });
         Ok(())
     }
 
@@ -241,8 +268,7 @@ impl Picks {
 
     /// Advances from the previous row to the row `view`.
     fn apply(&mut self, view: &RowView<'_>) -> Result<(), ChunkError> {
-        self.step_ms = self.step_ms.wrapping_add(view.step_change_ms);
-        self.time_ms = self.time_ms.wrapping_add(self.step_ms);
+        self.pass_time(view.step_change_ms);
         if view.columns > view.columns_before {
             self.grow(view.columns_before, view.columns);
         }
@@ -286,9 +312,18 @@ impl Picks {
         if view.columns != view.columns_before {
             self.shrink(view.columns_before)?;
         }
-        self.time_ms = self.time_ms.wrapping_sub(self.step_ms);
-        self.step_ms = self.step_ms.wrapping_sub(view.step_change_ms);
+        self.undo_time(view.step_change_ms);
         Ok(())
+    }
+
+    fn pass_time(&mut self, step_change_ms: i64) {
+        self.step_ms = self.step_ms.wrapping_add(step_change_ms);
+        self.time_ms = self.time_ms.wrapping_add(self.step_ms);
+    }
+
+    fn undo_time(&mut self, step_change_ms: i64) {
+        self.time_ms = self.time_ms.wrapping_sub(self.step_ms);
+        self.step_ms = self.step_ms.wrapping_sub(step_change_ms);
     }
 
     /// Drops the columns from `to` on, which must be behind all others.
@@ -326,32 +361,38 @@ impl Picks {
         for &(index, end) in &self.of_blocks {
             let picks = &mut self.all[from..usize::from(end)];
             from = usize::from(end);
-            let Some(block) = view.blocks.find(usize::from(index)) else {
-                continue;
-            };
-            if picks.len() >= MANY_PICKS && !block.sparse {
-                let mut all = [0; BLOCK_COLUMNS];
-                block.unpack(&mut all);
-                for pick in picks {
-                    pick.add::<BACK>(all[pick.position % BLOCK_COLUMNS], block.plain);
-                }
-                continue;
-            }
-            for pick in picks {
-                if let Some(z) = block.value(pick.position % BLOCK_COLUMNS) {
-                    pick.add::<BACK>(z, block.plain);
-                }
+            if let Some(block) = view.blocks.find(usize::from(index)) {
+                add_block::<BACK>(picks, &block);
             }
         }
     }
 
-    fn write_cells<'r>(&mut self, view: &RowView<'r>, histogram: &mut impl FnMut(usize, &'r [u8])) {
+    /// Adds the differences of a row of `columns` columns, and returns the length of its blocks.
+    fn add_plain<const BACK: bool>(
+        &mut self,
+        row: &PlainRow<'_>,
+        columns: usize,
+    ) -> Result<usize, ChunkError> {
+        let Self { all, of_blocks, .. } = self;
+        let wanted = of_blocks.iter().map(|(index, _)| usize::from(*index));
+        Blocks::pass(row.blocks, row.bitmap, columns, wanted, |at, block| {
+            let from = at.checked_sub(1).map_or(0, |before| of_blocks[before].1);
+            let picks = usize::from(from)..usize::from(of_blocks[at].1);
+            add_block::<BACK>(&mut all[picks], &block);
+        })
+    }
+
+    fn write_floats(&mut self) {
         for pick in &self.all {
             self.cells[pick.index] = match pick.is_present {
                 true => to_float(pick.last, pick.exp),
                 false => ABSENT,
             };
         }
+    }
+
+    fn write_cells<'r>(&mut self, view: &RowView<'r>, histogram: &mut impl FnMut(usize, &'r [u8])) {
+        self.write_floats();
         let Some(events) = view.events() else { return };
         let mut stale = [0u64; MAX_COLUMNS / 64];
         if let (true, Some(toggles)) = (events.gone_are_stale, view.toggles()) {
@@ -371,6 +412,24 @@ impl Picks {
                 self.cells[index] = cell::histogram(index as u32);
                 histogram(index, bytes);
             }
+        }
+    }
+}
+
+/// Adds the differences of a block, or takes them back.
+#[inline]
+fn add_block<const BACK: bool>(picks: &mut [Pick], block: &Block<'_>) {
+    if picks.len() >= MANY_PICKS && !block.sparse {
+        let mut all = [0; BLOCK_COLUMNS];
+        block.unpack(&mut all);
+        for pick in picks {
+            pick.add::<BACK>(all[pick.position % BLOCK_COLUMNS], block.plain);
+        }
+        return;
+    }
+    for pick in picks {
+        if let Some(z) = block.value(pick.position % BLOCK_COLUMNS) {
+            pick.add::<BACK>(z, block.plain);
         }
     }
 }

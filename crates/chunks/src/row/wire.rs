@@ -60,6 +60,49 @@ pub(crate) struct Histograms<'a> {
     bytes: &'a [u8],
 }
 
+/// A row that has nothing but differences, as most do, before its blocks are located.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainRow<'a> {
+    /// Change of the time step, ms.
+    pub(crate) step_change_ms: i64,
+    pub(crate) bitmap: bool,
+    /// The blocks, and what is behind them.
+    pub(crate) blocks: &'a [u8],
+    /// Bytes before the blocks.
+    pub(crate) offset: usize,
+}
+
+impl<'a> PlainRow<'a> {
+    /// Parses the front of the row at the front of `bytes`; `None` if it has more than differences.
+    #[inline]
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Option<Self>, ChunkError> {
+        let mut r = Reader::new(bytes);
+        let flags = r.byte()?;
+        if !is_plain(flags) {
+            return Ok(None);
+        }
+        let step_change_ms = step_change(flags, &mut r)?;
+        Ok(Some(Self {
+            step_change_ms,
+            bitmap: flags & flag::BITMAP != 0,
+            blocks: r.rest(),
+            offset: r.offset(),
+        }))
+    }
+}
+
+fn is_plain(flags: u8) -> bool {
+    flags & !(flag::TIME | flag::BITMAP) == 0
+}
+
+fn step_change(flags: u8, r: &mut Reader<'_>) -> Result<i64, ChunkError> {
+    if flags & flag::TIME == 0 {
+        Ok(0)
+    } else {
+        r.signed()
+    }
+}
+
 /// A decoder's knowledge of the number of columns.
 #[derive(Clone, Copy)]
 pub(crate) enum Known {
@@ -76,14 +119,9 @@ impl<'a> RowView<'a> {
     pub(crate) fn parse(bytes: &'a [u8], known: Known) -> Result<Self, ChunkError> {
         let mut r = Reader::new(bytes);
         let flags = r.byte()?;
-        let step_change_ms = if flags & flag::TIME == 0 {
-            0
-        } else {
-            r.signed()?
-        };
-        let plain = flags & !(flag::TIME | flag::BITMAP) == 0;
+        let step_change_ms = step_change(flags, &mut r)?;
         let (rare, columns_before, columns) = match known {
-            Known::Before(n) | Known::After(n) if plain => (None, n, n),
+            Known::Before(n) | Known::After(n) if is_plain(flags) => (None, n, n),
             _ => {
                 let (rare, before, after) = Rare::parse(flags, &mut r, known)?;
                 (Some(Box::new(rare)), before, after)

@@ -58,17 +58,17 @@ impl Layer {
     }
 
     /// Picks the batch's series among `wanted`: the destination of each (`None`: the same place), and its index.
-    fn pick(&self, wanted: &[u32]) -> (Option<Vec<u32>>, Vec<u32>) {
+    fn pick<'w>(&self, wanted: &'w [u32]) -> (Option<Vec<u32>>, Cow<'w, [u32]>) {
         let Some(series) = &self.series else {
-            return (None, wanted.to_vec());
+            return (None, Cow::Borrowed(wanted));
         };
         let own: Vec<u32> = wanted.iter().map(|at| series[*at as usize]).collect();
         if !own.contains(&NOT_THERE) {
-            return (None, own);
+            return (None, Cow::Owned(own));
         }
         let there = (0u32..).zip(own).filter(|(_, own)| *own != NOT_THERE);
-        let (to, own) = there.unzip();
-        (Some(to), own)
+        let (to, own): (_, Vec<u32>) = there.unzip();
+        (Some(to), Cow::Owned(own))
     }
 }
 
@@ -173,26 +173,29 @@ impl Batch for MergedBatch {
         tile: &mut Tile,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        let overlapping: Vec<&Layer> = self.overlapping(range).collect();
-        if let [only] = overlapping.as_slice()
+        let mut overlapping = self.overlapping(range);
+        if let (Some(only), None) = (overlapping.next(), overlapping.next())
             && let (None, own) = only.pick(series)
         {
             return only.batch.read(&own, range, layout, tile, ctx);
         }
-        let mut parts = Vec::with_capacity(overlapping.len());
-        let mut leases = Vec::with_capacity(overlapping.len());
-        for layer in overlapping {
+        let mut parts = Vec::with_capacity(self.layers.len());
+        let mut lease = ctx.budget.lease(0)?;
+        for layer in self.overlapping(range) {
             let (to, own) = layer.pick(series);
             let bytes = layer.batch.rows(range) * own.len() * size_of::<f64>();
-            leases.push(ctx.budget.lease(bytes as u64)?);
+            lease.grow(bytes as u64)?;
             let mut part = Part {
-                tile: Tile::default(),
+                tile: tile.take_spare(),
                 to,
             };
             layer.batch.read(&own, range, layout, &mut part.tile, ctx)?;
             parts.push(part);
         }
         merge_parts(&parts, series.len(), layout, tile);
+        parts
+            .into_iter()
+            .for_each(|part| tile.keep_spare(part.tile));
         Ok(())
     }
 

@@ -46,9 +46,27 @@ pub struct Tile {
     pub start_times_ms: Vec<i64>,
     /// Known facts about all cells.
     pub facts: Facts,
+    /// Tiles of parts, kept from one read to the next.
+    spare: Vec<Tile>,
 }
 
+/// Most cells of a tile that is kept for parts: they are not leased between reads.
+const MOST_SPARE_CELLS: usize = 64 << 10;
+
 impl Tile {
+    /// Returns a tile for a part of what is read into this one, with whatever was in it before.
+    #[must_use]
+    pub fn take_spare(&mut self) -> Self {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps a tile for parts of later reads, unless it is large.
+    pub fn keep_spare(&mut self, tile: Self) {
+        if tile.cells.capacity() <= MOST_SPARE_CELLS {
+            self.spare.push(tile);
+        }
+    }
+
     /// Empties the tile, keeping its memory.
     pub fn clear(&mut self, layout: Layout) {
         self.layout = layout;

@@ -267,7 +267,12 @@ impl<'b> ColumnReader<'b> {
         ctx: &Context,
     ) -> Result<(), StorageError> {
         let total = self.batch.times().len();
-        let mut scratch = vec![0.0; total * series.len().min(ABREAST)];
+        let mut spare = tile.take_spare();
+        let room = total * series.len().min(ABREAST);
+        if spare.cells.len() < room {
+            spare.cells.resize(room, 0.0);
+        }
+        let scratch = &mut spare.cells;
         for (group, wanted) in series.chunks(ABREAST).enumerate() {
             ctx.stop.check()?;
             for (&at, cells) in wanted.iter().zip(scratch.chunks_exact_mut(total)) {
@@ -290,6 +295,7 @@ impl<'b> ColumnReader<'b> {
                 }
             }
         }
+        tile.keep_spare(spare);
         Ok(())
     }
 

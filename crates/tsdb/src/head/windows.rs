@@ -109,11 +109,13 @@ pub(crate) struct Window {
     lease: Lease,
 }
 
-/// Rows as columns: their times, then one column after the other.
+/// Rows as columns: their times, unless they are regular, then one column after the other.
 #[derive(Debug)]
 struct Packed {
     form: Form,
     rows: u32,
+    /// From row to row; 0 if the times are listed.
+    step_ms: u32,
     bytes: Box<[u8]>,
 }
 
@@ -302,13 +304,21 @@ impl Packed {
     /// Packs rows of these times, whose cells of each column `cells_of` adds.
     fn new(
         form: Form,
-        offsets_ms: impl Iterator<Item = u32>,
+        offsets_ms: &[u32],
         columns: usize,
         mut cells_of: impl FnMut(usize, &mut Vec<f64>),
     ) -> Self {
         let mut encoder = ColumnEncoder::new();
-        let mut bytes: Vec<u8> = offsets_ms.flat_map(u32::to_le_bytes).collect();
-        let rows = bytes.len() / TIME_BYTES;
+        let rows = offsets_ms.len();
+        let step_ms = step_of(offsets_ms);
+        let mut bytes = Vec::new();
+        if step_ms == 0 {
+            bytes.extend(
+                offsets_ms
+                    .iter()
+                    .flat_map(|offset_ms| offset_ms.to_le_bytes()),
+            );
+        }
         let mut cells = Vec::with_capacity(rows);
         for column in 0..columns {
             cells.clear();
@@ -327,6 +337,7 @@ impl Packed {
         Self {
             form,
             rows: rows as u32,
+            step_ms,
             bytes: bytes.into(),
         }
     }
@@ -335,13 +346,37 @@ impl Packed {
         self.rows as usize
     }
 
-    fn offsets_ms(&self) -> &[[u8; TIME_BYTES]] {
-        self.bytes[..self.rows() * TIME_BYTES].as_chunks().0
+    /// Returns the listed times.
+    fn listed(&self) -> &[[u8; TIME_BYTES]] {
+        let rows = if self.step_ms == 0 { self.rows() } else { 0 };
+        self.bytes[..rows * TIME_BYTES].as_chunks().0
+    }
+
+    /// Returns the time of a row, from the first row's.
+    fn offset_ms(&self, row: usize) -> u32 {
+        match self.listed().get(row) {
+            Some(bytes) => u32::from_le_bytes(*bytes),
+            None => row as u32 * self.step_ms,
+        }
+    }
+
+    /// Returns the number of rows before a time, from the first row's.
+    fn rows_before(&self, offset_ms: i64) -> usize {
+        if self.step_ms == 0 {
+            let is_before =
+                |own: &[u8; TIME_BYTES]| i64::from(u32::from_le_bytes(*own)) < offset_ms;
+            return self.listed().partition_point(is_before);
+        }
+        let steps = offset_ms
+            .max(0)
+            .cast_unsigned()
+            .div_ceil(u64::from(self.step_ms));
+        steps.min(u64::from(self.rows)) as usize
     }
 
     /// Returns the bytes of all columns.
     fn columns(&self) -> &[u8] {
-        &self.bytes[self.rows() * TIME_BYTES..]
+        &self.bytes[size_of_val(self.listed())..]
     }
 
     /// Decodes all rows of the column at the beginning of `bytes`; returns the bytes of those behind it.
@@ -355,6 +390,16 @@ impl Packed {
         decode_column(column, out, &mut Vec::new()).expect(WHAT);
         bytes
     }
+}
+
+/// Returns the step between times if it is always the same, or else 0.
+fn step_of(offsets_ms: &[u32]) -> u32 {
+    let step_ms = offsets_ms.get(1).copied().unwrap_or(1);
+    let mut regular = (0u64..).map(|row| row * u64::from(step_ms));
+    let is_regular = offsets_ms
+        .iter()
+        .all(|offset_ms| regular.next() == Some(u64::from(*offset_ms)));
+    if is_regular { step_ms } else { 0 }
 }
 
 /// Bytes of a time, and of the length before a column of a long window.
@@ -377,20 +422,17 @@ impl Window {
 
     /// Returns the times of all rows, from the first row's.
     fn offsets_ms(&self) -> impl Iterator<Item = u32> {
-        let packed = self.packed.offsets_ms().iter();
+        let packed = (0..self.packed.rows()).map(|row| self.packed.offset_ms(row));
         let behind = self.behind.iter().flat_map(|behind| &behind.offsets_ms);
-        packed
-            .map(|bytes| u32::from_le_bytes(*bytes))
-            .chain(behind.copied())
+        packed.chain(behind.copied())
     }
 
     /// Returns the first row at or after `time_ms`.
     fn row_at(&self, time_ms: i64) -> usize {
         let offset_ms = time_ms.saturating_sub(self.base_ms);
-        let packed = self.packed.offsets_ms();
-        let at = packed.partition_point(|own| i64::from(u32::from_le_bytes(*own)) < offset_ms);
+        let at = self.packed.rows_before(offset_ms);
         match &self.behind {
-            Some(behind) if at == packed.len() => {
+            Some(behind) if at == self.packed.rows() => {
                 let own = &behind.offsets_ms;
                 at + own.partition_point(|own| i64::from(*own) < offset_ms)
             }
@@ -423,11 +465,9 @@ impl Window {
         let row_bytes = size_of::<u32>() + tile.series * size_of::<f64>();
         let bytes = size_of::<Self>() + rows * row_bytes;
         let lease = memory.lease(bytes as u64).ok()?;
-        let offsets = tile
-            .times_ms
-            .iter()
-            .map(|time_ms| (time_ms - base_ms) as u32);
-        let packed = Packed::new(form, offsets, tile.series, |series, cells| {
+        let offsets = tile.times_ms.iter();
+        let offsets: Vec<u32> = offsets.map(|time_ms| (time_ms - base_ms) as u32).collect();
+        let packed = Packed::new(form, &offsets, tile.series, |series, cells| {
             cells.extend((0..rows).map(|row| tile.get(row, series)));
         });
         let mut window = Self {
@@ -545,14 +585,13 @@ impl Window {
         let all = packed.rows() + behind.offsets_ms.len();
         let gone = all.saturating_sub(self.asked as usize + LEFT_ROWS);
         let gone = gone.min(packed.rows());
-        let own = packed.offsets_ms()[gone..].iter();
-        let own = own.map(|bytes| u32::from_le_bytes(*bytes));
-        let offsets: Vec<u32> = own.chain(behind.offsets_ms.drain(..)).collect();
+        let own = (gone..packed.rows()).map(|row| packed.offset_ms(row));
+        let mut offsets: Vec<u32> = own.chain(behind.offsets_ms.drain(..)).collect();
         let first = offsets.first().copied().unwrap_or_default();
         let mut before = vec![0.0; packed.rows()];
         let mut left = packed.columns();
-        let offsets = offsets.iter().map(|offset_ms| offset_ms - first);
-        self.packed = Packed::new(packed.form, offsets, series, |column, cells| {
+        offsets.iter_mut().for_each(|offset_ms| *offset_ms -= first);
+        self.packed = Packed::new(packed.form, &offsets, series, |column, cells| {
             left = packed.decode(left, &mut before);
             cells.extend_from_slice(&before[gone..]);
             cells.extend(behind.cells.iter().skip(column).step_by(series));
