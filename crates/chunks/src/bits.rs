@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         self.at += 2 + has_two as usize;
-        let second = (word >> 8 & 0x7f) | (word >> 16 << 7) * has_two;
+        let second = (word >> 8 & 0x7f) | ((word >> 16 << 7) * has_two);
         Some((word as usize & 0x7f, u64::from(second & 0x3fff)))
     }
 
