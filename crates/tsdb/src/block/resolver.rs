@@ -50,7 +50,8 @@ pub(super) struct Resolver<'b> {
     block: &'b Arc<Block>,
     index: &'b Arc<Index>,
     matchers: &'b [Matcher],
-    choice: Choice,
+    /// What is known already, copied as soon as more becomes known.
+    choice: Arc<Choice>,
     /// For each matcher, the sets that satisfy it.
     sets: Vec<Option<RoaringBitmap>>,
     /// The last undecided matchers, and the sets that satisfy all of them; `None` when all sets do.
@@ -214,8 +215,8 @@ impl<'b> Resolver<'b> {
         let known = block.choice(matchers);
         let learned = known.is_none();
         let choice = match known {
-            Some(known) => (*known).clone(),
-            None => Choice::new(block, index, matchers)?,
+            Some(known) => known,
+            None => Arc::new(Choice::new(block, index, matchers)?),
         };
         Ok(Self {
             block,
@@ -312,8 +313,7 @@ impl<'b> Resolver<'b> {
             }
         }
         if looks_at_all {
-            self.choice.strips = Some(ChosenStrips::new(&all));
-            self.learned = true;
+            self.learn().strips = Some(ChosenStrips::new(&all));
         }
         Ok(overlapping)
     }
@@ -382,13 +382,12 @@ impl<'b> Resolver<'b> {
             }
             before += len;
         }
-        self.learned = true;
         // Layouts may differ in other columns than those that are chosen.
         let content = content_of(&columns, &sets);
         let same = self.choice.by_content.get(&content);
         let same = same.filter(|same| same.columns == columns && same.sets == sets);
         if let Some(same) = same.map(Arc::clone) {
-            self.choice.columns.insert(key.clone(), Arc::clone(&same));
+            self.learn().columns.insert(key.clone(), Arc::clone(&same));
             return Ok(same);
         }
         lease.grow(ChosenColumns::bytes_of(columns.len()) as u64)?;
@@ -401,10 +400,17 @@ impl<'b> Resolver<'b> {
             labels,
             ended: Mutex::default(),
         });
-        self.choice.columns.insert(key.clone(), Arc::clone(&chosen));
-        self.choice.by_content.insert(content, Arc::clone(&chosen));
+        let choice = self.learn();
+        choice.columns.insert(key.clone(), Arc::clone(&chosen));
+        choice.by_content.insert(content, Arc::clone(&chosen));
         self.leased.insert(Arc::as_ptr(&chosen));
         Ok(chosen)
+    }
+
+    /// Returns what is known, to add to it.
+    fn learn(&mut self) -> &mut Choice {
+        self.learned = true;
+        Arc::make_mut(&mut self.choice)
     }
 
     /// Keeps what became known for the queries to come.
@@ -412,8 +418,7 @@ impl<'b> Resolver<'b> {
         let bytes = self.choice.bytes();
         // One of all series of many different strips would push out what every query needs.
         if self.learned && self.block.keeps_among_others(bytes) {
-            self.block
-                .keep(key_of(self.matchers), Arc::new(self.choice), bytes);
+            self.block.keep(key_of(self.matchers), self.choice, bytes);
         }
     }
 
