@@ -139,14 +139,18 @@ impl RowState {
             self.last.reserve_exact(added);
             self.exp.reserve_exact(added);
         }
-        for column in self.columns()..to {
-            self.order.push(column as u16);
-            self.last.push(0);
-            self.exp.push(0);
-            if column % 64 == 0 {
-                self.present.push(0);
+        if added == 0 {
+            return;
+        }
+        self.order.extend((before..to).map(|column| column as u16));
+        self.last.resize(to, 0);
+        self.exp.resize(to, 0);
+        self.present.resize(to.div_ceil(64), 0);
+        for (word, first) in self.present.iter_mut().zip((0..).step_by(64)) {
+            let (from, end) = (before.clamp(first, first + 64), to.clamp(first, first + 64));
+            if from < end {
+                *word |= (u64::MAX >> (64 - (end - from))) << (from - first);
             }
-            self.present[column / 64] |= 1 << (column % 64);
         }
     }
 
