@@ -90,12 +90,14 @@ const FUZZ_LOCK: &str = "out=$(cargo metadata --locked --format-version=1 --mani
 /// The fuzz targets as the compiler checks them, with what clippy left of their dependencies.
 const FUZZ: &str = "cargo check -q --locked --manifest-path fuzz/Cargo.toml --target-dir \"${CARGO_TARGET_DIR:-target}\"";
 
-/// Twice as many tests at a time as there are cores: those that run servers wait most of their time.
-const TEST: &str =
-    "RUST_TEST_THREADS=$((2 * $(nproc))) cargo test --workspace --locked --no-fail-fast 2>&1";
+/// Twice as many tests at a time as there are cores: those that run servers wait most of their time. Properties are tried with
+/// the same values each time.
+const TEST: &str = "PROPTEST_RNG_SEED=1 RUST_TEST_THREADS=$((2 * $(nproc))) \
+    cargo test --workspace --locked --no-fail-fast 2>&1";
 
 /// The client library by itself: without features, where nothing else of the workspace switches them on.
-const BARE_CLIENT: &str = "cargo test --locked -p narthex-client --lib --no-default-features 2>&1";
+const BARE_CLIENT: &str =
+    "PROPTEST_RNG_SEED=1 cargo test --locked -p narthex-client --lib --no-default-features 2>&1";
 
 /// Miri on the client's unsafe code that shares memory between threads.
 const MIRI: &str = "cargo +nightly miri --version >/dev/null 2>&1 || \
