@@ -248,10 +248,10 @@ pub(crate) struct Blocks<'a> {
 struct Fronts<'a> {
     /// Bytes before the control bytes.
     at: usize,
-    /// From the first control byte on; all of them are there.
+    /// From the first control byte on.
     base: &'a [u8],
+    controls: &'a [u8],
     nonzero: u32,
-    coded: usize,
 }
 
 impl<'a> Fronts<'a> {
@@ -276,13 +276,11 @@ impl<'a> Fronts<'a> {
                 });
             }
         }
-        let coded = nonzero.count_ones() as usize;
-        slice(bytes, at, coded)?;
         Ok(Self {
             at,
             base: &bytes[at..],
+            controls: slice(bytes, at, nonzero.count_ones() as usize)?,
             nonzero,
-            coded,
         })
     }
 }
@@ -324,20 +322,16 @@ impl<'a> Blocks<'a> {
         bitmap: bool,
         columns: usize,
     ) -> Result<(Self, usize), ChunkError> {
-        let Fronts {
-            at,
-            base,
-            nonzero,
-            coded,
-        } = Fronts::find(bytes, bitmap, columns)?;
+        let fronts = Fronts::find(bytes, bitmap, columns)?;
+        let (at, base, coded) = (fronts.at, fronts.base, fronts.controls.len());
         let mut blocks = Self {
             bytes: base,
             columns,
-            nonzero,
+            nonzero: fronts.nonzero,
             payloads: coded,
             places: [Place::default(); BLOCKS],
         };
-        let Some((&control, full)) = base[..coded].split_last() else {
+        let Some((&control, full)) = fronts.controls.split_last() else {
             return Ok((blocks, at));
         };
         let (mut mask_at, mut len) = (coded, 0);
@@ -349,7 +343,7 @@ impl<'a> Blocks<'a> {
         let last = &mut blocks.places[full.len()];
         (last.mask, last.payload) = (mask_at as u16, len as u16);
         // Only the last block of a row can be narrower than 32 columns.
-        let index = last_of(nonzero);
+        let index = last_of(fronts.nonzero);
         blocks.payloads = mask_at + front_len(control, block_columns_of(columns, index));
         slice(base, 0, blocks.payloads)?;
         let block = blocks.block(index, full.len());
@@ -377,21 +371,22 @@ impl<'a> Blocks<'a> {
         wanted: impl Iterator<Item = usize>,
         mut take: impl FnMut(usize, Block<'a>),
     ) -> Result<usize, ChunkError> {
+        let fronts = Fronts::find(bytes, bitmap, columns)?;
         let Fronts {
-            at,
             base,
+            controls,
             nonzero,
-            coded,
-        } = Fronts::find(bytes, bitmap, columns)?;
-        let controls = &base[..coded];
+            ..
+        } = fronts;
+        let coded = controls.len();
         let Some((last, full)) = controls.split_last() else {
-            return Ok(at);
+            return Ok(fronts.at);
         };
         let last_columns = block_columns_of(columns, last_of(nonzero));
-        let fronts = full
+        let of_full = full
             .iter()
             .map(|control| front_len(*control, BLOCK_COLUMNS));
-        let payloads = coded + fronts.sum::<usize>() + front_len(*last, last_columns);
+        let payloads = coded + of_full.sum::<usize>() + front_len(*last, last_columns);
         slice(base, 0, payloads)?;
         let (mut mask_at, mut payload, mut passed) = (coded, payloads, 0);
         let mut find = |index: usize, number: usize| {
@@ -415,10 +410,10 @@ impl<'a> Blocks<'a> {
         }
         // Only the last block of a row can be narrower than 32 columns.
         let (block, mask_at, payload) = find(last_of(nonzero), coded - 1);
-        block.check_mask(at + mask_at)?;
+        block.check_mask(fronts.at + mask_at)?;
         let end = payload + block.payload_len();
         slice(base, 0, end)?;
-        Ok(at + end)
+        Ok(fronts.at + end)
     }
 
     /// Returns block `index`, or `None` when nothing in it changed.

@@ -54,15 +54,17 @@ pub struct Tile {
 const MOST_SPARE_CELLS: usize = 64 << 10;
 
 impl Tile {
-    /// Returns a tile for a part of what is read into this one, with whatever was in it before.
+    /// Returns a tile for a part of what is read into this one, with the cells that were in it before.
     #[must_use]
     pub fn take_spare(&mut self) -> Self {
         self.spare.pop().unwrap_or_default()
     }
 
     /// Keeps a tile for parts of later reads, unless it is large.
-    pub fn keep_spare(&mut self, tile: Self) {
+    pub fn keep_spare(&mut self, mut tile: Self) {
         if tile.cells.capacity() <= MOST_SPARE_CELLS {
+            // They may be large, and nobody counts them until the next read.
+            tile.histograms.clear();
             self.spare.push(tile);
         }
     }
