@@ -1,7 +1,8 @@
 //! Several threads read the parts of a scan, and one of them takes the results in order.
 //!
-//! The caller's thread takes results as soon as they are next, and computes parts itself while they are not. Where the
-//! helpers get no CPU, it computes what they hold as well and goes on alone, so they cost little when they cannot help.
+//! The caller's thread takes results as soon as they are next, and computes parts itself while they are not. Where a
+//! helper gets no CPU for a while, it computes what that one holds as well; where they seldom get any, it goes on alone, so
+//! they cost little when they cannot help.
 //!
 //! **Invariant:** results are taken in the order of their parts, each once and with the notes made for it, so the outcome
 //! does not depend on who computed what; at most `AHEAD` parts per thread were handed out and not taken.
@@ -23,6 +24,8 @@ use std::{
 const AHEAD: usize = 4;
 /// How long the caller's thread waits for a helper; several times what a part takes.
 const PATIENCE: Duration = Duration::from_millis(3);
+/// Parts that helpers must have taken since one was waited for in vain, or none is again; they take about as long as the wait.
+const WORTH_WAITING: usize = 16;
 
 /// A part's result, the notes made for it, and how many samples were read.
 type Done<T> = Outcome<(T, Notes, u64)>;
@@ -42,6 +45,8 @@ struct State<P: Pieces, T> {
     out: VecDeque<(P::Piece, Option<Done<T>>)>,
     /// Number of the first of them.
     first: usize,
+    /// Parts that helpers took since one was waited for in vain.
+    helped: usize,
     /// Whether helpers get nothing more: the caller has gone, is faster alone, or a helper panicked.
     ended: bool,
 }
@@ -96,6 +101,7 @@ impl<P: Pieces, T> Shared<P, T> {
         if state.ended {
             return None;
         }
+        state.helped += 1;
         state.hand_out(eval)
     }
 
@@ -120,7 +126,8 @@ impl<P: Pieces, T> Shared<P, T> {
         if !timeout.timed_out() {
             return Next::Wait;
         }
-        state.ended = true;
+        state.ended = state.helped < WORTH_WAITING;
+        state.helped = 0;
         Next::Compute(number, piece)
     }
 }
@@ -157,6 +164,8 @@ impl Eval<'_> {
                 parts,
                 out: VecDeque::new(),
                 first: 0,
+                // The first wait may be for a thread to start.
+                helped: WORTH_WAITING,
                 ended: false,
             }),
             changed: Condvar::new(),

@@ -338,14 +338,19 @@ fn last_two<'a>(window: &Window<'a>) -> Option<(Timed<'a>, Timed<'a>)> {
 
 /// The dense kernel: windows over series that all have a float in every row.
 ///
-/// Values that depend only on the time axis are computed once for all series.
+/// Values that depend only on the time axis are computed once for all series. Of a counter that was reset, only the windows
+/// around the reset are looked at sample by sample.
 #[derive(Debug)]
 pub(crate) struct Axis {
     /// Steps before the first window with two samples, and after the last.
     before: usize,
     after: usize,
-    /// The windows between.
-    windows: Vec<Option<AxisWindow>>,
+    /// The windows between, whose ends both ascend.
+    windows: Vec<AxisWindow>,
+    /// How each of them is extrapolated.
+    edges: Vec<Edges>,
+    /// Which of them have no two samples.
+    empty: Vec<usize>,
     kernel: Kernel,
     divide_by: f64,
 }
@@ -358,15 +363,21 @@ enum Kernel {
 
 #[derive(Clone, Copy, Debug)]
 struct AxisWindow {
-    first: usize,
-    last: usize,
-    to_start: f64,
-    to_end: f64,
-    sampled: f64,
+    /// Rows of the first and the last sample: the same one twice if there are no two.
+    first: u32,
+    last: u32,
     /// Factor for an increase whose extrapolation does not end at zero.
     factor: f64,
     /// A counter whose first value exceeds its increase times this does not extrapolate to zero within the window.
     zero_limit: f64,
+}
+
+/// Seconds between a window's samples, and from them to where their increase is extrapolated.
+#[derive(Clone, Copy, Debug, Default)]
+struct Edges {
+    to_start: f64,
+    to_end: f64,
+    sampled: f64,
 }
 
 impl Axis {
@@ -390,51 +401,72 @@ impl Axis {
         } else {
             1.0
         };
-        let window = |(rows, end_ms): (&Range<usize>, &i64)| {
-            if rows.len() < 2 {
-                return None;
-            }
-            let range = SampledRange::new(call, &times_ms[rows.clone()], *end_ms);
-            let threshold = range.mean_gap * 1.1;
-            let edge = |distance: f64| {
-                if distance >= threshold {
-                    range.mean_gap / 2.0
-                } else {
-                    distance
-                }
-            };
-            let (to_start, to_end) = (edge(range.to_start), edge(range.to_end));
-            let sampled = range.sampled;
-            Some(AxisWindow {
-                first: rows.start,
-                last: rows.end - 1,
-                to_start,
-                to_end,
-                sampled,
-                factor: (sampled + to_start + to_end) / sampled / divide_by,
-                // Rounded up: near the limit, the exact comparison decides.
-                zero_limit: to_start / sampled * (1.0 + 1e-9),
-            })
-        };
         let is_wide = |rows: &Range<usize>| rows.len() >= 2;
         let before = rows.iter().take_while(|rows| !is_wide(rows)).count();
         let between = &rows[before..];
         let after = between.iter().rev().take_while(|rows| !is_wide(rows));
         let after = after.count();
         let between = &between[..between.len() - after];
-        let windows = between.iter().zip(&ends_ms[before..]).map(window).collect();
-        Some(Self {
+        let mut axis = Self {
             before,
             after,
-            windows,
+            windows: Vec::with_capacity(between.len()),
+            edges: Vec::with_capacity(between.len()),
+            empty: Vec::new(),
             kernel,
             divide_by,
-        })
+        };
+        for (rows, end_ms) in between.iter().zip(&ends_ms[before..]) {
+            if is_wide(rows) {
+                axis.add(call, times_ms, rows, *end_ms);
+            } else {
+                axis.add_empty(rows.start);
+            }
+        }
+        Some(axis)
+    }
+
+    fn add(&mut self, call: &OverCall, times_ms: &[i64], rows: &Range<usize>, end_ms: i64) {
+        let range = SampledRange::new(call, &times_ms[rows.clone()], end_ms);
+        let threshold = range.mean_gap * 1.1;
+        let edge = |distance: f64| {
+            if distance >= threshold {
+                range.mean_gap / 2.0
+            } else {
+                distance
+            }
+        };
+        let (to_start, to_end) = (edge(range.to_start), edge(range.to_end));
+        let sampled = range.sampled;
+        self.windows.push(AxisWindow {
+            first: rows.start as u32,
+            last: (rows.end - 1) as u32,
+            factor: (sampled + to_start + to_end) / sampled / self.divide_by,
+            // Rounded up: near the limit, the exact comparison decides.
+            zero_limit: to_start / sampled * (1.0 + 1e-9),
+        });
+        self.edges.push(Edges {
+            to_start,
+            to_end,
+            sampled,
+        });
+    }
+
+    /// Adds a window without two samples, at a row.
+    fn add_empty(&mut self, row: usize) {
+        self.empty.push(self.windows.len());
+        self.windows.push(AxisWindow {
+            first: row as u32,
+            last: row as u32,
+            factor: 0.0,
+            zero_limit: 0.0,
+        });
+        self.edges.push(Edges::default());
     }
 
     /// Reports whether every step of every series has a value.
     pub(crate) fn is_whole(&self) -> bool {
-        self.before == 0 && self.after == 0 && self.windows.iter().all(Option::is_some)
+        self.before == 0 && self.after == 0 && self.empty.is_empty()
     }
 
     /// Appends the values of one series.
@@ -445,54 +477,105 @@ impl Axis {
     }
 
     fn between(&self, cells: &[f64], out: &mut Vec<f64>) {
-        let counter = self.kernel == Kernel::Counter;
-        let resets = counter
-            && cells
-                .windows(2)
-                .fold(false, |any, pair| any | (pair[1] < pair[0]));
         let begin = out.len();
-        if !resets {
-            let mut near_zero = false;
-            out.extend(self.windows.iter().map(|window| {
-                let Some(w) = window else { return ABSENT };
-                let first = cells[w.first];
-                let increase = cells[w.last] - first;
-                let above = first > increase * w.zero_limit;
-                near_zero |= increase > 0.0 && first >= 0.0 && !above;
-                cell::canonical(increase * w.factor)
-            }));
-            if !(counter && near_zero) {
-                return;
-            }
-            out.truncate(begin);
+        let mut any_near_zero = false;
+        out.extend(self.windows.iter().map(|window| {
+            let (first, increase) = window.increase(cells);
+            any_near_zero |= window.is_near_zero(first, increase);
+            cell::canonical(increase * window.factor)
+        }));
+        let out = &mut out[begin..];
+        self.empty.iter().for_each(|at| out[*at] = ABSENT);
+        if self.kernel == Kernel::Gauge {
+            return;
         }
-        let value = |w: &AxisWindow| self.value(w, cells, resets);
-        out.extend(
-            self.windows
-                .iter()
-                .map(|w| w.as_ref().map_or(ABSENT, value)),
-        );
-    }
-
-    #[inline]
-    fn value(&self, w: &AxisWindow, cells: &[f64], resets: bool) -> f64 {
-        let (first, last) = (cells[w.first], cells[w.last]);
-        let mut increase = last - first;
-        if resets {
-            for pair in cells[w.first..=w.last].windows(2) {
-                if pair[1] < pair[0] {
-                    increase += pair[0];
+        if any_near_zero {
+            for (at, window) in self.windows.iter().enumerate() {
+                let (first, increase) = window.increase(cells);
+                if window.is_near_zero(first, increase) {
+                    out[at] = self.toward_zero(at, first, increase);
                 }
             }
         }
-        let mut to_start = w.to_start;
-        if self.kernel == Kernel::Counter && increase > 0.0 && first >= 0.0 {
-            let to_zero = w.sampled * (first / increase);
+        self.add_resets(cells, out);
+    }
+
+    /// Computes the windows in which a counter was reset.
+    fn add_resets(&self, cells: &[f64], out: &mut [f64]) {
+        let (mut from, mut to) = (0, 0);
+        for begin in (1..cells.len()).step_by(STRETCH) {
+            // Whole stretches are compared without branches.
+            let stretch = &cells[begin - 1..cells.len().min(begin + STRETCH)];
+            let pairs = stretch.windows(2);
+            if !pairs.clone().fold(false, |any, pair| any | is_reset(pair)) {
+                continue;
+            }
+            for (row, pair) in (begin..).zip(pairs) {
+                if is_reset(pair) {
+                    while self
+                        .windows
+                        .get(to)
+                        .is_some_and(|window| window.first < row as u32)
+                    {
+                        to += 1;
+                    }
+                    for at in from..to {
+                        self.add_reset(at, row, cells, out);
+                    }
+                    from = to;
+                }
+            }
+        }
+    }
+
+    /// Computes a window in which a counter was reset, unless it ends before `row`.
+    fn add_reset(&self, at: usize, row: usize, cells: &[f64], out: &mut [f64]) {
+        let window = &self.windows[at];
+        let rows = window.first as usize..=window.last as usize;
+        if row <= *rows.end() {
+            let (first, increase) = window.increase(cells);
+            let resets = cells[rows].windows(2).filter(|pair| is_reset(pair));
+            let increase = resets.fold(increase, |sum, pair| sum + pair[0]);
+            out[at] = self.toward_zero(at, first, increase);
+        }
+    }
+
+    /// Returns the value of a window whose first sample may be near enough to zero that its increase began there.
+    fn toward_zero(&self, at: usize, first: f64, increase: f64) -> f64 {
+        let edges = &self.edges[at];
+        let mut to_start = edges.to_start;
+        if increase > 0.0 && first >= 0.0 {
+            let to_zero = edges.sampled * (first / increase);
             if to_zero < to_start {
                 to_start = to_zero;
             }
         }
-        let factor = (w.sampled + to_start + w.to_end) / w.sampled / self.divide_by;
+        let factor = (edges.sampled + to_start + edges.to_end) / edges.sampled / self.divide_by;
         cell::canonical(increase * factor)
     }
+}
+
+impl AxisWindow {
+    /// Returns a series' first value and by how much the last one is larger.
+    #[inline]
+    fn increase(&self, cells: &[f64]) -> (f64, f64) {
+        let first = cells[self.first as usize];
+        (first, cells[self.last as usize] - first)
+    }
+
+    /// Reports whether a counter may reach zero before the window's start, if it is extrapolated.
+    #[inline]
+    fn is_near_zero(&self, first: f64, increase: f64) -> bool {
+        let is_above = first > increase * self.zero_limit;
+        (increase > 0.0) & (first >= 0.0) & !is_above
+    }
+}
+
+/// Samples of a counter that are searched for resets together.
+const STRETCH: usize = 32;
+
+/// Reports whether the second of two successive values is lower.
+#[inline]
+fn is_reset(pair: &[f64]) -> bool {
+    pair[1] < pair[0]
 }

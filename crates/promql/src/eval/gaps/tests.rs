@@ -37,13 +37,15 @@ fn series(rng: &mut SplitMix64, rows: usize) -> Vec<Vec<f64>> {
     let mut all: Vec<Vec<f64>> = Vec::new();
     for _ in 0..24 {
         let mut value = 0.0;
+        // Some are reset in every window, some in few.
+        let reset_rows = [15, 100][rng.index(2)];
         let mut cells: Vec<f64> = (0..rows)
             .map(|_| {
                 value += rng.below(9) as f64;
-                if rng.one_in(15) {
+                if rng.one_in(reset_rows) {
                     value = 0.0;
                 }
-                value
+                if rng.one_in(300) { cell::NAN } else { value }
             })
             .collect();
         match rng.below(5) {
