@@ -159,12 +159,17 @@ pub(crate) fn number(out: &mut Vec<u8>, value: f64) {
 
 fn fraction(out: &mut Vec<u8>, value: f64) {
     let magnitude = value.abs();
-    if magnitude.is_finite() && magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+    if PLAIN.contains(&magnitude) {
+        out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
+    } else if magnitude.is_finite() && magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
         out.extend_from_slice(exponent_form(value).as_bytes());
     } else {
         out.extend_from_slice(narthex_promql::fmt::float_f(value).as_bytes());
     }
 }
+
+/// Fractions that are written without an exponent either way, and of which no two shortest decimals are equally near.
+const PLAIN: std::ops::Range<f64> = 1e-4..1e12;
 
 /// Formats like Go's `'e'`, whose exponent has a sign and at least two digits: `1e-07`, `1.5e+21`.
 fn exponent_form(value: f64) -> String {
@@ -183,6 +188,7 @@ fn exponent_form(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narthex_testkit::rng::SplitMix64;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
@@ -212,6 +218,29 @@ mod tests {
         for (number, text) in cases {
             assert_eq!(written(|out| value(out, number)), format!("\"{text}\""));
         }
+    }
+
+    #[test]
+    fn fractions_have_the_digits_of_the_standard_library() {
+        let mut rng = SplitMix64::new(1);
+        let mut plain = 0;
+        for _ in 0..20_000 {
+            let exponent = rng.index(36) as i32 - 10;
+            let mut number = rng.below(1 << 53) as f64 / (1u64 << 53) as f64 * 10f64.powi(exponent);
+            if rng.one_in(3) {
+                number = (number * 1000.0).round() / 1000.0;
+            }
+            plain += usize::from(PLAIN.contains(&number));
+            for number in [number, -number] {
+                let expected = match number.abs() {
+                    0.0 => continue,
+                    1e-6..1e21 => number.to_string(),
+                    _ => continue,
+                };
+                assert_eq!(written(|out| super::number(out, number)), expected);
+            }
+        }
+        assert!(plain > 5_000, "{plain}");
     }
 
     #[test]
