@@ -260,21 +260,24 @@ impl Batch for MergedBatch {
 
 /// Merges parts on the union of their times; at equal times the first part wins.
 fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
-    let mut times_ms: Vec<i64> = parts
+    tile.clear(layout);
+    let times_ms = &mut tile.times_ms;
+    parts
         .iter()
-        .flat_map(|part| part.tile.times_ms.iter().copied())
-        .collect();
+        .for_each(|part| times_ms.extend_from_slice(&part.tile.times_ms));
     let rows = times_ms.len();
-    times_ms.sort_unstable();
-    times_ms.dedup();
-    tile.shape(layout, &times_ms, series, cell::ABSENT);
+    if !times_ms.is_sorted_by(|a, b| a < b) {
+        times_ms.sort_unstable();
+        times_ms.dedup();
+    }
+    tile.fill(series, cell::ABSENT);
     if parts
         .iter()
         .any(|part| !part.tile.start_times_ms.is_empty())
     {
         tile.start_times_ms.resize(tile.cells.len(), 0);
     }
-    if rows == times_ms.len() && parts.iter().all(|part| part.follows_on(&times_ms)) {
+    if rows == tile.times_ms.len() && parts.iter().all(|part| part.follows_on(&tile.times_ms)) {
         parts.iter().for_each(|part| part.copy_to(tile));
         let floats = float_rows(parts);
         tile.facts.all_floats = floats == Some(rows);
@@ -289,7 +292,7 @@ fn merge_parts(parts: &[Part], series: usize, layout: Layout, tile: &mut Tile) {
             part.to.is_none() && part.tile.facts.all_floats && tile.start_times_ms.is_empty();
         let mut row = 0;
         for (part_row, time_ms) in part.tile.times_ms.iter().enumerate() {
-            row += times_ms[row..].partition_point(|other| other < time_ms);
+            row += row_at(&tile.times_ms[row..], *time_ms);
             if plain && layout == Layout::TimeMajor {
                 tile.cells[row * series..(row + 1) * series]
                     .copy_from_slice(part.tile.row(part_row));

@@ -30,12 +30,19 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Returns the grid of series with a float in every row.
+    /// Returns the grid of series with a float in every row; with an axis nothing else of it is needed.
     pub(super) fn gapless(call: &OverCall, times_ms: &[i64], windows: &Windows<'_>) -> Self {
+        let axis = rate::Axis::new(call, times_ms, windows.rows, windows.ends_ms);
+        if axis.is_some() {
+            return Self {
+                axis,
+                ..Self::default()
+            };
+        }
         Self {
             times_ms: times_ms.to_vec(),
             windows: windows.rows.to_vec(),
-            axis: rate::Axis::new(call, times_ms, windows.rows, windows.ends_ms),
+            axis,
         }
     }
 }

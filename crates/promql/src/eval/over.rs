@@ -388,9 +388,9 @@ impl Eval<'_> {
         out: &mut Output,
     ) -> Outcome<()> {
         let Job { call, args, steps } = *job;
-        let grid = |rows: usize| Grid::gapless(call, &input.times_ms[..rows], windows);
+        let grid = |rows: usize| (Grid::gapless(call, &input.times_ms[..rows], windows), rows);
         let gapless = input.float_rows.map(grid);
-        let axis = gapless.as_ref().and_then(|grid| grid.axis.as_ref());
+        let axis = gapless.as_ref().and_then(|(grid, _)| grid.axis.as_ref());
         let whole = axis.is_some_and(Axis::is_whole);
         let steps_of_windows = windows.from..windows.from + windows.rows.len();
         let argument = args.first().map(|arg| &arg[steps_of_windows]);
@@ -401,7 +401,7 @@ impl Eval<'_> {
             let cells = input.cells_of(at);
             pace.spend(cells.len() + windows.rows.len())?;
             let found = match &gapless {
-                Some(grid) => Some((grid, &cells[..grid.times_ms.len()])),
+                Some((grid, rows)) => Some((grid, &cells[..*rows])),
                 None => gaps.close(call, input.times_ms, windows, cells),
             };
             let Some((grid, cells)) = found else {

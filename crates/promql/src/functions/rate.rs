@@ -345,11 +345,11 @@ pub(crate) struct Axis {
     /// Steps before the first window with two samples, and after the last.
     before: usize,
     after: usize,
-    /// The windows between, whose ends both ascend.
-    windows: Vec<AxisWindow>,
-    /// How each of them is extrapolated.
-    edges: Vec<Edges>,
-    /// Which of them have no two samples.
+    /// Rows of the first and the last sample of each window between, which both ascend: twice the same one if there are no two.
+    windows: Vec<(u32, u32)>,
+    /// Where the windows that are extrapolated alike end, and how they are. Of regular samples they are few.
+    kinds: Vec<(usize, Extrapolation)>,
+    /// Windows without two samples.
     empty: Vec<usize>,
     kernel: Kernel,
     divide_by: f64,
@@ -361,23 +361,20 @@ enum Kernel {
     Gauge,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct AxisWindow {
-    /// Rows of the first and the last sample: the same one twice if there are no two.
-    first: u32,
-    last: u32,
+/// How the increase between a window's samples is extrapolated to its edges.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extrapolation {
+    /// What the rest follows from: milliseconds from the window's start to its first sample, to the last one, to the
+    /// window's end, and the number of gaps.
+    of: (i64, i64, i64, usize),
+    /// Seconds between the samples, and from them to where the increase is extrapolated.
+    to_start: f64,
+    sampled: f64,
+    to_end: f64,
     /// Factor for an increase whose extrapolation does not end at zero.
     factor: f64,
     /// A counter whose first value exceeds its increase times this does not extrapolate to zero within the window.
     zero_limit: f64,
-}
-
-/// Seconds between a window's samples, and from them to where their increase is extrapolated.
-#[derive(Clone, Copy, Debug, Default)]
-struct Edges {
-    to_start: f64,
-    to_end: f64,
-    sampled: f64,
 }
 
 impl Axis {
@@ -411,7 +408,7 @@ impl Axis {
             before,
             after,
             windows: Vec::with_capacity(between.len()),
-            edges: Vec::with_capacity(between.len()),
+            kinds: Vec::new(),
             empty: Vec::new(),
             kernel,
             divide_by,
@@ -420,48 +417,33 @@ impl Axis {
             if is_wide(rows) {
                 axis.add(call, times_ms, rows, *end_ms);
             } else {
-                axis.add_empty(rows.start);
+                // It counts as extrapolated like the next one.
+                axis.empty.push(axis.windows.len());
+                axis.windows.push((rows.start as u32, rows.start as u32));
             }
         }
         Some(axis)
     }
 
     fn add(&mut self, call: &OverCall, times_ms: &[i64], rows: &Range<usize>, end_ms: i64) {
-        let range = SampledRange::new(call, &times_ms[rows.clone()], end_ms);
-        let threshold = range.mean_gap * 1.1;
-        let edge = |distance: f64| {
-            if distance >= threshold {
-                range.mean_gap / 2.0
-            } else {
-                distance
+        let (first, last) = (rows.start, rows.end - 1);
+        let (first_ms, last_ms) = (times_ms[first], times_ms[last]);
+        let of = (
+            first_ms - end_ms.saturating_sub(call.range_ms),
+            last_ms - first_ms,
+            end_ms - last_ms,
+            last - first,
+        );
+        self.windows.push((first as u32, last as u32));
+        let end = self.windows.len();
+        match self.kinds.last_mut() {
+            Some((kind_end, kind)) if kind.of == of => *kind_end = end,
+            _ => {
+                let range = SampledRange::new(call, &times_ms[rows.clone()], end_ms);
+                let kind = Extrapolation::new(of, &range, self.divide_by);
+                self.kinds.push((end, kind));
             }
-        };
-        let (to_start, to_end) = (edge(range.to_start), edge(range.to_end));
-        let sampled = range.sampled;
-        self.windows.push(AxisWindow {
-            first: rows.start as u32,
-            last: (rows.end - 1) as u32,
-            factor: (sampled + to_start + to_end) / sampled / self.divide_by,
-            // Rounded up: near the limit, the exact comparison decides.
-            zero_limit: to_start / sampled * (1.0 + 1e-9),
-        });
-        self.edges.push(Edges {
-            to_start,
-            to_end,
-            sampled,
-        });
-    }
-
-    /// Adds a window without two samples, at a row.
-    fn add_empty(&mut self, row: usize) {
-        self.empty.push(self.windows.len());
-        self.windows.push(AxisWindow {
-            first: row as u32,
-            last: row as u32,
-            factor: 0.0,
-            zero_limit: 0.0,
-        });
-        self.edges.push(Edges::default());
+        }
     }
 
     /// Reports whether every step of every series has a value.
@@ -479,25 +461,36 @@ impl Axis {
     fn between(&self, cells: &[f64], out: &mut Vec<f64>) {
         let begin = out.len();
         let mut any_near_zero = false;
-        out.extend(self.windows.iter().map(|window| {
-            let (first, increase) = window.increase(cells);
-            any_near_zero |= window.is_near_zero(first, increase);
-            cell::canonical(increase * window.factor)
-        }));
+        for (windows, kind) in self.by_kind() {
+            out.extend(self.windows[windows].iter().map(|window| {
+                let (first, increase) = increase_in(cells, *window);
+                any_near_zero |= kind.is_near_zero(first, increase);
+                cell::canonical(increase * kind.factor)
+            }));
+        }
         let out = &mut out[begin..];
         self.empty.iter().for_each(|at| out[*at] = ABSENT);
         if self.kernel == Kernel::Gauge {
             return;
         }
         if any_near_zero {
-            for (at, window) in self.windows.iter().enumerate() {
-                let (first, increase) = window.increase(cells);
-                if window.is_near_zero(first, increase) {
-                    out[at] = self.toward_zero(at, first, increase);
+            for (windows, kind) in self.by_kind() {
+                for (out, window) in out[windows.clone()].iter_mut().zip(&self.windows[windows]) {
+                    let (first, increase) = increase_in(cells, *window);
+                    if kind.is_near_zero(first, increase) {
+                        *out = self.toward_zero(kind, first, increase);
+                    }
                 }
             }
         }
         self.add_resets(cells, out);
+    }
+
+    /// Returns the windows that are extrapolated alike.
+    fn by_kind(&self) -> impl Iterator<Item = (Range<usize>, &Extrapolation)> {
+        let mut begin = 0;
+        let kinds = self.kinds.iter();
+        kinds.map(move |(end, kind)| (std::mem::replace(&mut begin, *end)..*end, kind))
     }
 
     /// Computes the windows in which a counter was reset.
@@ -515,7 +508,7 @@ impl Axis {
                     while self
                         .windows
                         .get(to)
-                        .is_some_and(|window| window.first < row as u32)
+                        .is_some_and(|(first, _)| *first < row as u32)
                     {
                         to += 1;
                     }
@@ -530,37 +523,51 @@ impl Axis {
 
     /// Computes a window in which a counter was reset, unless it ends before `row`.
     fn add_reset(&self, at: usize, row: usize, cells: &[f64], out: &mut [f64]) {
-        let window = &self.windows[at];
-        let rows = window.first as usize..=window.last as usize;
+        let window = self.windows[at];
+        let rows = window.0 as usize..=window.1 as usize;
         if row <= *rows.end() {
-            let (first, increase) = window.increase(cells);
+            let (first, increase) = increase_in(cells, window);
             let resets = cells[rows].windows(2).filter(|pair| is_reset(pair));
             let increase = resets.fold(increase, |sum, pair| sum + pair[0]);
-            out[at] = self.toward_zero(at, first, increase);
+            let kind = self.kinds.partition_point(|(end, _)| *end <= at);
+            out[at] = self.toward_zero(&self.kinds[kind].1, first, increase);
         }
     }
 
     /// Returns the value of a window whose first sample may be near enough to zero that its increase began there.
-    fn toward_zero(&self, at: usize, first: f64, increase: f64) -> f64 {
-        let edges = &self.edges[at];
-        let mut to_start = edges.to_start;
+    fn toward_zero(&self, kind: &Extrapolation, first: f64, increase: f64) -> f64 {
+        let mut to_start = kind.to_start;
         if increase > 0.0 && first >= 0.0 {
-            let to_zero = edges.sampled * (first / increase);
+            let to_zero = kind.sampled * (first / increase);
             if to_zero < to_start {
                 to_start = to_zero;
             }
         }
-        let factor = (edges.sampled + to_start + edges.to_end) / edges.sampled / self.divide_by;
+        let factor = (kind.sampled + to_start + kind.to_end) / kind.sampled / self.divide_by;
         cell::canonical(increase * factor)
     }
 }
 
-impl AxisWindow {
-    /// Returns a series' first value and by how much the last one is larger.
-    #[inline]
-    fn increase(&self, cells: &[f64]) -> (f64, f64) {
-        let first = cells[self.first as usize];
-        (first, cells[self.last as usize] - first)
+impl Extrapolation {
+    fn new(of: (i64, i64, i64, usize), range: &SampledRange, divide_by: f64) -> Self {
+        let threshold = range.mean_gap * 1.1;
+        let edge = |distance: f64| {
+            if distance >= threshold {
+                range.mean_gap / 2.0
+            } else {
+                distance
+            }
+        };
+        let (to_start, sampled, to_end) = (edge(range.to_start), range.sampled, edge(range.to_end));
+        Self {
+            of,
+            to_start,
+            sampled,
+            to_end,
+            factor: (sampled + to_start + to_end) / sampled / divide_by,
+            // Rounded up: near the limit, the exact comparison decides.
+            zero_limit: to_start / sampled * (1.0 + 1e-9),
+        }
     }
 
     /// Reports whether a counter may reach zero before the window's start, if it is extrapolated.
@@ -569,6 +576,13 @@ impl AxisWindow {
         let is_above = first > increase * self.zero_limit;
         (increase > 0.0) & (first >= 0.0) & !is_above
     }
+}
+
+/// Returns a series' first value in a window and by how much the last one is larger.
+#[inline]
+fn increase_in(cells: &[f64], (first, last): (u32, u32)) -> (f64, f64) {
+    let first = cells[first as usize];
+    (first, cells[last as usize] - first)
 }
 
 /// Samples of a counter that are searched for resets together.
