@@ -71,8 +71,13 @@ impl RowChunk {
 
     /// Returns the first row at or after `time_ms`.
     pub(crate) fn row_at(&self, time_ms: i64) -> usize {
-        self.offsets_ms
-            .partition_point(|offset| self.base_ms + i64::from(*offset) < time_ms)
+        let is_before = |offset: &u32| self.base_ms + i64::from(*offset) < time_ms;
+        // Most ranges begin before the first row or end after the last one, and a search misses the cache at each step.
+        match (self.offsets_ms.first(), self.offsets_ms.last()) {
+            (Some(first), _) if !is_before(first) => 0,
+            (_, Some(last)) if is_before(last) => self.rows(),
+            _ => self.offsets_ms.partition_point(is_before),
+        }
     }
 
     /// Reports whether a column has anything in any row.
