@@ -564,6 +564,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_found_before_within_and_after() {
+        for rows in [0, 1, 2, 7] {
+            let chunk = chunk(rows, 3).copied();
+            for time_ms in -1000..rows * 1000 + 1000 {
+                let expected = (0..chunk.rows()).find(|row| chunk.time_ms(*row) >= time_ms);
+                let expected = expected.unwrap_or(chunk.rows());
+                assert_eq!(chunk.row_at(time_ms), expected, "{rows} rows, {time_ms}");
+            }
+        }
+    }
+
+    #[test]
     fn the_state_after_copied_rows_is_learned() {
         let encoded = chunk(10, 3);
         let mut open = OpenRowChunk::default();
