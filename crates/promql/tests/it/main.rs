@@ -11,6 +11,7 @@ mod compliance;
 mod engine;
 mod fuzz;
 mod generate;
+mod late;
 mod limits;
 mod lives;
 mod newest;
