@@ -12,6 +12,7 @@
 
 mod allowance;
 mod block_labels;
+mod entries;
 mod error;
 mod frames;
 #[doc(hidden)]
@@ -22,6 +23,7 @@ mod incoming;
 mod labels;
 mod message;
 mod metrics;
+mod place;
 mod queue;
 mod receiver;
 mod refusals;

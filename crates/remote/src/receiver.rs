@@ -5,15 +5,17 @@
 //! half-changed is dropped before the next request is stored.
 
 use crate::{
+    entries::NextEntry,
     error::RemoteError,
     frames::Sessions,
     incoming::{Incoming, KeyHasher},
     labels,
     message::Message,
     metrics,
+    place::Place,
     refusals::Refusals,
     schedule::Schedule,
-    series_cache::{CACHED_SERIES_BYTES, EPOCH_MS, NewSeries, Place, SeriesCache},
+    series_cache::{CACHED_SERIES_BYTES, EPOCH_MS, NewSeries, SeriesCache},
     series_group::{Instant, Sample},
     v1, v2,
 };
@@ -239,9 +241,9 @@ impl Receiver {
         if ended.is_empty() {
             return Ok(());
         }
-        let cache = self.series_cache()?;
+        let (cache, mut next) = (self.series_cache()?, NextEntry::default());
         for series in ended {
-            cache.end(key(series), epoch);
+            cache.end(key(series), epoch, &mut next);
         }
         Ok(())
     }
@@ -312,8 +314,10 @@ impl Receiver {
         let cache = self.series_cache()?;
         let generation = cache.generation();
         let mut places: Vec<Place> = Vec::with_capacity(incoming.series.len());
+        let mut next = NextEntry::default();
         for (at, series) in incoming.series.iter().enumerate() {
-            places.push(cache.find(series.key, epoch).unwrap_or_else(|| {
+            let place = cache.find(series.key, epoch, &mut next);
+            places.push(place.unwrap_or_else(|| {
                 unknown.push(at);
                 Place::NOWHERE
             }));
@@ -348,7 +352,8 @@ impl Receiver {
         let cache = self.series_cache()?;
         for at in valid {
             let key = incoming.series[at].key;
-            places[at] = cache.find(key, epoch).unwrap_or(Place::NOWHERE);
+            let place = cache.find(key, epoch, &mut next);
+            places[at] = place.unwrap_or(Place::NOWHERE);
         }
         drop(cache);
         Ok(Placed {

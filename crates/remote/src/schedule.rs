@@ -3,7 +3,7 @@
 //! **Invariant:** every sample with a place is in exactly one list; a group's instants ascend, so that each may become
 //! a row.
 
-use crate::{incoming::Incoming, refusals::Refusals, series_cache::Place};
+use crate::{incoming::Incoming, place::Place, refusals::Refusals};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;

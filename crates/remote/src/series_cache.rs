@@ -9,16 +9,18 @@
 //! for `KEEP_EPOCHS`, or ended and were not sent again, are forgotten, so that memory follows the series being sent,
 //! not churn.
 
-use crate::{error::RemoteError, series_group::SeriesGroup};
+use crate::{
+    entries::{Entries, NextEntry},
+    error::RemoteError,
+    place::{NOWHERE, Place, UNGROUPED},
+    series_group::SeriesGroup,
+};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use narthex_model::{ColumnId, LabelHash, LabelSet, METRIC_NAME, storage::Sink};
 use std::{
     collections::{HashMap, HashSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
 };
 
 /// Maximum columns of a group.
@@ -32,69 +34,14 @@ const RUN_FROM: usize = 3;
 /// Length of an epoch; at its end, ended series are forgotten.
 pub(crate) const EPOCH_MS: i64 = 100_000;
 /// Most memory of a series: its entry, its place, and the room in their tables.
-pub(crate) const CACHED_SERIES_BYTES: usize = 88;
+pub(crate) const CACHED_SERIES_BYTES: usize = 66;
 /// Epochs for which an unsent series is remembered.
 const KEEP_EPOCHS: u32 = 18;
-
-/// Destination of a series' samples. No two series have the same.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Place {
-    /// A group's number, with the bit `UNGROUPED` for a group of ungrouped series; or `NOWHERE`.
-    pub(crate) group: u32,
-    pub(crate) column: u32,
-}
-
-/// Marks a group of ungrouped series.
-const UNGROUPED: u32 = 1 << 31;
-/// Marks invalid labels.
-const NOWHERE: u32 = u32::MAX;
-
-impl Place {
-    /// Place of dropped samples.
-    pub(crate) const NOWHERE: Self = Self {
-        group: NOWHERE,
-        column: 0,
-    };
-
-    /// Reports whether the series is ungrouped.
-    pub(crate) fn is_ungrouped(self) -> bool {
-        self.group & UNGROUPED != 0
-    }
-
-    pub(crate) fn is_nowhere(self) -> bool {
-        self.group == NOWHERE
-    }
-}
-
-/// The bytes a sender uses for a series.
-#[derive(Debug)]
-struct Entry {
-    key: Key,
-    place: Place,
-    seen: AtomicU32,
-}
-
-/// A key that needs no alignment: a series takes four bytes less.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Key([u32; 4]);
-
-impl Key {
-    #[inline]
-    fn new(key: u128) -> Self {
-        Self(std::array::from_fn(|at| (key >> (32 * at)) as u32))
-    }
-
-    /// Returns the bits by which the table of entries is searched.
-    #[inline]
-    fn low(&self) -> u64 {
-        u64::from(self.0[0]) | u64::from(self.0[1]) << 32
-    }
-}
 
 /// All known series of senders.
 #[derive(Default)]
 pub(crate) struct SeriesCache {
-    entries: HashTable<Entry>,
+    entries: Entries,
     /// The places of all series, by the hashes of their labels, which the groups know.
     by_labels: HashTable<Place>,
     groups: Vec<Option<Arc<SeriesGroup>>>,
@@ -122,27 +69,19 @@ struct NewOfOrigin {
 }
 
 impl SeriesCache {
-    /// Finds the place of a series by the bytes of its labels.
+    /// Finds the place of a request's next series by the bytes of its labels.
     #[inline]
-    pub(crate) fn find(&self, key: u128, epoch: u32) -> Option<Place> {
-        let entry = self.entry(Key::new(key))?;
-        if entry.seen.load(Ordering::Relaxed) != epoch {
-            entry.seen.store(epoch, Ordering::Relaxed);
-        }
+    pub(crate) fn find(&self, key: u128, epoch: u32, next: &mut NextEntry) -> Option<Place> {
+        let entry = self.entries.find(key, next)?;
+        entry.set_seen(epoch);
         Some(entry.place)
     }
 
     /// Notes that a staleness marker ended a series: unless it is sent again, the next epoch forgets it.
-    pub(crate) fn end(&self, key: u128, epoch: u32) {
-        if let Some(entry) = self.entry(Key::new(key)) {
-            let last = epoch.saturating_sub(KEEP_EPOCHS - 1);
-            entry.seen.store(last, Ordering::Relaxed);
+    pub(crate) fn end(&self, key: u128, epoch: u32, next: &mut NextEntry) {
+        if let Some(entry) = self.entries.find(key, next) {
+            entry.set_seen(epoch.saturating_sub(KEEP_EPOCHS - 1));
         }
-    }
-
-    #[inline]
-    fn entry(&self, key: Key) -> Option<&Entry> {
-        self.entries.find(key.low(), |entry| entry.key == key)
     }
 
     /// Returns the group with this number.
@@ -253,7 +192,7 @@ impl SeriesCache {
         self.add_ungrouped(ungrouped, epoch, sink)?;
         for series in again {
             if let Some(place) = self.known(series.labels.hash()) {
-                self.insert_entry(series.key, place, epoch);
+                self.entries.insert(series.key, place, epoch);
             }
         }
         Ok(())
@@ -393,22 +332,7 @@ impl SeriesCache {
         let low = |place: &Place| low_at(groups, *place);
         self.by_labels
             .insert_unique(new.labels.hash().low(), place, low);
-        self.insert_entry(new.key, place, epoch);
-    }
-
-    fn insert_entry(&mut self, key: u128, place: Place, epoch: u32) {
-        let key = Key::new(key);
-        // A request may repeat the same bytes.
-        if self.entry(key).is_some() {
-            return;
-        }
-        let entry = Entry {
-            key,
-            place,
-            seen: AtomicU32::new(epoch),
-        };
-        self.entries
-            .insert_unique(key.low(), entry, |entry| entry.key.low());
+        self.entries.insert(new.key, place, epoch);
     }
 
     /// Forgets series that were not sent for long, and returns empty groups to the sink.
@@ -419,7 +343,8 @@ impl SeriesCache {
         let mut unsent: HashSet<Place, RandomState> = HashSet::default();
         self.entries.retain(|entry| {
             // After the clock was set back, series may have been seen in the future.
-            let seen = entry.seen.fetch_min(epoch, Ordering::Relaxed).min(epoch);
+            let seen = entry.seen().min(epoch);
+            entry.set_seen(seen);
             let kept = epoch - seen < KEEP_EPOCHS;
             if !kept {
                 unsent.insert(entry.place);
@@ -428,7 +353,7 @@ impl SeriesCache {
         });
         if !unsent.is_empty() {
             // Other bytes of the same labels may have been sent.
-            for entry in &self.entries {
+            for entry in self.entries.iter() {
                 unsent.remove(&entry.place);
             }
         }
@@ -453,12 +378,8 @@ impl SeriesCache {
         }
     }
 
-    /// Shrinks tables that are mostly empty.
+    /// Shrinks a table that is mostly empty.
     fn fit(&mut self) {
-        if self.entries.len() * 4 < self.entries.capacity() {
-            let room = self.entries.len() * 2;
-            self.entries.shrink_to(room, |entry| entry.key.low());
-        }
         if self.by_labels.len() * 4 < self.by_labels.capacity() {
             let (groups, room) = (&self.groups, self.by_labels.len() * 2);
             let low = |place: &Place| low_at(groups, *place);
@@ -573,9 +494,11 @@ mod tests {
         assert_eq!(cache.len(), COUNT);
         let tables = cache.entries.allocation_size() + cache.by_labels.allocation_size();
         assert!(tables <= COUNT * CACHED_SERIES_BYTES, "{tables}");
-        let mut places = HashSet::new();
+        let (mut places, mut next) = (HashSet::new(), NextEntry::default());
         for series in 0..COUNT {
-            let place = cache.find(new(series, series).key, 1).expect("is known");
+            let place = cache
+                .find(new(series, series).key, 1, &mut next)
+                .expect("is known");
             let group = cache.group(place.group).expect("is there");
             let labels = group.labels(ColumnId(place.column));
             assert_eq!(labels, Some(new(series, series).labels));
@@ -596,8 +519,9 @@ mod tests {
         cache.add(again.collect(), 10, &sink).unwrap();
         assert_eq!(cache.len(), COUNT);
         let same = |cache: &SeriesCache, series: usize, epoch: u32| {
-            let by_first = cache.find(new(series, of_pod(series)).key, epoch);
-            let by_other = cache.find(new(COUNT + series, of_pod(series)).key, epoch);
+            let mut next = NextEntry::default();
+            let by_first = cache.find(new(series, of_pod(series)).key, epoch, &mut next);
+            let by_other = cache.find(new(COUNT + series, of_pod(series)).key, epoch, &mut next);
             (by_first, by_other)
         };
         let (by_first, by_other) = same(&cache, 30, 1);

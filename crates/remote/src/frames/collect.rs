@@ -8,8 +8,8 @@ use crate::{
     error::RemoteError,
     histogram::{self, Decoded},
     incoming::{FloatSample, Incoming, KeyHasher},
+    place::Place,
     queue::{Item, Position, SeriesRef, Symbols, Value, Visit},
-    series_cache::Place,
     v1::{EXEMPLAR_LABEL_BYTES, MAX_EXEMPLAR_BYTES},
     wire::malformed,
 };

@@ -4,9 +4,9 @@ use super::head::{Head, SessionId};
 use crate::{
     error::RemoteError,
     metrics,
+    place::Place,
     queue::{FileDecoder, SeriesRef},
     receiver::Written,
-    series_cache::Place,
 };
 use foldhash::fast::RandomState;
 use narthex_model::{

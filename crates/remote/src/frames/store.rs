@@ -7,14 +7,16 @@ use super::{
     session::{Columns, Session, lost},
 };
 use crate::{
+    entries::NextEntry,
     error::RemoteError,
     incoming::{Incoming, LabelSource},
     labels,
     message::Message,
+    place::Place,
     queue::{Malformed, Symbols, crc32c},
     receiver::{Placed, Receiver, UnplacedSeries, Written, epoch_of},
     refusals::Refusals,
-    series_cache::{NewSeries, Place},
+    series_cache::NewSeries,
     v1::metric_type,
     wire::malformed,
 };
@@ -126,7 +128,7 @@ impl Receiver {
             columns.series.iter_mut().for_each(|one| one.epoch = 0);
             columns.generation = generation;
         }
-        let mut unknown = Vec::new();
+        let (mut unknown, mut next) = (Vec::new(), NextEntry::default());
         let floats = incoming.floats.iter().map(|sample| sample.series);
         let histograms = incoming.histograms.iter().map(|sample| sample.series);
         let exemplars = incoming.exemplars.iter().map(|(series, _)| *series);
@@ -136,7 +138,8 @@ impl Receiver {
                 continue;
             }
             column.epoch = epoch;
-            columns.places[series as usize] = cache.find(column.key, epoch).unwrap_or_else(|| {
+            let place = cache.find(column.key, epoch, &mut next);
+            columns.places[series as usize] = place.unwrap_or_else(|| {
                 unknown.push(series);
                 Place::NOWHERE
             });
@@ -198,10 +201,10 @@ impl Receiver {
             }
         }
         self.add_series(new, columns.generation, epoch)?;
-        let cache = self.series_cache()?;
+        let (cache, mut next) = (self.series_cache()?, NextEntry::default());
         for series in unknown {
             let key = columns.series[*series as usize].key;
-            let place = cache.find(key, epoch);
+            let place = cache.find(key, epoch, &mut next);
             columns.places[*series as usize] = place.unwrap_or(Place::NOWHERE);
         }
         Ok(unplaced)
