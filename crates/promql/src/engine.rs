@@ -7,7 +7,6 @@ use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
     eval::{Eval, Limits, Rules, Source, Watch},
-    helpers::Helpers,
     notes::Note,
     observe::{Observer, Planned, Query},
     parse::{self, ParseOptions},
@@ -16,7 +15,7 @@ use crate::{
     stack,
     trace::{Phase, Trace, Tracer},
 };
-use narthex_model::storage::{Context, Lease, Store, TimeRange};
+use narthex_model::storage::{Context, Helpers, Lease, Store, TimeRange};
 use std::{io, sync::Arc};
 
 /// Options for evaluating queries.

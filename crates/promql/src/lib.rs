@@ -30,7 +30,6 @@ pub mod fmt;
 pub mod functions;
 #[doc(hidden)]
 pub mod fuzz;
-mod helpers;
 mod kept_groups;
 pub mod lex;
 mod math;
@@ -48,7 +47,6 @@ mod trace;
 
 pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
-pub use helpers::Helpers;
 pub use observe::{Observation, Observer, Planned, Query};
 pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,

@@ -9,9 +9,9 @@
 use narthex_model::{
     Frame, LabelSet, METRIC_NAME, Matcher, Schema,
     metadata::Family,
-    storage::{Context, SeriesQuery, Sink, Stop, Store, TimeRange},
+    storage::{Context, Helpers, SeriesQuery, Sink, Stop, Store, TimeRange},
 };
-use narthex_promql::{Engine, EngineOptions, Helpers};
+use narthex_promql::{Engine, EngineOptions};
 use narthex_testkit::{TempDir, rng::SplitMix64};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::{

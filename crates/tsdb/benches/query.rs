@@ -11,11 +11,11 @@ use narthex_model::{
     ColumnId, Frame, LabelHash, LabelSet, METRIC_NAME, Schema,
     metadata::Family,
     storage::{
-        Batch, Binding, Cardinality, Context, Estimate, Grouping, LastCell, Layout, Listing,
-        Prepared, Selector, SeriesQuery, Sink, StorageError, Store, Tile, TimeRange, View,
+        Batch, Binding, Cardinality, Context, Estimate, Grouping, Helpers, LastCell, Layout,
+        Listing, Prepared, Selector, SeriesQuery, Sink, StorageError, Store, Tile, TimeRange, View,
     },
 };
-use narthex_promql::{Engine, EngineOptions, Helpers, Value};
+use narthex_promql::{Engine, EngineOptions, Value};
 use narthex_testkit::{TempDir, rng::SplitMix64};
 use narthex_tsdb::{Db, DbOptions, ManualClock, RealIo};
 use std::{

@@ -1,7 +1,7 @@
 //! Options of a database.
 
 use crate::{clock::Clock, io::Io};
-use narthex_model::storage::Budget;
+use narthex_model::storage::{Budget, Helpers};
 use std::{
     path::PathBuf,
     sync::{
@@ -33,6 +33,8 @@ pub struct DbOptions {
     pub cache_bytes: u64,
     /// Memory budget of the process: the head counts towards it, and pressure on it shrinks the head.
     pub memory: Budget,
+    /// Threads that help to find series.
+    pub helpers: Helpers,
     /// Most block files kept open; others are opened when they are read.
     pub max_open_blocks: usize,
 }
@@ -52,6 +54,7 @@ impl DbOptions {
             merge_blocks: 6,
             cache_bytes: 64 << 20,
             memory: Budget::unlimited(),
+            helpers: Helpers::none(),
             max_open_blocks: 256,
         }
     }

@@ -13,6 +13,7 @@
 mod budget;
 mod error;
 mod hash;
+mod helpers;
 mod listing;
 mod mark;
 mod merge;
@@ -27,6 +28,7 @@ mod write;
 pub use budget::{Account, Budget, Lease, OverBudget, Pressure, PressureLevels, Share};
 pub use error::StorageError;
 pub use hash::group_key_of;
+pub use helpers::{Helper, Helpers};
 pub use listing::{
     Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
 };

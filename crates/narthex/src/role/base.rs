@@ -27,9 +27,9 @@ use narthex_api::{Activity, Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_files::FilesManager;
 use narthex_host::Facts;
-use narthex_model::storage::{Sink, Store};
+use narthex_model::storage::{Helpers, Sink, Store};
 use narthex_net::{Router, ServerConfig, StopToken, Stopper};
-use narthex_promql::{Engine, EngineOptions, Helpers};
+use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, ManagerConfig, RouteLimits, Target};
 use narthex_tsdb::{Clock as _, SystemClock};
@@ -44,6 +44,8 @@ pub(super) struct Base {
     pub(super) memory: Memory,
     pub(super) status: Arc<ProcessStatus>,
     pub(super) activity: Arc<Activity>,
+    /// Threads that help queries.
+    pub(super) helpers: Helpers,
     pub(super) stop: StopToken,
     pub(super) now_ms: NowMs,
     pub(super) gate: Arc<Gate>,
@@ -75,6 +77,8 @@ impl Base {
         register(registry).map_err(ServerError::Metrics)?;
         let (memory, watch) = watch_memory(resources, registry)?;
         let status = process_status(options, config, resources, &memory);
+        let helpers = resources.threads().saturating_sub(1);
+        let helpers = Helpers::new(helpers, priority::of_queries);
         let (stopper, stop) = Stopper::new();
         lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
         let hang_ups = lifecycle::hang_ups().map_err(ServerError::Runtime)?;
@@ -102,6 +106,7 @@ impl Base {
             memory,
             status,
             activity,
+            helpers,
             stop,
             now_ms,
             gate,
@@ -355,8 +360,7 @@ pub(super) fn api(
         },
     };
     let now_ms = Arc::clone(&base.now_ms);
-    let helpers = Helpers::new(threads.saturating_sub(1), priority::of_queries);
-    let engine = Arc::new(engine(options).with_helpers(helpers));
+    let engine = Arc::new(engine(options).with_helpers(base.helpers.clone()));
     let api = Api::new(store, engine, config, budget, now_ms)
         .with_listings(memory.listings.clone())
         .with_activity(Arc::clone(&base.activity))

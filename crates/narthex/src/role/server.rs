@@ -145,7 +145,7 @@ async fn serve(
         now_ms,
         ..
     } = &base;
-    let opening = begin_storage(&options, config.as_ref(), memory, descriptors)?;
+    let opening = begin_storage(&options, config.as_ref(), &base, descriptors)?;
     status.set_opening(&opening);
     let sink = EarlySink::new(memory.early_rounds.clone());
     let ends = remote::sending(&options.storage_path, now_ms);
@@ -303,7 +303,7 @@ const LEAST_WAL_FILE_BYTES: u64 = 4 << 10;
 fn begin_storage(
     options: &ServerOptions,
     config: Option<&Config>,
-    memory: &Memory,
+    base: &Base,
     descriptors: u64,
 ) -> Result<Opening, ServerError> {
     let mut settings = DbOptions::new(&options.storage_path);
@@ -311,7 +311,8 @@ fn begin_storage(
     settings.tuning = StorageFlags::from_options(options).tuning(config);
     settings.fsync_interval_ms = ms(options.fsync_interval).unsigned_abs();
     settings.wal_file_bytes = options.wal_file_size.0.max(LEAST_WAL_FILE_BYTES);
-    settings.memory = memory.process.clone();
+    settings.memory = base.memory.process.clone();
+    settings.helpers = base.helpers.clone();
     Opening::begin(Arc::new(RealIo), settings, Arc::new(SystemClock)).map_err(ServerError::Storage)
 }
 

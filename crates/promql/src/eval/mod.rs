@@ -42,12 +42,11 @@ pub(crate) use scalar::Scalars;
 
 use crate::{
     error::QueryError,
-    helpers::Helpers,
     notes::{Note, Notes},
     plan::{self, Node, NodeKind, Plan, Steps},
     trace::{Phase, Tracer},
 };
-use narthex_model::storage::{Batch, Context, Prepared, Store, TimeRange, View};
+use narthex_model::storage::{Batch, Context, Helpers, Prepared, Store, TimeRange, View};
 use narthex_model::sync::Whole as _;
 use repeated::Repeated;
 use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};

@@ -4,10 +4,10 @@
 //! between two parts the stop is checked. Results come in the parts' order, and do not depend on where parts end.
 
 use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::StoredRows};
-use crate::{helpers::Helper, trace::Phase};
+use crate::trace::Phase;
 use narthex_model::{
     cell,
-    storage::{Batch, LastCell, Layout, Tile, TimeRange},
+    storage::{Batch, Helper, LastCell, Layout, Tile, TimeRange},
 };
 use std::{
     ops::Range,

@@ -11,8 +11,8 @@ use super::{
     Eval, Outcome,
     scan::{Pieces, Reader},
 };
-use crate::{helpers::Helper, notes::Notes};
-use narthex_model::sync::Whole as _;
+use crate::notes::Notes;
+use narthex_model::{storage::Helper, sync::Whole as _};
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard},

@@ -3,11 +3,11 @@
 use narthex_model::{
     LabelSet, METRIC_NAME,
     storage::{
-        Batch, Context, Estimate, Layout, Prepared, Selector, StorageError, Store, Tile, TimeRange,
-        View,
+        Batch, Context, Estimate, Helpers, Layout, Prepared, Selector, StorageError, Store, Tile,
+        TimeRange, View,
     },
 };
-use narthex_promql::{Engine, EngineOptions, Helpers, SampleValue, Value};
+use narthex_promql::{Engine, EngineOptions, SampleValue, Value};
 use std::{
     sync::{
         Arc,

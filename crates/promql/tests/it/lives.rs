@@ -1,7 +1,10 @@
 //! A range query over series that come and go has at every step what an instant query has there, to the bit.
 
-use narthex_model::{MemStore, storage::Context};
-use narthex_promql::{Engine, EngineOptions, Helpers, QueryResult, SampleValue, Value, testing};
+use narthex_model::{
+    MemStore,
+    storage::{Context, Helpers},
+};
+use narthex_promql::{Engine, EngineOptions, QueryResult, SampleValue, Value, testing};
 use narthex_testkit::rng::SplitMix64;
 use std::{
     collections::BTreeMap,

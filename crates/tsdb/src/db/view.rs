@@ -113,9 +113,12 @@ impl DbView {
                 hints,
             } = selector;
             self.warn_of_missing(*range, ctx);
-            let mut selections = Vec::new();
-            for block in self.blocks_within(*range) {
-                match block.select(matchers, *range, ctx) {
+            let blocks: Vec<&Arc<Block>> = self.blocks_within(*range).collect();
+            let helpers = &self.inner.context.options.helpers;
+            let selected_in = helpers.map(&blocks, |block| block.select(matchers, *range, ctx));
+            let mut selections = Vec::with_capacity(blocks.len());
+            for (block, selection) in blocks.into_iter().zip(selected_in) {
+                match selection {
                     Ok(selection) => selections.push(selection),
                     Err(error) => block.leave_out(error, ctx)?,
                 }

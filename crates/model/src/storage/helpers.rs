@@ -1,0 +1,193 @@
+//! Threads that help large queries read.
+//!
+//! **Invariant:** all who share `Helpers` together have at most as many at once as were allowed; results do not depend on who
+//! computed what.
+
+use crate::sync::Whole as _;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Threads that help queries, shared by engines and stores.
+#[derive(Clone, Debug)]
+pub struct Helpers {
+    free: Arc<AtomicUsize>,
+    start: fn(),
+    /// Work that a query does alone, in cells, and for how long.
+    alone: (usize, Duration),
+}
+
+/// Some two milliseconds of reading.
+const ALONE: (usize, Duration) = (256 << 10, Duration::from_millis(2));
+
+/// The right to one helping thread, until it is dropped.
+#[derive(Debug)]
+pub struct Helper {
+    free: Arc<AtomicUsize>,
+    start: fn(),
+}
+
+impl Helpers {
+    /// Allows at most `most` threads at once, each of which calls `start` first.
+    #[must_use]
+    pub fn new(most: usize, start: fn()) -> Self {
+        Self {
+            free: Arc::new(AtomicUsize::new(most)),
+            start,
+            alone: ALONE,
+        }
+    }
+
+    /// Lets them help small queries too, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at_once(self) -> Self {
+        let alone = (0, Duration::ZERO);
+        Self { alone, ..self }
+    }
+
+    /// Allows none: every query runs on its caller's thread alone.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(0, || ())
+    }
+
+    /// Returns how much work, in cells, a query does before it asks for help.
+    #[must_use]
+    pub fn alone(&self) -> usize {
+        self.alone.0
+    }
+
+    /// Returns the right to a helper, if one is free.
+    #[must_use]
+    pub fn try_acquire(&self) -> Option<Helper> {
+        let less = |free: usize| free.checked_sub(1);
+        let taken = self
+            .free
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.ok().map(|_| Helper {
+            free: Arc::clone(&self.free),
+            start: self.start,
+        })
+    }
+
+    /// Computes `work` of each item, and returns the results in the items' order. Helpers take part in what takes long.
+    pub fn map<I: Sync, T: Send>(&self, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+        let (begun, mut done) = (Instant::now(), Vec::with_capacity(items.len()));
+        let mut left = items;
+        while let Some((item, others)) = left.split_first() {
+            done.push(work(item));
+            left = others;
+            if left.len() > 1
+                && begun.elapsed() >= self.alone.1
+                && let Some(helper) = self.try_acquire()
+            {
+                done.extend(map_together(left, helper, &work));
+                break;
+            }
+        }
+        done
+    }
+}
+
+/// Computes `work` of each item with a helper.
+fn map_together<I: Sync, T: Send>(
+    items: &[I],
+    helper: Helper,
+    work: &(impl Fn(&I) -> T + Sync),
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<T>>> = items.iter().map(|_| Mutex::default()).collect();
+    let take_part = || {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        for at in numbers.take_while(|at| *at < items.len()) {
+            *done[at].lock().whole() = Some(work(&items[at]));
+        }
+    };
+    thread::scope(|scope| {
+        let help = || {
+            let helper = helper;
+            helper.start();
+            take_part();
+        };
+        let thread = thread::Builder::new().name("narthex-query".to_owned());
+        // Without the thread, the caller does its work.
+        let _ = thread.spawn_scoped(scope, help);
+        take_part();
+    });
+    let result = |done: Mutex<Option<T>>| done.into_inner().whole().expect("all were computed");
+    done.into_iter().map(result).collect()
+}
+
+impl Helper {
+    /// Prepares the calling thread.
+    pub fn start(&self) {
+        (self.start)();
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.free.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_only_so_many_at_once() {
+        let helpers = Helpers::new(2, || ());
+        let same = helpers.clone();
+        let (first, second) = (helpers.try_acquire(), same.try_acquire());
+        assert!(first.is_some() && second.is_some());
+        assert!(helpers.try_acquire().is_none() && same.try_acquire().is_none());
+        drop(first);
+        assert!(helpers.try_acquire().is_some());
+        assert!(Helpers::none().try_acquire().is_none());
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        let items: Vec<usize> = (0..50).collect();
+        let expected: Vec<String> = items.iter().map(usize::to_string).collect();
+        let caller = thread::current().id();
+        let by_helpers = AtomicUsize::new(0);
+        let work = |item: &usize| {
+            // Long enough for the helper to begin, while the caller is in one item.
+            thread::sleep(Duration::from_millis(1));
+            let is_caller = thread::current().id() == caller;
+            by_helpers.fetch_add(usize::from(!is_caller), Ordering::Relaxed);
+            item.to_string()
+        };
+        let helpers = Helpers::new(1, || ());
+        assert_eq!(Helpers::none().map(&items, work), expected);
+        assert_eq!(helpers.map(&items[..1], work), expected[..1]);
+        assert_eq!(helpers.map(&[], work), [""; 0]);
+        assert_eq!(by_helpers.load(Ordering::Relaxed), 0);
+        assert_eq!(helpers.map(&items, work), expected);
+        assert_eq!(helpers.clone().at_once().map(&items, work), expected);
+        assert!(by_helpers.load(Ordering::Relaxed) > 10);
+        assert!(helpers.try_acquire().is_some(), "it is free again");
+    }
+
+    #[test]
+    fn what_panics_in_a_helper_panics_in_its_caller() {
+        let helpers = Helpers::new(1, || ()).at_once();
+        let caller = thread::current().id();
+        let map = || {
+            helpers.map(&[0; 100], |_| {
+                thread::sleep(Duration::from_millis(1));
+                assert_eq!(thread::current().id(), caller);
+            })
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(map)).is_err());
+        assert!(helpers.try_acquire().is_some(), "it is free again");
+    }
+}
