@@ -41,13 +41,18 @@ const MANY_COLUMNS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct DecodedMemory {
     windows: Budget,
+    /// Those of many rows and columns, which would take all: for their size they save least.
+    large: Budget,
     /// Apart, because windows take all that they get, and nothing is worth as much as the newest rows.
     newest: Budget,
 }
 
-/// Most bytes of all windows, and of all newest rows.
-const MOST_WINDOW_BYTES: u64 = 32 << 20;
+/// Most bytes of all windows, of the large ones, and of all newest rows.
+const MOST_WINDOW_BYTES: u64 = 24 << 20;
+const MOST_LARGE_BYTES: u64 = 8 << 20;
 const MOST_NEWEST_BYTES: u64 = 8 << 20;
+/// Columns of which a long window is large: to decode a few of a row costs as much, but theirs take less.
+const LARGE_COLUMNS: usize = 4;
 
 impl DecodedMemory {
     /// Returns shares of `memory`.
@@ -58,7 +63,16 @@ impl DecodedMemory {
         };
         Self {
             windows: share("windows", 2, MOST_WINDOW_BYTES),
+            large: share("large windows", 1, MOST_LARGE_BYTES),
             newest: share("newest rows", 1, MOST_NEWEST_BYTES),
+        }
+    }
+
+    /// Returns the memory of a window.
+    fn of_window(&self, form: Form, columns: usize) -> &Budget {
+        match form {
+            Form::Long if columns >= LARGE_COLUMNS => &self.large,
+            Form::Short | Form::Long => &self.windows,
         }
     }
 }
@@ -232,7 +246,8 @@ impl Windows {
         asked.columns = Arc::clone(columns);
         // What there was makes room first.
         asked.window = None;
-        asked.window = Window::of(form, decoded, &memory.windows).map(Box::new);
+        let memory = memory.of_window(form, columns.len());
+        asked.window = Window::of(form, decoded, memory).map(Box::new);
         if asked.window.is_some() {
             asked.read_at = newest_row;
         }

@@ -41,6 +41,7 @@ fn late_tile(rows: usize, series: usize, late_ms: i64) -> Tile {
 
 fn with_windows(windows: Budget) -> DecodedMemory {
     DecodedMemory {
+        large: windows.clone(),
         windows,
         newest: Budget::unlimited(),
     }
@@ -132,6 +133,29 @@ fn packed_rows_take_less_memory_and_are_refused_without_room() {
         let used = memory.windows.used_bytes();
         // Regular times take nothing.
         assert!(if is_kept { used < 2_500 } else { used == 0 }, "{used}");
+    }
+}
+
+/// An hour of twenty columns of all targets took all memory, and the windows of one or two columns, which save as much, had none.
+#[test]
+fn large_windows_leave_room_for_others() {
+    let memory = DecodedMemory {
+        windows: Budget::unlimited(),
+        large: Budget::new("large windows", 0),
+        newest: Budget::unlimited(),
+    };
+    for (rows, series, is_kept) in [(120, 20, false), (120, 2, true), (20, 20, true)] {
+        let (tile, columns) = (tile(rows, series), (0..series as u32).collect());
+        let decoded = Decoded {
+            first_row: 0,
+            from_ms: FROM_MS,
+            tile: &tile,
+        };
+        let range = TimeRange::new(FROM_MS, FIRST_MS + rows as i64 * STEP_MS);
+        let (open, mut windows) = (OpenRowChunk::default(), Windows::default());
+        (0..2).for_each(|_| windows.learn(&columns, &decoded, rows as u64, &memory));
+        let found = windows.find(&open, &columns, (0, rows as u64), range, &memory);
+        assert_eq!(found.is_some(), is_kept, "{rows} rows of {series} series");
     }
 }
 
