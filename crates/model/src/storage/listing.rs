@@ -132,13 +132,17 @@ impl<'a, T: Listed> Collector<'a, T> {
         item: impl FnOnce() -> T,
     ) -> Result<(), StorageError> {
         // A limit bounds the items, and nothing would bound their identities.
-        if self.limit.is_none() {
-            if !self.seen.insert(identity) {
-                return Ok(());
-            }
-            self.bytes += SEEN_BYTES;
+        if self.limit.is_some() {
+            return self.add(item());
         }
-        self.add(item())
+        if self.seen.insert(identity) {
+            self.bytes += SEEN_BYTES;
+            self.push(item())?;
+            if self.items.len().is_multiple_of(ORDERED_FROM) {
+                self.ctx.stop.check()?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds an item.
@@ -146,6 +150,15 @@ impl<'a, T: Listed> Collector<'a, T> {
     /// # Errors
     /// Fails over budget and when stopped.
     pub fn add(&mut self, item: T) -> Result<(), StorageError> {
+        self.push(item)?;
+        if self.items.len() >= (GROWTH * self.sorted).max(2 * ORDERED_FROM) {
+            self.ctx.stop.check()?;
+            self.order();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, item: T) -> Result<(), StorageError> {
         // A vector grows by doubling, hence the second size.
         self.bytes += (2 * size_of::<T>() + item.heap_bytes()) as u64;
         if self.bytes > self.lease.bytes() {
@@ -153,10 +166,6 @@ impl<'a, T: Listed> Collector<'a, T> {
             self.lease.grow(more)?;
         }
         self.items.push(item);
-        if self.items.len() >= (GROWTH * self.sorted).max(2 * ORDERED_FROM) {
-            self.ctx.stop.check()?;
-            self.order();
-        }
         Ok(())
     }
 
@@ -440,10 +449,17 @@ mod tests {
         };
         let mut items = Collector::new(None, &ctx).unwrap();
         let stopped = (0..1_000_000).find_map(|n: u32| items.add(n.to_string()).err());
-        assert!(matches!(
-            stopped,
-            Some(StorageError::Stopped(StopReason::Canceled))
-        ));
+        let mut once = Collector::new(None, &ctx).unwrap();
+        let add_once = |n: u32| {
+            let identity = LabelHash::of_label("n", &n.to_string());
+            once.add_once(identity, || n.to_string()).err()
+        };
+        for stopped in [stopped, (0..1_000_000).find_map(add_once)] {
+            assert!(matches!(
+                stopped,
+                Some(StorageError::Stopped(StopReason::Canceled))
+            ));
+        }
     }
 
     #[test]
