@@ -16,7 +16,7 @@ use narthex_model::{
     cell::{self, Cell},
     storage::{Tile, TimeRange},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// A value before its notes are formatted, with its lease.
 pub(crate) type Answer = (Value, Hold);
@@ -53,7 +53,11 @@ impl Eval<'_> {
                 _ => Err(QueryError::Execution("expected a text".to_owned())),
             },
             ValueType::Vector => {
-                let block = self.without_names(self.collect(root, steps)?)?;
+                let block = self.collect(root, steps)?;
+                let block = match returns_stored(root) {
+                    true => block,
+                    false => self.without_names(block)?,
+                };
                 if range {
                     self.matrix(&block, steps)
                 } else {
@@ -163,9 +167,31 @@ impl Eval<'_> {
     }
 
     fn matrix(&self, block: &Block, steps: Steps) -> Outcome<Answer> {
+        let begins: Vec<usize> = (0..block.len()).step_by(ROWS_AT_ONCE).collect();
+        let some = |begin: &usize| {
+            let rows = *begin..block.len().min(begin + ROWS_AT_ONCE);
+            self.matrix_rows(block, rows, steps)
+        };
+        let (mut all, mut held) = (Vec::new(), Hold::default());
+        for some in self.helpers.map(&begins, some) {
+            let (series, hold) = some?;
+            all.extend(series);
+            held.join(hold);
+        }
+        self.sort(&mut all)?;
+        Ok((Value::Matrix(all), held))
+    }
+
+    /// Returns the series of some rows, sorted, with their lease.
+    fn matrix_rows(
+        &self,
+        block: &Block,
+        rows: Range<usize>,
+        steps: Steps,
+    ) -> Outcome<(Vec<MatrixSeries>, Hold)> {
         let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
         let mut all = Vec::new();
-        for row in 0..block.len() {
+        for row in rows {
             pace.spend(SERIES_WORK + 2 * steps.count)?;
             let cells = block.row(row);
             let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
@@ -191,7 +217,7 @@ impl Eval<'_> {
             all.push(series);
         }
         self.sort(&mut all)?;
-        Ok((Value::Matrix(all), meter.finish()))
+        Ok((all, meter.finish()))
     }
 
     /// Sorts series by their labels.
@@ -207,6 +233,9 @@ impl Eval<'_> {
     }
 }
 
+/// Rows of a matrix that are made and sorted at once.
+const ROWS_AT_ONCE: usize = 1024;
+
 /// Memory of a point of a result, in bytes.
 const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;
 
@@ -215,6 +244,15 @@ const COMPARE_WORK: usize = 32;
 
 /// Work of creating a series of a result, in samples read.
 const SERIES_WORK: usize = 32;
+
+/// Reports whether a node returns series as they are stored: no two of them have the same labels.
+fn returns_stored(node: &Node) -> bool {
+    match &node.kind {
+        NodeKind::Select(_) => true,
+        NodeKind::StepInvariant(inner) => returns_stored(inner),
+        _ => false,
+    }
+}
 
 /// Returns one series of a tile as stored.
 fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
