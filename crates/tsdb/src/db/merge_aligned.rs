@@ -10,7 +10,7 @@
 use super::shared_names::{Common, SharedNames, common_of};
 use narthex_model::{
     LabelHash,
-    storage::{Batch, Layer, MergedBatch, Stop, StopReason, unify},
+    storage::{Batch, Helpers, Layer, MergedBatch, Stop, StopReason, unify},
 };
 use smallvec::SmallVec;
 use std::{collections::HashMap, sync::Arc};
@@ -22,24 +22,51 @@ const LEAST_SHARE: usize = 4;
 /// Cost of comparing a series' identity, in samples read.
 const SERIES_WORK: usize = 4;
 
+/// Groups that are fitted at once.
+const GROUPS_AT_ONCE: usize = 512;
+
 /// Returns batches over the same samples in which every identity occurs exactly once.
 ///
 /// # Errors
 /// Fails when stopped.
 pub(super) fn merge_aligned(
     batches: Vec<Arc<dyn Batch>>,
+    helpers: &Helpers,
     stop: &Stop,
 ) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
     if batches.len() < 2 {
         return Ok(batches);
     }
-    let mut merges = Merges::default();
+    let groups = Groups::new(&batches);
+    let groups: Vec<&[usize]> = groups.iter().collect();
+    let some: Vec<&[&[usize]]> = groups.chunks(GROUPS_AT_ONCE).collect();
+    let (mut merges, mut rest) = (Merges::default(), Vec::new());
+    for fitted in helpers.map(&some, |groups| fit(groups, &batches, stop)) {
+        let (aligned, left) = fitted?;
+        merges.all.extend(aligned);
+        rest.extend(left);
+    }
     let mut pace = stop.pace();
-    let (mut rest, mut identities) = (Vec::new(), Vec::new());
-    for group in Groups::new(&batches).iter() {
+    rest.sort_by_key(|at| (std::cmp::Reverse(batches[*at].len()), *at));
+    for at in rest {
+        pace.spend(batches[at].len() * SERIES_WORK)?;
+        merges.add(at, &batches[at]);
+    }
+    merges.finish(&batches, stop)
+}
+
+/// Merges the batches of each group; returns the merges, and the batches of groups that do not fit together.
+fn fit(
+    groups: &[&[usize]],
+    batches: &[Arc<dyn Batch>],
+    stop: &Stop,
+) -> Result<(Vec<Aligned>, Vec<usize>), StopReason> {
+    let (mut merges, mut rest) = (Vec::with_capacity(groups.len()), Vec::new());
+    let (mut identities, mut pace) = (Vec::new(), stop.pace());
+    for group in groups {
         if let [alone] = group {
             pace.spend(SERIES_WORK)?;
-            merges.add_alone(*alone, &batches[*alone]);
+            merges.extend(Aligned::of_one(*alone, batches));
             continue;
         }
         if group.len() <= MOST_FITTED {
@@ -49,19 +76,14 @@ pub(super) fn merge_aligned(
             by_len.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
             let series: usize = by_len.iter().map(|(len, _)| len).sum();
             pace.spend(series * SERIES_WORK)?;
-            if let Some(aligned) = Aligned::of_all(&by_len, &batches, &mut identities) {
-                merges.all.push(aligned);
+            if let Some(aligned) = Aligned::of_all(&by_len, batches, &mut identities) {
+                merges.push(aligned);
                 continue;
             }
         }
         rest.extend_from_slice(group);
     }
-    rest.sort_by_key(|at| (std::cmp::Reverse(batches[*at].len()), *at));
-    for at in rest {
-        pace.spend(batches[at].len() * SERIES_WORK)?;
-        merges.add(at, &batches[at]);
-    }
-    merges.finish(&batches, stop)
+    Ok((merges, rest))
 }
 
 /// Most batches of a group that are fitted to the largest of them before anything is looked up.
@@ -161,17 +183,6 @@ impl Merges {
         }
     }
 
-    /// Adds a batch whose series no other has.
-    fn add_alone(&mut self, at: usize, batch: &Arc<dyn Batch>) {
-        if !batch.is_empty() {
-            self.all.push(Aligned {
-                leader: Arc::clone(batch),
-                members: vec![(at, None)],
-                overlapping: false,
-            });
-        }
-    }
-
     /// Starts an aligned merge with a batch.
     fn begin(&mut self, at: usize, batch: &Arc<dyn Batch>) {
         let number = u32::try_from(self.all.len()).expect("fewer than 2^32 batches");
@@ -243,6 +254,16 @@ impl Merges {
 }
 
 impl Aligned {
+    /// Returns the merge of a batch whose series no other has.
+    fn of_one(at: usize, batches: &[Arc<dyn Batch>]) -> Option<Self> {
+        let leader = &batches[at];
+        (!leader.is_empty()).then(|| Self {
+            leader: Arc::clone(leader),
+            members: vec![(at, None)],
+            overlapping: false,
+        })
+    }
+
     /// Merges batches, given with their numbers of series, the largest first, if all of them fit that one; `identities` is
     /// room for those of its series.
     fn of_all(
@@ -420,7 +441,7 @@ mod tests {
         let (mut spared, mut compared) = (0, 0);
         for seed in 1..=40 {
             let (all, counts) = origins(&mut SplitMix64::new(seed));
-            let merged = merge_aligned(all.clone(), &Stop::never()).unwrap();
+            let merged = merge_aligned(all.clone(), &Helpers::none(), &Stop::never()).unwrap();
             for identities in &counts {
                 let asked = identities.load(Ordering::Relaxed);
                 *(if asked == 0 {
@@ -539,23 +560,61 @@ mod tests {
     }
 
     #[test]
+    fn helpers_merge_the_same_in_the_same_order() {
+        const ORIGINS: usize = 4 * GROUPS_AT_ONCE;
+        static HELPED: AtomicUsize = AtomicUsize::new(0);
+        let mut random = SplitMix64::new(1);
+        let parts: Vec<Arc<dyn Batch>> = [0, 30]
+            .iter()
+            .map(|base_ms| batches(&mut random, *base_ms).swap_remove(0))
+            .collect();
+        let of_origin = |at: usize| {
+            let instance = (at / 2).to_string();
+            let batch = OfOrigin {
+                inner: Arc::clone(&parts[at % 2]),
+                common: LabelSet::new([("job", "j"), ("instance", &instance)]),
+                identities: Arc::default(),
+            };
+            Arc::new(batch) as Arc<dyn Batch>
+        };
+        let mut all: Vec<Arc<dyn Batch>> = (0..2 * ORIGINS).map(of_origin).collect();
+        random.shuffle(&mut all);
+        let begin = || _ = HELPED.fetch_add(1, Ordering::Relaxed);
+        let merge = |helpers: Helpers| {
+            let merged = merge_aligned(all.clone(), &helpers, &Stop::never()).unwrap();
+            let series = |batch: &Arc<dyn Batch>| {
+                let identities = (0..batch.len()).map(|series| batch.identity(series));
+                (identities.collect(), batch.rows(TimeRange::ALL))
+            };
+            merged
+                .iter()
+                .map(series)
+                .collect::<Vec<(Vec<LabelHash>, usize)>>()
+        };
+        let alone = merge(Helpers::none());
+        assert_eq!(alone.len(), ORIGINS);
+        assert_eq!(merge(Helpers::new(1, begin).at_once()), alone);
+        assert_eq!(HELPED.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
     fn merging_stops_when_told() {
         let mut random = SplitMix64::new(1);
         let all: Vec<Arc<dyn Batch>> = (0..2000)
             .flat_map(|part| batches(&mut random, part % 50 * 30))
             .collect();
-        let counted = Stop::at_check(0);
-        merge_aligned(all.clone(), &counted).unwrap();
+        let (counted, helpers) = (Stop::at_check(0), Helpers::none());
+        merge_aligned(all.clone(), &helpers, &counted).unwrap();
         assert!(counted.checks() > 2, "asked {} times", counted.checks());
         for check in 1..=counted.checks() {
-            let stopped = merge_aligned(all.clone(), &Stop::at_check(check)).map(|_| ());
+            let stopped = merge_aligned(all.clone(), &helpers, &Stop::at_check(check)).map(|_| ());
             assert_eq!(stopped, Err(StopReason::Canceled), "at check {check}");
         }
     }
 
     #[test]
     fn aligned_merges_equal_general_ones() {
-        let mut seen = (0, 0, 0);
+        let (mut seen, helpers) = ((0, 0, 0), Helpers::none());
         for seed in 1..=60 {
             let mut random = SplitMix64::new(seed);
             let parts = 2 + random.index(4) as i64;
@@ -572,7 +631,7 @@ mod tests {
                 let expected = one_by_one(&all, range);
                 let never = Stop::never();
                 for merged in [
-                    merge_aligned(all.clone(), &never),
+                    merge_aligned(all.clone(), &helpers, &never),
                     unify(all.clone(), &never),
                 ] {
                     let merged = merged.unwrap();

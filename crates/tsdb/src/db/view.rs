@@ -148,7 +148,7 @@ impl DbView {
             } else {
                 in_blocks.extend(alone);
                 in_blocks.extend(mixed);
-                merge_aligned(in_blocks, &ctx.stop)?
+                merge_aligned(in_blocks, helpers, &ctx.stop)?
             };
             label_order::sort(&mut batches);
             prepared.batches.push(batches);
