@@ -51,8 +51,8 @@ pub(crate) struct DecodedMemory {
 const MOST_WINDOW_BYTES: u64 = 24 << 20;
 const MOST_LARGE_BYTES: u64 = 8 << 20;
 const MOST_NEWEST_BYTES: u64 = 8 << 20;
-/// Columns of which a long window is large: to decode a few of a row costs as much, but theirs take less.
-const LARGE_COLUMNS: usize = 4;
+/// Cells of which a long window is large: to decode fewer columns of a row takes almost as long, but theirs take less room.
+const LARGE_CELLS: usize = 1 << 10;
 
 impl DecodedMemory {
     /// Returns shares of `memory`.
@@ -68,10 +68,10 @@ impl DecodedMemory {
         }
     }
 
-    /// Returns the memory of a window.
-    fn of_window(&self, form: Form, columns: usize) -> &Budget {
+    /// Returns the memory of a window of so many cells.
+    fn of_window(&self, form: Form, cells: usize) -> &Budget {
         match form {
-            Form::Long if columns >= LARGE_COLUMNS => &self.large,
+            Form::Long if cells >= LARGE_CELLS => &self.large,
             Form::Short | Form::Long => &self.windows,
         }
     }
@@ -246,7 +246,7 @@ impl Windows {
         asked.columns = Arc::clone(columns);
         // What there was makes room first.
         asked.window = None;
-        let memory = memory.of_window(form, columns.len());
+        let memory = memory.of_window(form, rows * columns.len());
         asked.window = Window::of(form, decoded, memory).map(Box::new);
         if asked.window.is_some() {
             asked.read_at = newest_row;
