@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, Scope},
     time::{Duration, Instant},
 };
 
@@ -110,14 +110,7 @@ fn map_together<I: Sync, T: Send>(
         }
     };
     thread::scope(|scope| {
-        let help = || {
-            let helper = helper;
-            helper.start();
-            take_part();
-        };
-        let thread = thread::Builder::new().name("narthex-query".to_owned());
-        // Without the thread, the caller does its work.
-        let _ = thread.spawn_scoped(scope, help);
+        helper.help(scope, take_part);
         take_part();
     });
     let result = |done: Mutex<Option<T>>| done.into_inner().whole().expect("all were computed");
@@ -125,9 +118,15 @@ fn map_together<I: Sync, T: Send>(
 }
 
 impl Helper {
-    /// Prepares the calling thread.
-    pub fn start(&self) {
-        (self.start)();
+    /// Begins `work` on a thread of its own. There may be none: whoever calls does what others leave.
+    pub fn help<'s>(self, scope: &'s Scope<'s, '_>, work: impl FnOnce() + Send + 's) {
+        let help = move || {
+            let helper = self;
+            (helper.start)();
+            work();
+        };
+        let thread = thread::Builder::new().name("narthex-query".to_owned());
+        let _ = thread.spawn_scoped(scope, help);
     }
 }
 

@@ -178,7 +178,9 @@ impl Eval<'_> {
             all.extend(series);
             held.join(hold);
         }
-        self.sort(&mut all)?;
+        if begins.len() > 1 {
+            self.sort(&mut all)?;
+        }
         Ok((Value::Matrix(all), held))
     }
 

@@ -172,14 +172,7 @@ impl Eval<'_> {
         };
         thread::scope(|scope| {
             for helper in helpers {
-                let help = || {
-                    let helper = helper;
-                    helper.start();
-                    self.help(&shared, work);
-                };
-                let thread = thread::Builder::new().name("narthex-query".to_owned());
-                // Without the thread, the others do its work.
-                let _ = thread.spawn_scoped(scope, help);
+                helper.help(scope, || self.help(&shared, work));
             }
             let _end = EndOnDrop(&shared);
             self.lead(&shared, work, emit)
