@@ -272,7 +272,7 @@ impl View for MemView {
         for label in labels {
             names.add(label.name().to_owned())?;
         }
-        Ok(names.finish())
+        names.finish()
     }
 
     fn label_values(
@@ -289,7 +289,7 @@ impl View for MemView {
         for value in found {
             values.add(value.to_owned())?;
         }
-        Ok(values.finish())
+        values.finish()
     }
 
     fn series(
@@ -302,7 +302,7 @@ impl View for MemView {
         for (labels, _) in self.selected(query) {
             series.add(labels.clone())?;
         }
-        Ok(series.finish())
+        series.finish()
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {

@@ -35,7 +35,6 @@ pub mod lex;
 mod math;
 mod notes;
 mod observe;
-mod order;
 pub mod parse;
 mod plan;
 mod result;

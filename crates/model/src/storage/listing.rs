@@ -1,6 +1,9 @@
 //! Queries about series rather than samples.
 
-use super::{Context, Lease, StorageError, TimeRange};
+use super::{
+    Context, LABEL_ORDER_BYTES, Lease, Pace, StopReason, StorageError, TimeRange, arrange,
+    in_label_order, ordered,
+};
 use crate::{
     frame::Exemplar,
     labels::{Label, LabelHash, LabelSet, METRIC_NAME},
@@ -56,9 +59,22 @@ pub struct Listing<T> {
 }
 
 /// An item of a listing.
-pub trait Listed: Ord {
+pub trait Listed: Ord + Sized {
     /// Returns the heap bytes of an item, beyond its own size.
     fn heap_bytes(&self) -> usize;
+
+    /// Bytes that `order` takes for each item.
+    const ORDER_BYTES: usize = 2 * size_of::<usize>();
+
+    /// Returns the numbers of items in ascending order, equal ones in theirs.
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    fn order(items: &[Self], pace: &mut Pace<'_>) -> Result<Vec<usize>, StopReason> {
+        ordered(items.len(), COMPARE_WORK, pace, |a, b| {
+            items[a].cmp(&items[b])
+        })
+    }
 }
 
 impl Listed for String {
@@ -70,6 +86,13 @@ impl Listed for String {
 impl Listed for LabelSet {
     fn heap_bytes(&self) -> usize {
         Self::heap_bytes(self)
+    }
+
+    const ORDER_BYTES: usize = size_of::<&Self>() + LABEL_ORDER_BYTES;
+
+    fn order(items: &[Self], pace: &mut Pace<'_>) -> Result<Vec<usize>, StopReason> {
+        let sets: Vec<&Self> = items.iter().collect();
+        in_label_order(&sets, pace)
     }
 }
 
@@ -100,6 +123,9 @@ const ORDERED_FROM: usize = 1 << 10;
 
 /// Items are sorted once there are this many times the already sorted ones.
 const GROWTH: usize = 4;
+
+/// Work of comparing two items, in samples read.
+const COMPARE_WORK: usize = 8;
 
 /// Smallest increment of the lease, in bytes.
 const LEASED_BYTES: u64 = 16 << 10;
@@ -152,8 +178,7 @@ impl<'a, T: Listed> Collector<'a, T> {
     pub fn add(&mut self, item: T) -> Result<(), StorageError> {
         self.push(item)?;
         if self.items.len() >= (GROWTH * self.sorted).max(2 * ORDERED_FROM) {
-            self.ctx.stop.check()?;
-            self.order();
+            self.order()?;
         }
         Ok(())
     }
@@ -170,25 +195,30 @@ impl<'a, T: Listed> Collector<'a, T> {
     }
 
     /// Returns the collected items.
-    #[must_use]
-    pub fn finish(mut self) -> Listing<T> {
-        self.order();
+    ///
+    /// # Errors
+    /// As `add`.
+    pub fn finish(mut self) -> Result<Listing<T>, StorageError> {
+        self.order()?;
         self.items.shrink_to_fit();
         self.bytes -= self.seen.len() as u64 * SEEN_BYTES;
         // The answer takes less than collecting did. Without room for both leases at once, keep the larger one.
         let exact = self.ctx.budget.lease(self.bytes);
-        Listing {
+        Ok(Listing {
             items: self.items,
             truncated: self.truncated,
             warnings: Vec::new(),
             lease: Some(exact.unwrap_or(self.lease)),
-        }
+        })
     }
 
     /// Sorts, removes duplicates and applies the limit.
-    fn order(&mut self) {
-        // A stable sort treats the sorted prefix as one run.
-        self.items.sort();
+    fn order(&mut self) -> Result<(), StorageError> {
+        self.ctx.stop.check()?;
+        let bytes = self.items.len() * T::ORDER_BYTES;
+        let _order = self.ctx.budget.lease(bytes as u64)?;
+        let order = T::order(&self.items, &mut self.ctx.stop.pace())?;
+        arrange(&mut self.items, order);
         self.items.dedup();
         if let Some(limit) = self.limit
             && self.items.len() > limit
@@ -200,6 +230,7 @@ impl<'a, T: Listed> Collector<'a, T> {
         let of_item = |item: &T| (2 * size_of::<T>() + item.heap_bytes()) as u64;
         let of_items: u64 = self.items.iter().map(of_item).sum();
         self.bytes = of_items + self.seen.len() as u64 * SEEN_BYTES;
+        Ok(())
     }
 }
 
@@ -387,7 +418,7 @@ mod tests {
         for n in (0..1_000_000).rev() {
             few.add(format!("{n:07}")).unwrap();
         }
-        let few = few.finish();
+        let few = few.finish().unwrap();
         let expected: Vec<String> = (0..10).map(|n| format!("{n:07}")).collect();
         assert_eq!((few.items, few.truncated), (expected, true));
         let mut all = Collector::new(None, &ctx).unwrap();
@@ -405,7 +436,7 @@ mod tests {
         for n in 0..1_000_000 {
             items.add((n % 7).to_string()).unwrap();
         }
-        let items = items.finish();
+        let items = items.finish().unwrap();
         assert_eq!((items.items.len(), items.truncated), (7, false));
         assert!(ctx.budget.used_bytes() > 0);
         drop(items);
@@ -425,7 +456,7 @@ mod tests {
                 };
                 items.add_once(identity(n), item)?;
             }
-            Ok::<_, StorageError>((items.finish(), made))
+            Ok::<_, StorageError>((items.finish()?, made))
         };
         let ctx = context(u64::MAX);
         let (all, made) = collect(None, &ctx).unwrap();

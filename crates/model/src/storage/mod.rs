@@ -14,10 +14,12 @@ mod budget;
 mod error;
 mod hash;
 mod helpers;
+mod label_order;
 mod listing;
 mod mark;
 mod merge;
 mod merged_batch;
+mod order;
 mod read;
 mod selector;
 mod stop;
@@ -29,12 +31,14 @@ pub use budget::{Account, Budget, Lease, OverBudget, Pressure, PressureLevels, S
 pub use error::StorageError;
 pub use hash::group_key_of;
 pub use helpers::{Helper, Helpers};
+pub use label_order::{LABEL_ORDER_BYTES, in_label_order};
 pub use listing::{
     Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
 };
 pub use mark::{ListingMark, ListingOf, Marker};
 pub use merge::unify;
 pub use merged_batch::{Layer, MergedBatch};
+pub use order::{arrange, ordered};
 pub use read::{Batch, Estimate, LastCell, Prepared, SeriesKey, Store, View};
 pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
 pub use stop::{Pace, Stop, StopReason};

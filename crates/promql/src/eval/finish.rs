@@ -7,14 +7,13 @@ use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
     functions::extended,
-    order::{arrange, ordered},
     plan::{Node, NodeKind, Plan, Steps, Window},
     result::{MatrixSeries, SampleValue, Value, VectorSample},
 };
 use narthex_model::{
     LabelSet,
     cell::{self, Cell},
-    storage::{Tile, TimeRange},
+    storage::{LABEL_ORDER_BYTES, Tile, TimeRange, arrange, in_label_order},
 };
 use std::{ops::Range, sync::Arc};
 
@@ -178,13 +177,11 @@ impl Eval<'_> {
             all.extend(series);
             held.join(hold);
         }
-        if begins.len() > 1 {
-            self.sort(&mut all)?;
-        }
+        self.sort(&mut all)?;
         Ok((Value::Matrix(all), held))
     }
 
-    /// Returns the series of some rows, sorted, with their lease.
+    /// Returns the series of some rows, with their lease.
     fn matrix_rows(
         &self,
         block: &Block,
@@ -218,31 +215,25 @@ impl Eval<'_> {
             meter.add(heap_bytes(&series) - floats * POINT_BYTES as usize)?;
             all.push(series);
         }
-        self.sort(&mut all)?;
         Ok((all, meter.finish()))
     }
 
     /// Sorts series by their labels.
     fn sort(&self, all: &mut [MatrixSeries]) -> Outcome<()> {
-        let _order = self
-            .memory
-            .acquire(0, (all.len() * 2 * size_of::<usize>()) as u64)?;
-        let compare = |a: usize, b: usize| all[a].labels.cmp(&all[b].labels);
-        let mut pace = self.ctx.stop.pace();
-        let order = ordered(all.len(), COMPARE_WORK, &mut pace, compare)?;
+        let bytes = size_of::<&LabelSet>() + LABEL_ORDER_BYTES;
+        let _order = self.memory.acquire(0, (all.len() * bytes) as u64)?;
+        let labels: Vec<&LabelSet> = all.iter().map(|series| &series.labels).collect();
+        let order = in_label_order(&labels, &mut self.ctx.stop.pace())?;
         arrange(all, order);
         Ok(())
     }
 }
 
-/// Rows of a matrix that are made and sorted at once.
+/// Rows of a matrix that are made at once.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// Memory of a point of a result, in bytes.
 const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;
-
-/// Work of comparing two series' labels, in samples read.
-const COMPARE_WORK: usize = 32;
 
 /// Work of creating a series of a result, in samples read.
 const SERIES_WORK: usize = 32;

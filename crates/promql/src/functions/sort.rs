@@ -5,10 +5,9 @@
 
 use super::FunctionId;
 use crate::eval::{Block, Sample};
-use crate::order::ordered;
 use narthex_model::{
     LabelSet,
-    storage::{Stop, StopReason},
+    storage::{Stop, StopReason, ordered},
 };
 use std::cmp::Ordering;
 

@@ -184,7 +184,7 @@ impl View for DbView {
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.label_names(query, ctx, &mut names), ctx)?;
         }
-        Ok(names.finish())
+        names.finish()
     }
 
     fn label_values(
@@ -201,7 +201,7 @@ impl View for DbView {
             let result = block.label_values(name, query, ctx, &mut values);
             or_leave_out(block, result, ctx)?;
         }
-        Ok(values.finish())
+        values.finish()
     }
 
     fn series(
@@ -222,7 +222,7 @@ impl View for DbView {
         for block in self.blocks_within(query.range) {
             or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
         }
-        Ok(series.finish())
+        series.finish()
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {

@@ -288,19 +288,19 @@ fn listings_agree_with_the_model() {
         }
         let mut series = Collector::new(None, &ctx).unwrap();
         block.series(&query, &ctx, &mut series).unwrap();
-        let series: BTreeSet<LabelSet> = series.finish().items.into_iter().collect();
+        let series: BTreeSet<LabelSet> = series.finish().unwrap().items.into_iter().collect();
         assert_eq!(series, want);
         let mut names = Collector::new(None, &ctx).unwrap();
         block.label_names(&query, &ctx, &mut names).unwrap();
         let of = |set: &LabelSet| set.iter().map(|l| l.name().to_owned()).collect::<Vec<_>>();
         let expected: BTreeSet<String> = want.iter().flat_map(of).collect();
-        assert_eq!(names.finish().items, Vec::from_iter(expected));
+        assert_eq!(names.finish().unwrap().items, Vec::from_iter(expected));
         for name in ["code", "job", "pod", "nope"] {
             let mut values = Collector::new(None, &ctx).unwrap();
             block.label_values(name, &query, &ctx, &mut values).unwrap();
             let expected = want.iter().filter_map(|s| s.get(name));
             let expected: BTreeSet<String> = expected.map(str::to_owned).collect();
-            assert_eq!(values.finish().items, Vec::from_iter(expected));
+            assert_eq!(values.finish().unwrap().items, Vec::from_iter(expected));
         }
     }
     let families = block.families().unwrap();

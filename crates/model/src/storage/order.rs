@@ -2,14 +2,17 @@
 //!
 //! **Invariant:** sorting is stable, and polls the stop about once in a millisecond.
 
-use narthex_model::storage::{Pace, StopReason};
+use super::{Pace, StopReason};
 use std::cmp::Ordering;
 
 /// Items that are sorted between two polls at least.
 const RUN: usize = 64;
 
 /// Returns the numbers of `count` items in ascending order, equal ones in theirs; a comparison takes `work`.
-pub(crate) fn ordered(
+///
+/// # Errors
+/// Fails when stopped.
+pub fn ordered(
     count: usize,
     work: usize,
     pace: &mut Pace<'_>,
@@ -54,7 +57,7 @@ pub(crate) fn ordered(
 }
 
 /// Puts items into an order that [`ordered`] returned.
-pub(crate) fn arrange<T>(items: &mut [T], mut order: Vec<usize>) {
+pub fn arrange<T>(items: &mut [T], mut order: Vec<usize>) {
     for start in 0..order.len() {
         let mut at = start;
         while order[at] != start && order[at] != at {
@@ -70,7 +73,7 @@ pub(crate) fn arrange<T>(items: &mut [T], mut order: Vec<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narthex_model::storage::Stop;
+    use crate::storage::Stop;
     use narthex_testkit::rng::SplitMix64;
 
     #[test]
