@@ -3,26 +3,46 @@
 //! **Invariant:** sample values are strings in Go's `'f'` form (`'e'` below 1e-6 and from 1e21 on), times are seconds
 //! with at most three decimals, label sets are objects in label order.
 
-use narthex_model::{Histogram, LabelSet};
+use narthex_model::{Histogram, Label, LabelSet};
 
 /// Writes a string with JSON's escapes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    // Nearly all texts need no escape, which is found out several bytes at once.
-    let is_plain = |byte: &u8| (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\');
-    let are_plain = |bytes: &[u8]| bytes.iter().fold(true, |all, byte| all & is_plain(byte));
-    let (chunks, rest) = bytes.as_chunks::<8>();
-    let chunks = chunks
-        .iter()
-        .fold(true, |all, chunk| all & are_plain(chunk));
-    if chunks & are_plain(rest) {
+    if is_plain(bytes) {
         out.extend_from_slice(bytes);
     } else {
         escaped(out, bytes);
     }
     out.push(b'"');
+}
+
+/// Reports whether a text needs no escape, as nearly all: eight bytes at once.
+fn is_plain(bytes: &[u8]) -> bool {
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let found = chunks.iter().fold(0, |found, chunk| {
+        found | escapes_in(u64::from_ne_bytes(*chunk))
+    });
+    // The last eight overlap those before them.
+    let last = match bytes.last_chunk::<8>() {
+        Some(last) => *last,
+        None => {
+            let mut last = [b' '; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            last
+        }
+    };
+    found | escapes_in(u64::from_ne_bytes(last)) == 0
+}
+
+/// Returns 0 if none of eight bytes needs an escape.
+fn escapes_in(bytes: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    // Bytes below `than`, which is at most 128, have their highest bit set; so may others above such a one.
+    let below = |bytes: u64, than: u64| bytes.wrapping_sub(ONES * than) & !bytes;
+    let equal = |byte: u8| below(bytes ^ (ONES * u64::from(byte)), 1);
+    (below(bytes, 0x20) | equal(b'"') | equal(b'\\')) & (ONES << 7)
 }
 
 fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -67,16 +87,41 @@ pub(crate) fn list<T>(
 
 /// Writes a label set as an object.
 pub(crate) fn labels(out: &mut Vec<u8>, set: &LabelSet) {
-    out.push(b'{');
-    for (at, label) in set.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
+    LabelNames::default().labels(out, set);
+}
+
+/// Names of labels as they are written, by their place: series of one answer mostly have the same ones.
+#[derive(Default)]
+pub(crate) struct LabelNames(Vec<(Label, Vec<u8>)>);
+
+impl LabelNames {
+    /// Writes a label set as an object.
+    pub(crate) fn labels(&mut self, out: &mut Vec<u8>, set: &LabelSet) {
+        if set.is_empty() {
+            out.push(b'{');
         }
-        string(out, label.name());
-        out.push(b':');
-        string(out, label.value());
+        for (at, label) in set.iter().enumerate() {
+            let known = self.0.get(at);
+            let known = known.filter(|(known, _)| known.same_name(label));
+            let name = match known {
+                Some((_, name)) => name,
+                None => self.learn(at, label),
+            };
+            out.extend_from_slice(name);
+            string(out, label.value());
+        }
+        out.push(b'}');
     }
-    out.push(b'}');
+
+    /// Returns what precedes the value of a label in place `at`.
+    fn learn(&mut self, at: usize, label: &Label) -> &[u8] {
+        let mut name = vec![if at == 0 { b'{' } else { b',' }];
+        string(&mut name, label.name());
+        name.push(b':');
+        self.0.truncate(at);
+        self.0.push((label.clone(), name));
+        &self.0[at].1
+    }
 }
 
 /// Writes milliseconds as seconds.
@@ -251,6 +296,48 @@ mod tests {
         );
         assert_eq!(written(|out| time(out, 1_700_000_000_000)), "1700000000");
         assert_eq!(written(|out| time(out, -1_050)), "-1.050");
+    }
+
+    #[test]
+    fn every_byte_is_found_wherever_it_stands() {
+        for byte in 0..=0x7f_u8 {
+            let needs = byte < 0x20 || byte == b'"' || byte == b'\\';
+            for len in 1..=25 {
+                for at in 0..len {
+                    for around in [b' ', b'!', b'#', b'[', b'~'] {
+                        let mut text = vec![around; len];
+                        text[at] = byte;
+                        assert_eq!(is_plain(&text), !needs, "{text:?}");
+                    }
+                }
+            }
+        }
+        for text in ["", "ü", "äöüß€𝄞", "\u{7f}\u{80}\u{a0}\u{a2}\u{dc}"] {
+            assert!(is_plain(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_remembered_are_those_of_the_labels() {
+        let sets = [
+            LabelSet::new([("a", "1"), ("b\"", "2"), ("c", "3")]),
+            LabelSet::new([("a", "4"), ("b\"", "5"), ("c", "6")]),
+            LabelSet::empty(),
+            LabelSet::new([("b\"", "7"), ("c", "8")]),
+            LabelSet::new([("a", "9"), ("c", "10")]),
+            LabelSet::new([("a", "11"), ("b\"", "12"), ("d", "13")]),
+        ];
+        let mut names = LabelNames::default();
+        for set in sets.iter().chain(&sets) {
+            let text = written(|out| names.labels(out, set));
+            let read: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&text).unwrap();
+            let labels = set.iter().map(|label| (label.name(), label.value()));
+            let found = read
+                .iter()
+                .map(|(name, value)| (&**name, value.as_str().unwrap()));
+            assert!(found.eq(labels), "{text}");
+        }
     }
 
     #[test]

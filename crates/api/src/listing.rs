@@ -4,7 +4,7 @@ use crate::{
     answer::{Answer, respond},
     config::{Api, Gate},
     error::ApiError,
-    json,
+    json::{self, LabelNames},
     kept::{Asked, LookedUp, Of, Question},
     params::Params,
     query::run,
@@ -66,12 +66,13 @@ pub(crate) async fn series(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
+    let mut names = LabelNames::default();
     let outcome = listed(
         &api,
         request,
         Of::Series,
         |view, query, ctx| view.series(query, ctx),
-        |out, set| json::labels(out, &set),
+        move |out, set| names.labels(out, &set),
     );
     respond(outcome.await, &headers)
 }

@@ -5,7 +5,8 @@ use crate::{
     answer::{Answer, List, respond},
     config::{Api, Gate},
     error::{ApiError, ErrorType},
-    json, metrics,
+    json::{self, LabelNames},
+    metrics,
     params::Params,
     stats::{stats_json, trace_json},
 };
@@ -300,7 +301,10 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
             Answer::whole(head)
         }
         Value::Vector(samples) => {
-            let write = |out: &mut Vec<u8>, sample: VectorSample| vector_sample(out, &sample);
+            let mut names = LabelNames::default();
+            let write = move |out: &mut Vec<u8>, sample: VectorSample| {
+                vector_sample(out, &sample, &mut names);
+            };
             let mut list = List::new(samples, write);
             framed(head, end, move |out| list.write(out))
         }
@@ -340,9 +344,9 @@ fn truncate(value: &mut Value, limit: Option<usize>) -> bool {
     true
 }
 
-fn vector_sample(out: &mut Vec<u8>, sample: &VectorSample) {
+fn vector_sample(out: &mut Vec<u8>, sample: &VectorSample, names: &mut LabelNames) {
     out.extend_from_slice(br#"{"metric":"#);
-    json::labels(out, &sample.labels);
+    names.labels(out, &sample.labels);
     match &sample.value {
         SampleValue::Float(value) => {
             out.extend_from_slice(br#","value":"#);
@@ -364,6 +368,7 @@ struct Matrix {
     floats: usize,
     histograms: usize,
     begun: bool,
+    names: LabelNames,
 }
 
 /// Floats written per step.
@@ -377,6 +382,7 @@ impl Matrix {
             floats: 0,
             histograms: 0,
             begun: false,
+            names: LabelNames::default(),
         }
     }
 
@@ -436,7 +442,7 @@ impl Matrix {
         };
         out.push(separator);
         out.extend_from_slice(br#"{"metric":"#);
-        json::labels(out, &series.labels);
+        self.names.labels(out, &series.labels);
         true
     }
 }
