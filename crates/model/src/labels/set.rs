@@ -1,12 +1,16 @@
 //! Label sets: sorted, without duplicates, without empty values.
 
 use super::{Label, LabelHash, METRIC_NAME, intern, is_legacy_metric_name, write_quoted};
+use smallvec::SmallVec;
 use std::{
     cmp::Ordering,
     fmt,
     hash::{BuildHasher as _, Hasher as _},
 };
 use triomphe::ThinArc;
+
+/// Labels that few sets have more of.
+const MANY_LABELS: usize = 32;
 
 /// A sorted set of labels with distinct names; eight bytes, cheap to clone.
 ///
@@ -130,30 +134,26 @@ impl LabelSet {
         if self.is_empty() {
             return other.clone();
         }
-        let overridden = |label: &&Label| other.iter().any(|theirs| theirs.same_name(label));
-        let (gone, hash) = self
-            .iter()
-            .filter(overridden)
-            .fold((0, self.hash() + other.hash()), |(gone, hash), label| {
-                (gone + 1, hash - label.hash())
-            });
-        let (mut left, mut right) = (self.iter().peekable(), other.iter().peekable());
-        let next = |_| {
-            let (Some(a), Some(b)) = (left.peek(), right.peek()) else {
-                return left.next().or_else(|| right.next()).cloned();
-            };
+        let (mut mine, mut theirs) = (self.labels(), other.labels());
+        let mut hash = self.hash() + other.hash();
+        let mut labels: SmallVec<[&Label; MANY_LABELS]> = SmallVec::new();
+        while let ([a, more_mine @ ..], [b, more_theirs @ ..]) = (mine, theirs) {
             if a.same_name(b) {
-                left.next();
+                hash -= a.hash();
+                mine = more_mine;
             } else if a.name() < b.name() {
-                return left.next().cloned();
+                labels.push(a);
+                mine = more_mine;
+            } else {
+                labels.push(b);
+                theirs = more_theirs;
             }
-            right.next().cloned()
-        };
-        let count = self.len() + other.len() - gone;
-        let labels = (0..count)
-            .map(next)
-            .map(|label| label.expect("that many labels"));
-        Self(ThinArc::from_header_and_iter(hash, labels))
+        }
+        labels.extend(mine.iter().chain(theirs));
+        Self(ThinArc::from_header_and_iter(
+            hash,
+            labels.into_iter().cloned(),
+        ))
     }
 
     /// Returns the set without the labels named in `names`.

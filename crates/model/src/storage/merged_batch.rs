@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the result depends only on the order of the layers; on equal times the cell of the earlier one wins.
 
-use super::{Batch, Context, Grouping, LastCell, Layout, StorageError, Tile, TimeRange};
+use super::{Batch, Context, Grouping, LastCell, Layout, SeriesKey, StorageError, Tile, TimeRange};
 use crate::{
     cell,
     labels::{LabelHash, LabelSet},
@@ -135,6 +135,11 @@ impl Batch for MergedBatch {
 
     fn common_order(&self) -> Option<u64> {
         self.layers[self.leader].batch.common_order()
+    }
+
+    fn series_key(&self) -> Option<SeriesKey> {
+        let Layer { batch, series } = &self.layers[self.leader];
+        series.is_none().then(|| batch.series_key()).flatten()
     }
 
     fn label(&self, series: usize, name: &str) -> Option<Cow<'_, str>> {
@@ -368,5 +373,63 @@ impl Part {
                     .unwrap_or_default();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Series of one strip.
+    struct Keyed(SeriesKey);
+
+    impl Batch for Keyed {
+        fn len(&self) -> usize {
+            self.0.columns.len()
+        }
+
+        fn labels(&self, _series: usize) -> LabelSet {
+            LabelSet::empty()
+        }
+
+        fn series_key(&self) -> Option<SeriesKey> {
+            Some(self.0.clone())
+        }
+
+        fn time_range(&self) -> TimeRange {
+            TimeRange::ALL
+        }
+
+        fn rows(&self, _range: TimeRange) -> usize {
+            0
+        }
+
+        fn read(
+            &self,
+            _series: &[u32],
+            _range: TimeRange,
+            _layout: Layout,
+            _tile: &mut Tile,
+            _ctx: &Context,
+        ) -> Result<(), StorageError> {
+            unreachable!("nobody reads samples")
+        }
+    }
+
+    #[test]
+    fn the_key_is_that_of_a_leader_with_the_same_series() {
+        let batch = |strip, columns: u32| {
+            let columns = (0..columns).collect();
+            Arc::new(Keyed(SeriesKey { strip, columns }))
+        };
+        let (whole, part) = (batch(1, 3), batch(2, 2));
+        let placed = || Layer::placed(Arc::clone(&part) as Arc<dyn Batch>, &[0, 2], 3);
+        let same = Layer::same(Arc::clone(&whole) as Arc<dyn Batch>);
+        let merged = MergedBatch::new(vec![placed(), same], 1);
+        assert_eq!(merged.series_key(), Some(whole.0.clone()));
+        // The same series in another order.
+        let turned = Layer::chosen(whole, vec![2, 1, 0]);
+        let merged = MergedBatch::new(vec![placed(), turned], 1);
+        assert_eq!(merged.series_key(), None);
     }
 }

@@ -153,18 +153,20 @@ impl Tile {
         }
         let first = (0..rows).take_while(|row| cell::is_float(self.get(*row, 0)));
         let floats = first.count();
-        let is_as_expected = |(at, cell): (usize, &f64)| {
-            let row = match self.layout {
-                Layout::SeriesMajor => at % rows,
-                Layout::TimeMajor => at / self.series,
-            };
-            if row < floats {
-                cell::is_float(*cell)
-            } else {
-                cell::is_stale(*cell)
-            }
+        let are_floats = |cells: &[f64]| {
+            let all = cells.iter().map(|cell| cell::is_float(*cell));
+            all.fold(true, |all, is| all & is)
         };
-        let ended = self.cells.iter().enumerate().all(is_as_expected);
+        let are_stale = |cells: &[f64]| cells.iter().all(|cell| cell::is_stale(*cell));
+        let is_as_expected =
+            |(floats, stale): (&[f64], &[f64])| are_floats(floats) && are_stale(stale);
+        let ended = match self.layout {
+            Layout::SeriesMajor => {
+                let mut series = self.cells.chunks(rows).map(|cells| cells.split_at(floats));
+                series.all(is_as_expected)
+            }
+            Layout::TimeMajor => is_as_expected(self.cells.split_at(floats * self.series)),
+        };
         ended.then_some(floats)
     }
 }

@@ -5,7 +5,7 @@
 use super::{GroupKeys, META_LABELS, Series, stored::StoredRows};
 use crate::plan::Aggregate;
 use narthex_model::{
-    LabelHash, LabelSet,
+    LabelHash, LabelSet, METRIC_NAME,
     storage::{Grouping, group_key_of},
 };
 use std::collections::HashMap;
@@ -18,6 +18,8 @@ pub(super) struct GroupIndex {
     numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState>,
     /// The last group that was asked for.
     last: Option<(LabelHash, usize)>,
+    /// Where the named labels are among those of a batch whose labels have these names.
+    places: Option<(u64, Box<[usize]>)>,
     locals: LocalKeys,
 }
 
@@ -46,6 +48,7 @@ impl GroupIndex {
             keys,
             numbers: HashMap::default(),
             last: None,
+            places: None,
             locals: LocalKeys::default(),
         }
     }
@@ -87,18 +90,20 @@ impl GroupIndex {
             keys.resize(rows.len(), LabelHash::EMPTY);
             return;
         }
-        let (batch, grouping) = (&*rows.batch, self.keys.grouping(rows.bare));
+        let batch = &*rows.batch;
+        if let Some(common) = batch.common()
+            && let Some(key) = self.key_of_common(rows, common)
+        {
+            keys.resize(rows.len(), key);
+            return;
+        }
+        let grouping = self.keys.grouping(rows.bare);
         let Some(common) = batch.common() else {
             let all = rows.series.iter();
             keys.extend(all.map(|series| batch.group_key(*series as usize, grouping)));
             return;
         };
         let of_common = group_key_of([common], grouping);
-        let mut names = self.names.iter();
-        if !self.without && names.all(|name| common.get(name).is_some()) {
-            keys.resize(rows.len(), of_common);
-            return;
-        }
         self.locals.expect(rows.bare);
         keys.extend(rows.series.iter().map(|series| {
             let place = *series as usize;
@@ -108,6 +113,27 @@ impl GroupIndex {
                 None => batch.group_key(place, grouping),
             }
         }));
+    }
+
+    /// Returns the key of the labels that all series of a batch have, if those alone decide.
+    fn key_of_common(&mut self, rows: &StoredRows, common: &LabelSet) -> Option<LabelHash> {
+        let mut names = self.names.iter();
+        if self.without || (rows.bare && names.any(|name| &**name == METRIC_NAME)) {
+            return None;
+        }
+        let names = rows.batch.common_names()?;
+        let mut wanted = self.names.iter().map(|name| &**name);
+        if !matches!(self.places, Some((known, _)) if known == names) {
+            let place_of = |name: &str| common.iter().position(|own| own.name() == name);
+            let places: Option<Box<[usize]>> = wanted.clone().map(place_of).collect();
+            self.places = Some((names, places?));
+        }
+        let (_, places) = self.places.as_ref()?;
+        let hash = |place: &usize| {
+            let (label, name) = (common.labels().get(*place)?, wanted.next()?);
+            (label.name() == name).then(|| label.hash())
+        };
+        places.iter().map(hash).sum()
     }
 
     /// Returns the labels of a series' group.
@@ -239,6 +265,7 @@ mod tests {
                 without,
                 numbers: HashMap::default(),
                 last: None,
+                places: None,
                 locals: LocalKeys::default(),
             };
             let mut keys = Vec::new();
