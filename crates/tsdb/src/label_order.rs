@@ -4,7 +4,10 @@
 //! A hash of the labels decides rather than the labels themselves, whose comparison would take a third of an instant
 //! query over a thousand targets. Strips keep it.
 
-use narthex_model::{LabelSet, storage::Batch};
+use narthex_model::{
+    LabelSet,
+    storage::{Batch, arrange},
+};
 use rapidhash::v3::rapidhash_v3;
 use std::sync::Arc;
 
@@ -57,14 +60,25 @@ impl StripExtent {
 
 /// Puts batches into the order.
 pub(crate) fn sort(batches: &mut [Arc<dyn Batch>]) {
-    batches.sort_by_cached_key(|batch| match (batch.common_order(), batch.common()) {
+    let key = |batch: &Arc<dyn Batch>| match (batch.common_order(), batch.common()) {
         (Some(order), _) => order,
         (None, Some(common)) => order_of(common),
         (None, None) => order_of(&batch.labels(0)),
-    });
-    let of_one_origin =
-        batches.chunk_by_mut(|a, b| a.common().is_some() && a.common() == b.common());
-    for batches in of_one_origin.filter(|batches| batches.len() > 1) {
-        batches.sort_by_cached_key(|batch| order_of(&batch.labels(0)));
+    };
+    let mut keyed: Vec<(u64, usize)> = batches.iter().map(key).zip(0..).collect();
+    keyed.sort_unstable();
+    arrange(batches, keyed.iter().map(|(_, at)| *at).collect());
+    let mut rest = batches;
+    for equal in keyed.chunk_by(|a, b| a.0 == b.0) {
+        let (batches, others) = rest.split_at_mut(equal.len());
+        rest = others;
+        if batches.len() == 1 {
+            continue;
+        }
+        let of_one_origin =
+            batches.chunk_by_mut(|a, b| a.common().is_some() && a.common() == b.common());
+        for batches in of_one_origin.filter(|batches| batches.len() > 1) {
+            batches.sort_by_cached_key(|batch| order_of(&batch.labels(0)));
+        }
     }
 }

@@ -129,9 +129,9 @@ impl DbView {
                 mut alone,
                 mixed,
                 estimate,
-                lease,
-            } = selected.batches(&self.snapshot, *range, hints, only_alive, ctx)?;
-            prepared.leases.extend(lease);
+                leases,
+            } = selected.batches(&self.snapshot, *range, hints, only_alive, (helpers, ctx))?;
+            prepared.leases.extend(leases);
             prepared.count(estimate);
             if hints.newest {
                 shared_names::leave_out_ended(&mut selections, &mut alone, &mixed, *range);

@@ -365,15 +365,23 @@ impl Index {
         stop: &Stop,
         column_bytes: usize,
         lease: &mut Lease,
-    ) -> Result<Vec<Chosen>, StorageError> {
-        let is_recent = |chosen: &&Chosen| chosen.strip.max_ms() >= min_ms;
+    ) -> Result<Arc<[Chosen]>, StorageError> {
+        let recent = |all: &Arc<[Chosen]>| {
+            let is_recent = |chosen: &&Chosen| chosen.strip.max_ms() >= min_ms;
+            let has_ended = all.iter().any(|chosen| !is_recent(&chosen));
+            match has_ended {
+                true => all.iter().filter(is_recent).cloned().collect(),
+                false => Arc::clone(all),
+            }
+        };
         let bytes_of = |chosen: &[Chosen]| {
             let columns: usize = chosen.iter().map(|chosen| chosen.columns.len()).sum();
             (columns * column_bytes) as u64
         };
         let mut selections = self.selections.lock().whole();
         if let Some((_, known)) = selections.get(matchers) {
-            let recent: Vec<Chosen> = known.iter().filter(is_recent).cloned().collect();
+            drop(selections);
+            let recent = recent(&known);
             lease.grow(bytes_of(&recent))?;
             return Ok(recent);
         }
@@ -389,15 +397,16 @@ impl Index {
                 lease.grow((columns * column_bytes) as u64)
             })?;
         chosen.sort_by_key(|chosen| chosen.strip.id);
+        let chosen: Arc<[Chosen]> = chosen.into();
         if is_all {
             self.selections.lock().whole().keep(matchers, &chosen);
         }
-        if from_ms < min_ms {
-            let all = bytes_of(&chosen);
-            chosen.retain(|chosen| is_recent(&chosen));
-            lease.shrink(all - bytes_of(&chosen));
+        if from_ms == min_ms {
+            return Ok(chosen);
         }
-        Ok(chosen)
+        let recent = recent(&chosen);
+        lease.shrink(bytes_of(&chosen) - bytes_of(&recent));
+        Ok(recent)
     }
 
     /// Searches strips with anything at or after `from_ms`, passing the number of columns of each that is found to `found`;

@@ -113,7 +113,7 @@ impl Selections {
     }
 
     /// Keeps what `matchers` select in all strips. When there is no memory for it, all are made anew.
-    pub(super) fn keep(&mut self, matchers: &[Matcher], chosen: &[Chosen]) {
+    pub(super) fn keep(&mut self, matchers: &[Matcher], chosen: &Arc<[Chosen]>) {
         let bytes = bytes_of(matchers, chosen) as u64;
         if bytes > self.most_of_one {
             return;
@@ -139,7 +139,7 @@ impl Selections {
         self.count += 1;
         let kept = Kept {
             number: self.count,
-            chosen: chosen.into(),
+            chosen: Arc::clone(chosen),
             bytes,
         };
         // Two queries that asked at once may both have found it missing.

@@ -96,8 +96,9 @@ fn matchers_select_the_columns_whose_labels_match() {
             }
             let mut lease = Budget::unlimited().lease(0).expect("unlimited");
             let found = index.select(matchers, i64::MIN, &Stop::never(), 1, &mut lease);
-            let found = found.expect("selected").into_iter();
+            let found = found.expect("selected");
             let found: Vec<(u32, Vec<u32>)> = found
+                .iter()
                 .map(|chosen| (chosen.strip.id, chosen.columns.to_vec()))
                 .collect();
             let mut expected = Vec::new();
@@ -245,7 +246,7 @@ fn selections_of_many_strips_are_kept() {
     assert!((3000 * 24..3000 * 32).contains(&used), "{used}");
     let again = ask(&index);
     assert_eq!((first.len(), memory.used_bytes()), (3000, used));
-    for (one, other) in first.iter().zip(&again) {
+    for (one, other) in first.iter().zip(&*again) {
         assert_eq!(*one.columns, [1]);
         // Another search would make another list.
         assert!(Arc::ptr_eq(&one.columns, &other.columns));

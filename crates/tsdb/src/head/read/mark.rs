@@ -154,7 +154,7 @@ impl Head {
                 columns,
             };
             marker.add(u64::from(strip.id));
-            Visible::new(chosen, own, range).mark(marker);
+            Visible::new(&chosen, own, range).mark(marker);
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ fn seen(chosen: &Chosen, range: TimeRange) -> Seen {
     if all {
         Seen::All
     } else {
-        Seen::Some(Visible::new(chosen.clone(), snapshot, range))
+        Seen::Some(Visible::new(chosen, snapshot, range))
     }
 }
 

@@ -22,11 +22,11 @@ use super::{
 };
 use narthex_model::{
     ColumnId, LabelHash, LabelSet, Matcher, Schema,
-    storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange},
+    storage::{Batch, Context, Estimate, Helpers, Hints, Lease, StorageError, TimeRange},
 };
 use out_of_order::OutOfOrderBatch;
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::{borrow::Borrow, sync::Arc};
 
 /// Part of the head that a view sees.
 #[derive(Debug, Default)]
@@ -44,17 +44,19 @@ pub(crate) struct HeadBatches {
     pub(crate) mixed: Vec<Arc<dyn Batch>>,
     pub(crate) estimate: Estimate,
     /// Memory of the batches before anything is decoded.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) leases: Vec<Lease>,
 }
 
 /// The columns of one selector.
 pub(crate) struct Selected {
-    chosen: Vec<Chosen>,
+    chosen: Arc<[Chosen]>,
     decoded: Arc<DecodedMemory>,
     /// Memory of the columns, and of the batches made from them.
     lease: Lease,
 }
 
+/// Strips whose batches are made at once.
+const STRIPS_AT_ONCE: usize = 512;
 /// Cost of looking at a strip, in samples read.
 const STRIP_WORK: usize = 64;
 /// Bytes of one selected column: its number in the index's selection, in a list that doubles, and in a batch.
@@ -82,8 +84,12 @@ impl SeriesParts {
 
 impl HeadSnapshot {
     pub(crate) fn new(strips: &[Arc<Strip>]) -> Self {
+        Self::of(strips.iter().map(|strip| &**strip))
+    }
+
+    fn of<'s>(strips: impl IntoIterator<Item = &'s Strip>) -> Self {
         let visible = strips
-            .iter()
+            .into_iter()
             .map(|strip| (strip.id, strip.snapshot()))
             .filter(|(_, snapshot)| !snapshot.is_empty());
         Self {
@@ -93,11 +99,14 @@ impl HeadSnapshot {
 
     /// Takes a snapshot of selected strips alone.
     pub(crate) fn of_selected(selected: &[Selected]) -> Self {
-        let chosen = selected.iter().flat_map(|selected| &selected.chosen);
-        let mut strips: Vec<Arc<Strip>> = chosen.map(|chosen| Arc::clone(&chosen.strip)).collect();
-        strips.sort_by_key(|strip| strip.id);
-        strips.dedup_by_key(|strip| strip.id);
-        Self::new(&strips)
+        let chosen = selected.iter().flat_map(|selected| &*selected.chosen);
+        let mut strips: Vec<&Strip> = chosen.map(|chosen| &*chosen.strip).collect();
+        // Those of one selector are in order, each once.
+        if selected.len() > 1 {
+            strips.sort_by_key(|strip| strip.id);
+            strips.dedup_by_key(|strip| strip.id);
+        }
+        Self::of(strips)
     }
 
     /// Returns the snapshot of a strip that is at or after place `from`, and moves `from` behind it.
@@ -134,7 +143,7 @@ struct Visible {
 
 impl Visible {
     /// Sorts a strip's selected columns by the sources of their samples; `None` if nothing can be within `range`.
-    fn new(chosen: Chosen, snapshot: StripSnapshot, range: TimeRange) -> Option<Self> {
+    fn new(chosen: &Chosen, snapshot: StripSnapshot, range: TimeRange) -> Option<Self> {
         let Chosen { strip, columns } = chosen;
         let state = strip.lock();
         let row_chunks: SmallVec<[&RowChunk; 4]> =
@@ -166,10 +175,10 @@ impl Visible {
                 .map(|(min, max)| TimeRange::new(min, max))
                 .reduce(TimeRange::hull)
                 .unwrap_or(TimeRange::new(0, -1)),
-            strip: Arc::clone(&strip),
+            strip: Arc::clone(strip),
         };
         if are_alone {
-            visible.rows_alone = columns;
+            visible.rows_alone = Arc::clone(columns);
             return Some(visible);
         }
         let mut rows_alone = Vec::new();
@@ -259,8 +268,8 @@ fn overlaps(state: &StripState, snapshot: StripSnapshot, range: TimeRange) -> bo
 
 /// Returns what a snapshot shows of the columns within `range`, in strips by age; with `only_alive`, of strips that are not
 /// known to have ended by its last moment.
-fn visible<'s>(
-    chosen: Vec<Chosen>,
+fn visible<'s, C: Borrow<Chosen>>(
+    chosen: impl IntoIterator<Item = C>,
     snapshot: &'s HeadSnapshot,
     range: TimeRange,
     only_alive: bool,
@@ -271,6 +280,7 @@ fn visible<'s>(
         if let Err(reason) = pace.spend(STRIP_WORK) {
             return Some(Err(reason.into()));
         }
+        let chosen = chosen.borrow();
         let own = snapshot.next(&mut from, chosen.strip.id)?;
         if only_alive && chosen.strip.has_ended(own, range.max_ms) {
             return None;
@@ -281,7 +291,7 @@ fn visible<'s>(
 
 impl Selected {
     /// Returns the batches that a snapshot shows within `range`; with `only_alive`, without strips that are known to have
-    /// ended by its last moment.
+    /// ended by its last moment. Helpers take part if there are many.
     ///
     /// # Errors
     /// Fails over budget and when stopped.
@@ -291,50 +301,19 @@ impl Selected {
         range: TimeRange,
         hints: &Hints,
         only_alive: bool,
-        ctx: &Context,
+        (helpers, ctx): (&Helpers, &Context),
     ) -> Result<HeadBatches, StorageError> {
         ctx.stop.check()?;
-        let mut batches = HeadBatches::default();
-        let Self {
-            chosen,
-            decoded,
-            mut lease,
-        } = self;
-        for visible in visible(chosen, snapshot, range, only_alive, ctx) {
-            let visible = visible?;
-            let mut add_rows = |columns: Arc<[u32]>, mixed: bool| {
-                batches.count(columns.len(), visible.rows);
-                let decoded = Arc::clone(&decoded);
-                let batch = StripBatch::new(&visible, columns, range, hints.start_times, decoded);
-                batches.push(Arc::new(batch), mixed);
-            };
-            if !visible.rows_alone.is_empty() {
-                add_rows(Arc::clone(&visible.rows_alone), false);
-            }
-            if !visible.rows_mixed.is_empty() {
-                add_rows(Arc::from(&*visible.rows_mixed), true);
-            }
-            let out_of_order = [
-                (&visible.out_of_order_alone, false),
-                (&visible.out_of_order_mixed, true),
-            ];
-            for (columns, mixed) in out_of_order {
-                lease.grow((columns.len() * OUT_OF_ORDER_BYTES) as u64)?;
-                for column in columns {
-                    let batch = OutOfOrderBatch::new(
-                        Arc::clone(&visible.strip),
-                        visible.schema.column(ColumnId(*column)).set.clone(),
-                        *column,
-                        visible.snapshot.out_of_order,
-                        hints.start_times,
-                    );
-                    batches.count(1, batch.rows(range));
-                    batches.push(Arc::new(batch), mixed);
-                }
-            }
+        let some: Vec<&[Chosen]> = self.chosen.chunks(STRIPS_AT_ONCE).collect();
+        let mut all = HeadBatches::default();
+        for batches in helpers.map(&some, |chosen| {
+            let visible = visible(*chosen, snapshot, range, only_alive, ctx);
+            HeadBatches::of_strips(visible, range, hints, &self.decoded, ctx)
+        }) {
+            all.join(batches?);
         }
-        batches.lease = Some(lease);
-        Ok(batches)
+        all.leases.push(self.lease);
+        Ok(all)
     }
 }
 
@@ -372,6 +351,8 @@ impl Head {
         let index = self.index();
         let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
         drop(index);
+        // The list may be the one that is kept.
+        let chosen = chosen.to_vec();
         Ok(visible(chosen, snapshot, range, false, ctx))
     }
 
@@ -404,6 +385,63 @@ impl Head {
 }
 
 impl HeadBatches {
+    fn of_strips(
+        strips: impl Iterator<Item = Result<Visible, StorageError>>,
+        range: TimeRange,
+        hints: &Hints,
+        decoded: &Arc<DecodedMemory>,
+        ctx: &Context,
+    ) -> Result<Self, StorageError> {
+        let mut batches = Self::default();
+        for visible in strips {
+            let visible = visible?;
+            let mut add_rows = |columns: Arc<[u32]>, mixed: bool| {
+                batches.count(columns.len(), visible.rows);
+                let decoded = Arc::clone(decoded);
+                let batch = StripBatch::new(&visible, columns, range, hints.start_times, decoded);
+                batches.push(Arc::new(batch), mixed);
+            };
+            if !visible.rows_alone.is_empty() {
+                add_rows(Arc::clone(&visible.rows_alone), false);
+            }
+            if !visible.rows_mixed.is_empty() {
+                add_rows(Arc::from(&*visible.rows_mixed), true);
+            }
+            let out_of_order = [
+                (&visible.out_of_order_alone, false),
+                (&visible.out_of_order_mixed, true),
+            ];
+            for (columns, mixed) in out_of_order.into_iter().filter(|(all, _)| !all.is_empty()) {
+                let lease = ctx
+                    .budget
+                    .lease((columns.len() * OUT_OF_ORDER_BYTES) as u64)?;
+                batches.leases.push(lease);
+                for column in columns {
+                    let batch = OutOfOrderBatch::new(
+                        Arc::clone(&visible.strip),
+                        visible.schema.column(ColumnId(*column)).set.clone(),
+                        *column,
+                        visible.snapshot.out_of_order,
+                        hints.start_times,
+                    );
+                    batches.count(1, batch.rows(range));
+                    batches.push(Arc::new(batch), mixed);
+                }
+            }
+        }
+        Ok(batches)
+    }
+
+    /// Adds batches of later strips.
+    fn join(&mut self, more: Self) {
+        self.alone.extend(more.alone);
+        self.mixed.extend(more.mixed);
+        self.leases.extend(more.leases);
+        self.estimate.series += more.estimate.series;
+        self.estimate.samples += more.estimate.samples;
+        self.estimate.bytes += more.estimate.bytes;
+    }
+
     fn count(&mut self, series: usize, rows: usize) {
         self.estimate.series += series as u64;
         self.estimate.samples += (series * rows) as u64;
