@@ -1,18 +1,34 @@
 //! Response envelopes: data, warnings and errors.
 //!
 //! **Invariant:** long data is written piece by piece while it is sent, so a response costs its source and one piece of
-//! text. The source stays leased, and its permit taken, until the last piece has been sent.
+//! text. The source stays leased, and its permit taken, until the last piece has been sent. A list of many small items is
+//! written by several threads before that, if its text is at most `MOST_WRITTEN` bytes; then that is leased instead.
 
-use crate::{error::ApiError, json};
+use crate::{
+    error::ApiError,
+    json::{self, LabelNames},
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
+use narthex_model::{
+    LabelSet,
+    storage::{Context, Helpers, Lease, StorageError},
+    sync::Whole as _,
+};
 use narthex_net::{
     axum::{body::Body, response::Response},
     body_of, respond_json,
 };
+use std::sync::Mutex;
 
 /// Approximate length of a piece; shorter responses are sent whole.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// Least items, and most bytes of text, of a list that helpers write.
+const LEAST_ITEMS: usize = 1024;
+const MOST_WRITTEN: usize = 8 << 20;
+/// Items that are written at once.
+const ITEMS_AT_ONCE: usize = 256;
 
 /// What precedes the data.
 const BEGIN: &[u8] = br#"{"status":"success","data":"#;
@@ -127,6 +143,23 @@ impl Answer {
         Self::new(Data::Pieces(Box::new(write)))
     }
 
+    /// Returns a response whose data is a list of which a thread each writes some items, if they are many.
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    pub(crate) fn list_of<T: Item>(
+        items: Vec<T>,
+        helpers: &Helpers,
+        ctx: &Context,
+    ) -> Result<Self, StorageError> {
+        let Text { write, holds } = Text::of_list(items, helpers, ctx)?;
+        let data = Data::Pieces(write);
+        Ok(Self {
+            holds,
+            ..Self::new(data)
+        })
+    }
+
     /// Returns a response whose data is a list.
     pub(crate) fn list<T: Send + 'static>(
         items: Vec<T>,
@@ -223,6 +256,125 @@ impl<T, W: FnMut(&mut Vec<u8>, T)> List<T, W> {
             }
         }
     }
+}
+
+/// An item of a list.
+pub(crate) trait Item: Send + Sync + 'static {
+    /// Returns about how many bytes it takes, written; `None` if nobody knows.
+    fn text_bytes(&self) -> Option<usize>;
+
+    /// Writes the item.
+    fn write(&self, names: &mut LabelNames, out: &mut Vec<u8>);
+}
+
+impl Item for String {
+    fn text_bytes(&self) -> Option<usize> {
+        Some(self.len() + 3)
+    }
+
+    fn write(&self, _names: &mut LabelNames, out: &mut Vec<u8>) {
+        json::string(out, self);
+    }
+}
+
+impl Item for LabelSet {
+    fn text_bytes(&self) -> Option<usize> {
+        Some(LABEL_BYTES * self.len())
+    }
+
+    fn write(&self, names: &mut LabelNames, out: &mut Vec<u8>) {
+        names.labels(out, self);
+    }
+}
+
+/// About what a label takes, written.
+pub(crate) const LABEL_BYTES: usize = 40;
+
+/// The text of a list.
+pub(crate) struct Text {
+    pub(crate) write: Write,
+    pub(crate) holds: Holds,
+}
+
+impl Text {
+    /// Returns the text of a list: of many small items it is written here, with helpers, else while it is sent.
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    pub(crate) fn of_list<T: Item>(
+        items: Vec<T>,
+        helpers: &Helpers,
+        ctx: &Context,
+    ) -> Result<Self, StorageError> {
+        match room_for_text(&items, helpers, ctx) {
+            Some(lease) => Self::written(items, lease, helpers, ctx),
+            None => {
+                let mut names = LabelNames::default();
+                let mut list = List::new(items, move |out: &mut Vec<u8>, item: T| {
+                    item.write(&mut names, out);
+                });
+                Ok(Self {
+                    write: Box::new(move |out| list.write(out)),
+                    holds: Holds::default(),
+                })
+            }
+        }
+    }
+
+    fn written<T: Item>(
+        items: Vec<T>,
+        lease: Lease,
+        helpers: &Helpers,
+        ctx: &Context,
+    ) -> Result<Self, StorageError> {
+        let mut items = items.into_iter().peekable();
+        let mut parts = Vec::new();
+        while items.peek().is_some() {
+            let part: Vec<T> = items.by_ref().take(ITEMS_AT_ONCE).collect();
+            parts.push(Mutex::new(part));
+        }
+        let texts = helpers.map(&parts, |part| {
+            ctx.stop.check()?;
+            // Whoever writes them frees them.
+            let items = std::mem::take(&mut *part.lock().whole());
+            let (mut names, mut out) = (LabelNames::default(), Vec::new());
+            for item in items {
+                out.push(b',');
+                item.write(&mut names, &mut out);
+            }
+            Ok::<_, StorageError>(out)
+        });
+        let mut texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if let Some(begin) = texts.first_mut().and_then(|first| first.first_mut()) {
+            *begin = b'[';
+        }
+        let mut texts = texts.into_iter();
+        let write = move |out: &mut Vec<u8>| {
+            let next = texts.next();
+            match &next {
+                Some(text) => out.extend_from_slice(text),
+                None => out.push(b']'),
+            }
+            next.is_some()
+        };
+        let mut holds = Holds::default();
+        holds.add(lease);
+        Ok(Self {
+            write: Box::new(write),
+            holds,
+        })
+    }
+}
+
+/// Leases the text of a list if helpers are to write it.
+fn room_for_text<T: Item>(items: &[T], helpers: &Helpers, ctx: &Context) -> Option<Lease> {
+    if items.len() < LEAST_ITEMS || helpers.try_acquire().is_none() {
+        return None;
+    }
+    let bytes: Option<usize> = items.iter().map(Item::text_bytes).sum();
+    let bytes = bytes.filter(|bytes| *bytes <= MOST_WRITTEN)?;
+    // What grows takes up to twice its length.
+    ctx.budget.lease(2 * bytes as u64).ok()
 }
 
 /// Wraps a call's outcome in the envelope of the API.

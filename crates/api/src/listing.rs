@@ -1,10 +1,10 @@
 //! `/labels`, `/label/<name>/values`, `/series`, `/metadata`.
 
 use crate::{
-    answer::{Answer, respond},
+    answer::{Answer, Item, respond},
     config::{Api, Gate},
     error::ApiError,
-    json::{self, LabelNames},
+    json,
     kept::{Asked, LookedUp, Of, Question},
     params::Params,
     query::run,
@@ -26,15 +26,9 @@ pub(crate) async fn label_names(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    let outcome = listed(
-        &api,
-        request,
-        Of::Names,
-        |view, query, ctx| view.label_names(query, ctx),
-        |out, name| {
-            json::string(out, &name);
-        },
-    );
+    let outcome = listed(&api, request, Of::Names, |view, query, ctx| {
+        view.label_names(query, ctx)
+    });
     respond(outcome.await, &headers)
 }
 
@@ -55,9 +49,7 @@ pub(crate) async fn label_values(
     let list = move |view: &dyn View, query: &SeriesQuery, ctx: &Context| {
         view.label_values(&name, query, ctx)
     };
-    let outcome = listed(&api, request, of, list, |out, value| {
-        json::string(out, &value);
-    });
+    let outcome = listed(&api, request, of, list);
     respond(outcome.await, &headers)
 }
 
@@ -66,26 +58,20 @@ pub(crate) async fn series(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    let mut names = LabelNames::default();
-    let outcome = listed(
-        &api,
-        request,
-        Of::Series,
-        |view, query, ctx| view.series(query, ctx),
-        move |out, set| names.labels(out, &set),
-    );
+    let outcome = listed(&api, request, Of::Series, |view, query, ctx| {
+        view.series(query, ctx)
+    });
     respond(outcome.await, &headers)
 }
 
 /// Runs a listing: reads the common parameters, asks the store on a blocking thread, writes the items.
-async fn listed<T: Send + 'static>(
+async fn listed<T: Item>(
     api: &Arc<Api>,
     request: Request,
     of: Of,
     list: impl FnOnce(&dyn View, &SeriesQuery, &Context) -> Result<Listing<T>, StorageError>
     + Send
     + 'static,
-    write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
 ) -> Result<Answer, ApiError> {
     let params = Params::read(api, request).await?;
     let match_required = of == Of::Series;
@@ -120,7 +106,7 @@ async fn listed<T: Send + 'static>(
         kept_or_listed(api, &question, &query, ctx, || {
             let view = api.store.view(query.range)?;
             let listing = list(&*view, &query, ctx)?;
-            let mut answer = Answer::list(listing.items, write);
+            let mut answer = Answer::list_of(listing.items, api.engine.helpers(), ctx)?;
             answer.holds.add(listing.lease);
             answer.warnings = listing.warnings;
             if listing.truncated {

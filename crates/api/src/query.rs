@@ -2,7 +2,7 @@
 
 use crate::{
     activity::{Asked, Origin, Ticket},
-    answer::{Answer, List, respond},
+    answer::{Answer, Holds, Item, LABEL_BYTES, Text, respond},
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     json::{self, LabelNames},
@@ -11,7 +11,7 @@ use crate::{
     stats::{stats_json, trace_json},
 };
 use http::{HeaderMap, header::USER_AGENT};
-use narthex_model::storage::Context;
+use narthex_model::storage::{Context, Helpers};
 use narthex_net::axum::{
     extract::{ConnectInfo, Request, State},
     response::Response,
@@ -227,7 +227,7 @@ impl Options {
             end.extend_from_slice(trace.to_string().as_bytes());
         }
         end.push(b'}');
-        let mut answer = written(value, end);
+        let mut answer = written(value, end, self.engine.helpers(), ctx)?;
         answer.holds.add(held);
         answer.holds.add(Arc::clone(&self.ticket));
         answer.warnings = warnings;
@@ -280,8 +280,16 @@ impl Drop for Counted {
     }
 }
 
-/// Returns a response with `value` as data, followed by `end`.
-fn written(value: Value, end: Vec<u8>) -> Answer {
+/// Returns a response with `value` as data, followed by `end`; helpers write what is long.
+///
+/// # Errors
+/// Fails when stopped.
+fn written(
+    value: Value,
+    end: Vec<u8>,
+    helpers: &Helpers,
+    ctx: &Context,
+) -> Result<Answer, ApiError> {
     let mut head = br#"{"resultType":""#.to_vec();
     head.extend_from_slice(value.type_name().as_bytes());
     head.extend_from_slice(br#"","result":"#);
@@ -289,7 +297,7 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
         Value::Scalar { time_ms, value } => {
             json::sample(&mut head, time_ms, value);
             head.extend_from_slice(&end);
-            Answer::whole(head)
+            Ok(Answer::whole(head))
         }
         Value::String { time_ms, text } => {
             head.push(b'[');
@@ -298,31 +306,32 @@ fn written(value: Value, end: Vec<u8>) -> Answer {
             json::string(&mut head, &text);
             head.push(b']');
             head.extend_from_slice(&end);
-            Answer::whole(head)
+            Ok(Answer::whole(head))
         }
         Value::Vector(samples) => {
-            let mut names = LabelNames::default();
-            let write = move |out: &mut Vec<u8>, sample: VectorSample| {
-                vector_sample(out, &sample, &mut names);
-            };
-            let mut list = List::new(samples, write);
-            framed(head, end, move |out| list.write(out))
+            let text = Text::of_list(samples, helpers, ctx)?;
+            Ok(framed(head, end, text))
         }
         Value::Matrix(series) => {
-            let mut matrix = Matrix::new(series);
-            framed(head, end, move |out| matrix.write(out))
+            let text = if are_small(&series) {
+                Text::of_list(series, helpers, ctx)?
+            } else {
+                let mut matrix = Matrix::new(series);
+                Text {
+                    write: Box::new(move |out| matrix.write(out)),
+                    holds: Holds::default(),
+                }
+            };
+            Ok(framed(head, end, text))
         }
     }
 }
 
-/// Returns a response with the output of `write` between two texts, written while it is sent.
-fn framed(
-    head: Vec<u8>,
-    end: Vec<u8>,
-    mut write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static,
-) -> Answer {
+/// Returns a response with a text between two others, written while it is sent.
+fn framed(head: Vec<u8>, end: Vec<u8>, text: Text) -> Answer {
+    let Text { mut write, holds } = text;
     let mut head = Some(head);
-    Answer::made(move |out| {
+    let mut answer = Answer::made(move |out| {
         if let Some(head) = head.take() {
             out.extend_from_slice(&head);
         }
@@ -331,7 +340,9 @@ fn framed(
             out.extend_from_slice(&end);
         }
         more
-    })
+    });
+    answer.holds = holds;
+    answer
 }
 
 fn truncate(value: &mut Value, limit: Option<usize>) -> bool {
@@ -344,58 +355,83 @@ fn truncate(value: &mut Value, limit: Option<usize>) -> bool {
     true
 }
 
-fn vector_sample(out: &mut Vec<u8>, sample: &VectorSample, names: &mut LabelNames) {
-    out.extend_from_slice(br#"{"metric":"#);
-    names.labels(out, &sample.labels);
-    match &sample.value {
-        SampleValue::Float(value) => {
-            out.extend_from_slice(br#","value":"#);
-            json::sample(out, sample.time_ms, *value);
-        }
-        SampleValue::Histogram(histogram) => {
-            out.extend_from_slice(br#","histogram":"#);
-            json::histogram_sample(out, sample.time_ms, histogram);
-        }
+impl Item for VectorSample {
+    fn text_bytes(&self) -> Option<usize> {
+        let is_float = matches!(self.value, SampleValue::Float(_));
+        is_float.then(|| self.labels.len() * LABEL_BYTES + POINT_BYTES)
     }
-    out.push(b'}');
+
+    fn write(&self, names: &mut LabelNames, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"metric":"#);
+        names.labels(out, &self.labels);
+        match &self.value {
+            SampleValue::Float(value) => {
+                out.extend_from_slice(br#","value":"#);
+                json::sample(out, self.time_ms, *value);
+            }
+            SampleValue::Histogram(histogram) => {
+                out.extend_from_slice(br#","histogram":"#);
+                json::histogram_sample(out, self.time_ms, histogram);
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+impl Item for MatrixSeries {
+    fn text_bytes(&self) -> Option<usize> {
+        let floats = self.floats.len() * POINT_BYTES;
+        let is_known = self.histograms.is_empty();
+        is_known.then(|| self.labels.len() * LABEL_BYTES + floats)
+    }
+
+    fn write(&self, names: &mut LabelNames, out: &mut Vec<u8>) {
+        let mut written = Points::default();
+        written.begin(self, names, out);
+        while written.write_more(self, out) {}
+    }
+}
+
+/// About what a point takes, written.
+const POINT_BYTES: usize = 32;
+/// Most bytes of a series that is written at once.
+const MOST_AT_ONCE: usize = 64 << 10;
+
+/// Reports whether none of some series takes long to write.
+fn are_small(series: &[MatrixSeries]) -> bool {
+    let mut bytes = series.iter().map(Item::text_bytes);
+    bytes.all(|bytes| bytes.is_some_and(|bytes| bytes <= MOST_AT_ONCE))
 }
 
 /// A matrix that is written some points at a time: one series may have millions.
 struct Matrix {
     series: std::vec::IntoIter<MatrixSeries>,
-    current: Option<MatrixSeries>,
-    /// Points of the current series written so far, floats before histograms.
-    floats: usize,
-    histograms: usize,
+    current: Option<(MatrixSeries, Points)>,
     begun: bool,
     names: LabelNames,
+}
+
+/// Points of a series that were written, floats before histograms.
+#[derive(Default)]
+struct Points {
+    floats: usize,
+    histograms: usize,
 }
 
 /// Floats written per step.
 const FLOATS: usize = 512;
 
-impl Matrix {
-    fn new(series: Vec<MatrixSeries>) -> Self {
-        Self {
-            series: series.into_iter(),
-            current: None,
-            floats: 0,
-            histograms: 0,
-            begun: false,
-            names: LabelNames::default(),
-        }
+impl Points {
+    /// Writes what precedes the points.
+    fn begin(&self, series: &MatrixSeries, names: &mut LabelNames, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"metric":"#);
+        names.labels(out, &series.labels);
     }
 
-    /// Writes some points; returns whether there is more.
-    fn write(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(series) = &self.current else {
-            return self.begin(out);
-        };
-        if let Some(more) = series
-            .floats
-            .get(self.floats..)
-            .filter(|more| !more.is_empty())
-        {
+    /// Writes some more points; returns `false` after the end of the series.
+    fn write_more(&mut self, series: &MatrixSeries, out: &mut Vec<u8>) -> bool {
+        let more = series.floats.get(self.floats..);
+        if let Some(more) = more.filter(|more| !more.is_empty()) {
             out.extend_from_slice(if self.floats == 0 {
                 br#","values":["#
             } else {
@@ -425,24 +461,39 @@ impl Matrix {
             }
         } else {
             out.push(b'}');
-            self.current = None;
+            return false;
         }
         true
     }
+}
 
-    /// Begins the next series; returns `false` after the last.
-    fn begin(&mut self, out: &mut Vec<u8>) -> bool {
-        self.current = self.series.next();
-        (self.floats, self.histograms) = (0, 0);
-        let separator = if self.begun { b',' } else { b'[' };
+impl Matrix {
+    fn new(series: Vec<MatrixSeries>) -> Self {
+        Self {
+            series: series.into_iter(),
+            current: None,
+            begun: false,
+            names: LabelNames::default(),
+        }
+    }
+
+    /// Writes some points; returns whether there is more.
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        if let Some((series, points)) = &mut self.current {
+            if !points.write_more(series, out) {
+                self.current = None;
+            }
+            return true;
+        }
         let first = !std::mem::replace(&mut self.begun, true);
-        let Some(series) = &self.current else {
+        let Some(series) = self.series.next() else {
             out.extend_from_slice(if first { b"[]" } else { b"]" });
             return false;
         };
-        out.push(separator);
-        out.extend_from_slice(br#"{"metric":"#);
-        self.names.labels(out, &series.labels);
+        out.push(if first { b'[' } else { b',' });
+        let points = Points::default();
+        points.begin(&series, &mut self.names, out);
+        self.current = Some((series, points));
         true
     }
 }
@@ -450,7 +501,10 @@ impl Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narthex_model::{Histogram, LabelSet};
+    use narthex_model::{
+        Histogram, LabelSet,
+        storage::{Budget, Stop},
+    };
     use serde_json::json;
 
     /// A series of millions of points used to be written as one piece of text.
@@ -488,5 +542,72 @@ mod tests {
         let mut none = Vec::new();
         assert!(!Matrix::new(Vec::new()).write(&mut none));
         assert_eq!(none, b"[]");
+    }
+
+    fn text_of(mut text: Text) -> String {
+        let mut out = Vec::new();
+        while (text.write)(&mut out) {}
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn helpers_write_what_one_thread_writes() {
+        let series = |count: i64| -> Vec<MatrixSeries> {
+            let one = |at: i64| MatrixSeries {
+                labels: LabelSet::new([("n", at.to_string().as_str())]),
+                floats: (0..at % 5).map(|point| (point, 0.5)).collect(),
+                histograms: Vec::new(),
+            };
+            (0..count).map(one).collect()
+        };
+        let samples = |count: i64| -> Vec<VectorSample> {
+            let one = |at: i64| VectorSample {
+                labels: LabelSet::new([("n", at.to_string().as_str())]),
+                time_ms: at,
+                value: SampleValue::Float(0.5),
+            };
+            (0..count).map(one).collect()
+        };
+        let helpers = Helpers::new(1, || ()).at_once();
+        let ctx = Context {
+            budget: Budget::new("answers", 64 << 20),
+            ..Context::unlimited()
+        };
+        for count in [0, 1, 1023, 1024, 1025, 5000] {
+            let text = |helpers| Text::of_list(series(count), helpers, &ctx).unwrap();
+            let together = text(&helpers);
+            assert_eq!(ctx.budget.used_bytes() > 0, count >= 1024, "{count}");
+            let together = text_of(together);
+            assert_eq!(ctx.budget.used_bytes(), 0);
+            assert_eq!(together, text_of(text(&Helpers::none())));
+            let mut matrix = Matrix::new(series(count));
+            let mut by_points = Vec::new();
+            while matrix.write(&mut by_points) {}
+            assert_eq!(together.as_bytes(), by_points);
+            let text = |helpers| text_of(Text::of_list(samples(count), helpers, &ctx).unwrap());
+            assert_eq!(text(&helpers), text(&Helpers::none()));
+        }
+        // What is too long, or of unknown length, is written while it is sent.
+        let long = MatrixSeries {
+            floats: vec![(0, 0.5); 300_000],
+            ..series(1).remove(0)
+        };
+        let with_histogram = MatrixSeries {
+            histograms: vec![(0, Arc::new(Histogram::default()))],
+            ..series(1).remove(0)
+        };
+        for other in [long, with_histogram] {
+            let mut all = series(2000);
+            all.push(other);
+            let text = Text::of_list(all, &helpers, &ctx).unwrap();
+            assert_eq!(ctx.budget.used_bytes(), 0);
+            assert!(text_of(text).ends_with("}]"));
+        }
+        let stopped = Context {
+            stop: Stop::at_check(3),
+            ..ctx.clone()
+        };
+        assert!(Text::of_list(series(5000), &helpers, &stopped).is_err());
+        assert_eq!(ctx.budget.used_bytes(), 0);
     }
 }

@@ -103,6 +103,12 @@ impl Engine {
         Self { helpers, ..self }
     }
 
+    /// Returns the threads that help its queries.
+    #[must_use]
+    pub fn helpers(&self) -> &Helpers {
+        &self.helpers
+    }
+
     /// Returns the same engine with another lookback.
     #[must_use]
     pub fn with_lookback(mut self, lookback_delta_ms: i64) -> Self {
