@@ -143,21 +143,12 @@ impl Answer {
         Self::new(Data::Pieces(Box::new(write)))
     }
 
-    /// Returns a response whose data is a list of which a thread each writes some items, if they are many.
-    ///
-    /// # Errors
-    /// Fails when stopped.
-    pub(crate) fn list_of<T: Item>(
-        items: Vec<T>,
-        helpers: &Helpers,
-        ctx: &Context,
-    ) -> Result<Self, StorageError> {
-        let Text { write, holds } = Text::of_list(items, helpers, ctx)?;
-        let data = Data::Pieces(write);
-        Ok(Self {
-            holds,
-            ..Self::new(data)
-        })
+    /// Returns a response whose data is a text.
+    pub(crate) fn of(text: Text) -> Self {
+        Self {
+            holds: text.holds,
+            ..Self::new(Data::Pieces(text.write))
+        }
     }
 
     /// Returns a response whose data is a list.
@@ -297,6 +288,14 @@ pub(crate) struct Text {
 }
 
 impl Text {
+    /// Returns the text that `write` produces while it is sent.
+    pub(crate) fn made(write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static) -> Self {
+        Self {
+            write: Box::new(write),
+            holds: Holds::default(),
+        }
+    }
+
     /// Returns the text of a list: of many small items it is written here, with helpers, else while it is sent.
     ///
     /// # Errors
@@ -313,10 +312,7 @@ impl Text {
                 let mut list = List::new(items, move |out: &mut Vec<u8>, item: T| {
                     item.write(&mut names, out);
                 });
-                Ok(Self {
-                    write: Box::new(move |out| list.write(out)),
-                    holds: Holds::default(),
-                })
+                Ok(Self::made(move |out| list.write(out)))
             }
         }
     }
@@ -349,20 +345,16 @@ impl Text {
             *begin = b'[';
         }
         let mut texts = texts.into_iter();
-        let write = move |out: &mut Vec<u8>| {
+        let mut text = Self::made(move |out| {
             let next = texts.next();
             match &next {
                 Some(text) => out.extend_from_slice(text),
                 None => out.push(b']'),
             }
             next.is_some()
-        };
-        let mut holds = Holds::default();
-        holds.add(lease);
-        Ok(Self {
-            write: Box::new(write),
-            holds,
-        })
+        });
+        text.holds.add(lease);
+        Ok(text)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/labels`, `/label/<name>/values`, `/series`, `/metadata`.
 
 use crate::{
-    answer::{Answer, Item, respond},
+    answer::{Answer, Item, Text, respond},
     config::{Api, Gate},
     error::ApiError,
     json,
@@ -106,7 +106,8 @@ async fn listed<T: Item>(
         kept_or_listed(api, &question, &query, ctx, || {
             let view = api.store.view(query.range)?;
             let listing = list(&*view, &query, ctx)?;
-            let mut answer = Answer::list_of(listing.items, api.engine.helpers(), ctx)?;
+            let text = Text::of_list(listing.items, api.engine.helpers(), ctx)?;
+            let mut answer = Answer::of(text);
             answer.holds.add(listing.lease);
             answer.warnings = listing.warnings;
             if listing.truncated {

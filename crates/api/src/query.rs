@@ -2,7 +2,7 @@
 
 use crate::{
     activity::{Asked, Origin, Ticket},
-    answer::{Answer, Holds, Item, LABEL_BYTES, Text, respond},
+    answer::{Answer, Item, LABEL_BYTES, Text, respond},
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     json::{self, LabelNames},
@@ -317,10 +317,7 @@ fn written(
                 Text::of_list(series, helpers, ctx)?
             } else {
                 let mut matrix = Matrix::new(series);
-                Text {
-                    write: Box::new(move |out| matrix.write(out)),
-                    holds: Holds::default(),
-                }
+                Text::made(move |out| matrix.write(out))
             };
             Ok(framed(head, end, text))
         }
@@ -331,7 +328,7 @@ fn written(
 fn framed(head: Vec<u8>, end: Vec<u8>, text: Text) -> Answer {
     let Text { mut write, holds } = text;
     let mut head = Some(head);
-    let mut answer = Answer::made(move |out| {
+    let write = move |out: &mut Vec<u8>| {
         if let Some(head) = head.take() {
             out.extend_from_slice(&head);
         }
@@ -340,9 +337,11 @@ fn framed(head: Vec<u8>, end: Vec<u8>, text: Text) -> Answer {
             out.extend_from_slice(&end);
         }
         more
-    });
-    answer.holds = holds;
-    answer
+    };
+    Answer::of(Text {
+        write: Box::new(write),
+        holds,
+    })
 }
 
 fn truncate(value: &mut Value, limit: Option<usize>) -> bool {
@@ -386,9 +385,8 @@ impl Item for MatrixSeries {
     }
 
     fn write(&self, names: &mut LabelNames, out: &mut Vec<u8>) {
-        let mut written = Points::default();
-        written.begin(self, names, out);
-        while written.write_more(self, out) {}
+        let mut points = Points::begin(self, names, out);
+        while points.write_more(self, out) {}
     }
 }
 
@@ -412,7 +410,6 @@ struct Matrix {
 }
 
 /// Points of a series that were written, floats before histograms.
-#[derive(Default)]
 struct Points {
     floats: usize,
     histograms: usize,
@@ -423,9 +420,13 @@ const FLOATS: usize = 512;
 
 impl Points {
     /// Writes what precedes the points.
-    fn begin(&self, series: &MatrixSeries, names: &mut LabelNames, out: &mut Vec<u8>) {
+    fn begin(series: &MatrixSeries, names: &mut LabelNames, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(br#"{"metric":"#);
         names.labels(out, &series.labels);
+        Self {
+            floats: 0,
+            histograms: 0,
+        }
     }
 
     /// Writes some more points; returns `false` after the end of the series.
@@ -491,8 +492,7 @@ impl Matrix {
             return false;
         };
         out.push(if first { b'[' } else { b',' });
-        let points = Points::default();
-        points.begin(&series, &mut self.names, out);
+        let points = Points::begin(&series, &mut self.names, out);
         self.current = Some((series, points));
         true
     }

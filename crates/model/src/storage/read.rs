@@ -10,7 +10,7 @@ use crate::{
     labels::{LabelHash, LabelSet},
     metadata::Family,
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::AddAssign, sync::Arc};
 
 /// A store of samples.
 pub trait Store: Send + Sync {
@@ -134,6 +134,14 @@ pub struct Estimate {
     pub samples: u64,
     /// Encoded bytes to read.
     pub bytes: u64,
+}
+
+impl AddAssign for Estimate {
+    fn add_assign(&mut self, more: Self) {
+        self.series += more.series;
+        self.samples += more.samples;
+        self.bytes += more.bytes;
+    }
 }
 
 /// Resolved selectors.

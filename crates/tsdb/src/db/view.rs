@@ -132,13 +132,13 @@ impl DbView {
                 leases,
             } = selected.batches(&self.snapshot, *range, hints, only_alive, (helpers, ctx))?;
             prepared.leases.extend(leases);
-            prepared.count(estimate);
+            prepared.estimate += estimate;
             if hints.newest {
                 shared_names::leave_out_ended(&mut selections, &mut alone, &mixed, *range);
             }
             let mut in_blocks = Vec::new();
             for selection in selections {
-                prepared.count(selection.estimate());
+                prepared.estimate += selection.estimate();
                 in_blocks.extend(selection.batches(hints));
             }
             let mut batches = if in_blocks.is_empty() {
@@ -366,14 +366,6 @@ struct DbPrepared {
     leases: Vec<Lease>,
     /// Rows of the head are fetched at the first read, when the view may already be gone.
     _guard: Arc<SnapshotGuard>,
-}
-
-impl DbPrepared {
-    fn count(&mut self, more: Estimate) {
-        self.estimate.series += more.series;
-        self.estimate.samples += more.samples;
-        self.estimate.bytes += more.bytes;
-    }
 }
 
 impl Prepared for DbPrepared {

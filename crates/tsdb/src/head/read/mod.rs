@@ -437,9 +437,7 @@ impl HeadBatches {
         self.alone.extend(more.alone);
         self.mixed.extend(more.mixed);
         self.leases.extend(more.leases);
-        self.estimate.series += more.estimate.series;
-        self.estimate.samples += more.estimate.samples;
-        self.estimate.bytes += more.estimate.bytes;
+        self.estimate += more.estimate;
     }
 
     fn count(&mut self, series: usize, rows: usize) {
