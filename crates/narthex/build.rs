@@ -1,5 +1,4 @@
-//! Packs texts that the program carries, and has the linker place the functions of steady work together, so that few pages
-//! of the program stay resident.
+//! Has the linker place the functions of steady work together, so that few pages of the program stay resident.
 //!
 //! The kernel maps sixteen pages around each page of a program that is touched. The functions that a scrape runs are a
 //! thirtieth of the program: spread over all of it, they keep nearly half of it in memory.
@@ -9,24 +8,16 @@
 //!
 //! **Invariant:** the order of functions is all that differs; linkers that cannot do this are not asked to.
 
-use flate2::{Compression, write::GzEncoder};
 use std::{
     env,
     fmt::Write as _,
     fs,
-    io::Write as _,
     path::{Path, PathBuf},
 };
-
-/// Texts of many lines that are rarely read; see `src/packed.rs`.
-const TEXTS: [&str; 2] = ["../../THIRD_PARTY_LICENSES", "src/web/openapi.yaml"];
 
 fn main() {
     println!("cargo::rerun-if-changed=functions.txt");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for text in TEXTS {
-        pack(Path::new(text), &out);
-    }
     if !is_wanted(&out) {
         return;
     }
@@ -35,17 +26,6 @@ fn main() {
     fs::write(&script, linker_script(&names)).expect("cargo's directory is writable");
     println!("cargo::rustc-link-arg-bins=-T");
     println!("cargo::rustc-link-arg-bins={}", script.display());
-}
-
-/// Compresses a file into one of the same name in `out`.
-fn pack(file: &Path, out: &Path) {
-    println!("cargo::rerun-if-changed={}", file.display());
-    let text = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
-    packer.write_all(&text).expect("memory takes it");
-    let packed = packer.finish().expect("memory takes it");
-    let name = file.file_name().expect("it is a file");
-    fs::write(out.join(name), packed).expect("cargo's directory is writable");
 }
 
 /// Returns whether this is a release build, which may take seconds longer to link, and its linker, GNU's or LLVM's,

@@ -1,5 +1,5 @@
 //! Fuzzes the function of `narthex_discovery::fuzz` that `NARTHEX_FUZZ` names.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};
@@ -7,6 +7,7 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
     ("dns_answer", narthex_discovery::fuzz::fuzz_dns_answer),
     ("groups", narthex_discovery::fuzz::fuzz_groups),
@@ -17,4 +18,10 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("watch", narthex_discovery::fuzz::fuzz_watch),
 ];
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("discovery", FUNCTIONS, data));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    fuzz::run_files("discovery", FUNCTIONS);
+}

@@ -1,5 +1,5 @@
 //! Fuzzes the function of `narthex_expfmt::fuzz` that `NARTHEX_FUZZ` names.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};
@@ -7,6 +7,7 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
     ("check", narthex_expfmt::fuzz::fuzz_check),
     ("common", narthex_expfmt::fuzz::fuzz_common),
@@ -16,4 +17,10 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("text", narthex_expfmt::fuzz::fuzz_text),
 ];
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("expfmt", FUNCTIONS, data));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    fuzz::run_files("expfmt", FUNCTIONS);
+}

@@ -1,5 +1,5 @@
 //! Fuzzes the function of `narthex_host::fuzz` that `NARTHEX_FUZZ` names.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};
@@ -7,6 +7,7 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
     ("attributes", narthex_host::fuzz::fuzz_attributes),
     ("conntrack", narthex_host::fuzz::fuzz_conntrack),
@@ -36,4 +37,10 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("zfs", narthex_host::fuzz::fuzz_zfs),
 ];
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("host", FUNCTIONS, data));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    fuzz::run_files("host", FUNCTIONS);
+}

@@ -1,5 +1,5 @@
 //! Fuzzes the function of `narthex_net::fuzz` that `NARTHEX_FUZZ` names.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};
@@ -7,6 +7,7 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
     ("accept_encoding", narthex_net::fuzz::fuzz_accept_encoding),
     ("answer", narthex_net::fuzz::fuzz_answer),
@@ -23,4 +24,10 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("web_config", narthex_net::fuzz::fuzz_web_config),
 ];
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("net", FUNCTIONS, data));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    fuzz::run_files("net", FUNCTIONS);
+}

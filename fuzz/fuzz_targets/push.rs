@@ -1,5 +1,5 @@
 //! Fuzzes the function of `narthex_push::fuzz` that `NARTHEX_FUZZ` names.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};
@@ -7,6 +7,7 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
     ("batch", narthex_push::fuzz::fuzz_batch),
     ("body", narthex_push::fuzz::fuzz_body),
@@ -15,4 +16,10 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("path", narthex_push::fuzz::fuzz_path),
 ];
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("push", FUNCTIONS, data));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    fuzz::run_files("push", FUNCTIONS);
+}

@@ -1,5 +1,5 @@
 //! Fuzzes the function of `narthex_remote::fuzz` that `NARTHEX_FUZZ` names.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use narthex_testkit::alloc::Counting;
 use narthex_testkit::fuzz::{self, Function};
@@ -7,6 +7,7 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
     ("frames", narthex_remote::fuzz::fuzz_frames),
     ("queue", narthex_remote::fuzz::fuzz_queue),
@@ -16,4 +17,10 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("v2", narthex_remote::fuzz::fuzz_v2),
 ];
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("remote", FUNCTIONS, data));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    fuzz::run_files("remote", FUNCTIONS);
+}

@@ -4,7 +4,7 @@
 //! Invariant: tests and libFuzzer apply the same bound to a function, its line in `fuzz/bounds.txt`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::alloc;
@@ -42,6 +42,23 @@ pub fn run(package: &str, functions: &[(&str, Function)], data: &[u8]) {
         (*function, bound_of(&format!("{package}_{name}")))
     });
     alloc::bounded(data, bound.per_byte, bound.constant, function);
+}
+
+/// Calls [`run`] with the contents of each file that the command line names: what libFuzzer found, without libFuzzer.
+///
+/// # Panics
+///
+/// As [`run`], and if a file cannot be read or none is named.
+pub fn run_files(package: &str, functions: &[(&str, Function)]) {
+    let mut files = std::env::args_os().skip(1).map(PathBuf::from).peekable();
+    assert!(
+        files.peek().is_some(),
+        "usage: NARTHEX_FUZZ=<function> {package} <file>..."
+    );
+    for file in files {
+        let data = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        run(package, functions, &data);
+    }
 }
 
 /// Converts the path of a function, `narthex_tsdb::fuzz::fuzz_wal`, to its unique name, `tsdb_wal`; `None` if it is not

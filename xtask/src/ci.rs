@@ -83,13 +83,6 @@ const GO_ADVISORIES: &str = "out=$(go run golang.org/x/vuln/cmd/govulncheck@v1.1
     case \"$code $out\" in 0*) ;; *'fetching vulnerabilities:'* | *'golang.org/x/vuln@'*) \
     echo 'not run: the database of vulnerabilities is not reachable'; exit 77;; esac; echo \"$out\"; exit $code";
 
-/// Crates' dependencies are in this lock file too, and easily forgotten there. Checked in a second, before anything is built.
-const FUZZ_LOCK: &str = "out=$(cargo metadata --locked --format-version=1 --manifest-path fuzz/Cargo.toml 2>&1 >/dev/null) || \
-    { echo \"$out\"; echo 'a stale lock file is renewed by: cargo xtask fuzz'; false; }";
-
-/// The fuzz targets as the compiler checks them, with what clippy left of their dependencies.
-const FUZZ: &str = "cargo check -q --locked --manifest-path fuzz/Cargo.toml --target-dir \"${CARGO_TARGET_DIR:-target}\"";
-
 /// Twice as many tests at a time as there are cores: those that run servers wait most of their time. Properties are tried with
 /// the same values each time.
 const TEST: &str = "PROPTEST_RNG_SEED=1 RUST_TEST_THREADS=$((2 * $(nproc))) \
@@ -132,7 +125,6 @@ const STEP_SECONDS_MAX: &str = "2400";
 const STEPS: &[Step] = &[
     step("fmt", ".", "cargo fmt --all --check", Count::Check),
     step("tidy", ".", "cargo xtask tidy", Count::Check),
-    step("fuzz lock", ".", FUZZ_LOCK, Count::Check),
     step(
         "licences",
         ".",
@@ -147,7 +139,6 @@ const STEPS: &[Step] = &[
         "cargo clippy --workspace --all-targets --locked -- -D warnings",
         Count::Check,
     ),
-    step("fuzz", ".", FUZZ, Count::Check),
     step("go lint", "testkit", GO_LINT, Count::Check),
     step(
         "go oracle",
@@ -201,7 +192,6 @@ const STEPS: &[Step] = &[
 const QUICK: &[Step] = &[
     step("fmt", ".", "cargo fmt --all --check", Count::Check),
     step("tidy", ".", "cargo xtask tidy", Count::Check),
-    step("fuzz lock", ".", FUZZ_LOCK, Count::Check),
     step(
         "gofmt",
         ".",
@@ -219,7 +209,7 @@ const QUICK: &[Step] = &[
 /// File with the steps' times of the last run, for forecasts.
 const TIMES: &str = "ci-seconds";
 /// Minutes of a whole run on two cores with nothing built.
-const MINUTES_FROM_EMPTY: u64 = 15;
+const MINUTES_FROM_EMPTY: u64 = 30;
 
 /// Runs the named steps, those of named crates and groups, or all; later ones also after one failed.
 ///

@@ -84,6 +84,7 @@ fn build() -> Result<bool, String> {
     let began = Instant::now();
     let status = Command::new(env!("CARGO"))
         .args(["build", "--locked", "--profile=iterate", "-p", "narthex"])
+        .env("CARGO_INCREMENTAL", "1")
         .status()
         .map_err(|e| format!("cargo: {e}"))?;
     println!("dev: built in {:.1} s", began.elapsed().as_secs_f64());

@@ -19,7 +19,6 @@ mod lifecycle;
 mod logging;
 mod memory;
 mod notifications;
-mod packed;
 mod program_pages;
 mod reload;
 mod remote;

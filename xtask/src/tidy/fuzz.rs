@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::process::Command;
 
 use narthex_testkit::fuzz::read_bounds;
 
@@ -16,7 +15,6 @@ use crate::rust::line_of;
 
 const DIR: &str = "fuzz/";
 const TARGETS: &str = "fuzz/fuzz_targets/";
-const LOCK: &str = "fuzz/Cargo.lock";
 const BOUNDS: &str = "fuzz/bounds.txt";
 const COMMAND: &str = "run `cargo xtask fuzz`";
 
@@ -124,40 +122,6 @@ pub(super) fn write(tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the lock file: the product's, with libFuzzer's packages added; cargo drops unused ones.
-///
-/// # Errors
-/// If it cannot be written, or cargo finds no versions.
-pub(super) fn lock(tree: &Tree) -> Result<(), String> {
-    let product = tree.text("Cargo.lock").unwrap_or_default();
-    let before = tree.text(LOCK).unwrap_or_default();
-    fs::write(LOCK, merged(product, before)).map_err(|e| format!("{LOCK}: {e}"))?;
-    let output = Command::new("cargo")
-        .args([
-            "metadata",
-            "--format-version=1",
-            "--manifest-path=fuzz/Cargo.toml",
-        ])
-        .output()
-        .map_err(|e| format!("cargo metadata: {e}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-/// Returns the product's lock file with the packages that only the other one has.
-fn merged(product: &str, other: &str) -> String {
-    let begin = "[[package]]\n";
-    let name = |package: &str| package.lines().next().unwrap_or_default().to_owned();
-    let known: Vec<String> = product.split(begin).skip(1).map(name).collect();
-    let more = other.split(begin).skip(1);
-    let more = more.filter(|package| !known.contains(&name(package)));
-    more.fold(format!("{}\n", product.trim_end()), |lock, package| {
-        format!("{lock}\n{begin}{}\n", package.trim_end())
-    })
-}
-
 /// The functions of one crate.
 struct Crate {
     /// Directory of its manifest.
@@ -216,7 +180,6 @@ fn functions(tree: &Tree) -> (Vec<Crate>, Vec<Finding>) {
 fn files(crates: &[Crate]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut manifest = MANIFEST.to_owned();
-    manifest.push_str("narthex-testkit = { path = \"../testkit\" }\n");
     for one in crates {
         let _ = writeln!(
             manifest,
@@ -232,14 +195,15 @@ fn files(crates: &[Crate]) -> BTreeMap<String, String> {
             "\n[[bin]]\nname = \"{binary}\"\npath = \"fuzz_targets/{binary}.rs\"\ntest = false\ndoc = false\nbench = false\n"
         );
         let mut text = format!(
-            "//! Fuzzes the function of `{crate_name}::fuzz` that `NARTHEX_FUZZ` names.\n#![no_main]\n\n{IMPORTS}"
+            "//! Fuzzes the function of `{crate_name}::fuzz` that `NARTHEX_FUZZ` names.\n#![cfg_attr(fuzzing, no_main)]\n\n{IMPORTS}"
         );
         for name in &one.names {
             let _ = writeln!(text, "    (\"{name}\", {crate_name}::fuzz::fuzz_{name}),");
         }
         let _ = write!(
             text,
-            "];\n\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run(\"{binary}\", FUNCTIONS, data));\n"
+            "];\n\n#[cfg(fuzzing)]\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run(\"{binary}\", FUNCTIONS, data));\n\n\
+             #[cfg(not(fuzzing))]\nfn main() {{\n    fuzz::run_files(\"{binary}\", FUNCTIONS);\n}}\n"
         );
         files.insert(format!("{TARGETS}{binary}.rs"), text);
     }
@@ -255,35 +219,32 @@ use narthex_testkit::fuzz::{self, Function};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[rustfmt::skip]
 static FUNCTIONS: &[(&str, Function)] = &[
 ";
 
 const MANIFEST: &str = "\
-# Written by `cargo xtask fuzz`. A workspace of its own: libFuzzer is no part of the product.
-[workspace]
-
+# Written by `cargo xtask fuzz`. libFuzzer is a dependency only where `cfg(fuzzing)` holds, as in `fuzz/.cargo/config.toml`.
 [package]
 name = \"narthex-fuzz\"
 description = \"libFuzzer for the functions that read bytes from outside.\"
-version = \"0.1.0\"
-edition = \"2024\"
-license = \"Apache-2.0\"
-publish = false
+version.workspace = true
+edition.workspace = true
+rust-version.workspace = true
+license.workspace = true
+publish.workspace = true
 
 [package.metadata]
 cargo-fuzz = true
 
-# As the product's manifest has it for what it does not make itself, so that CI checks them once. What overflows or
-# breaks an assertion is found.
-[profile.dev]
-debug = \"line-tables-only\"
+[lints]
+workspace = true
 
-[profile.dev.package.\"*\"]
-opt-level = 1
-debug = false
+[target.'cfg(fuzzing)'.dependencies]
+libfuzzer-sys = \"0.4\"
 
 [dependencies]
-libfuzzer-sys = \"0.4\"
+narthex-testkit = { workspace = true }
 ";
 
 #[cfg(test)]
@@ -326,23 +287,6 @@ mod tests {
         assert!(
             left.iter().any(|finding| finding.path.ends_with("a.rs")),
             "{left:?}"
-        );
-    }
-
-    #[test]
-    fn the_lock_file_has_the_products_versions() {
-        let package = |name: &str, version: &str| {
-            format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
-        };
-        let product = format!("version = 4\n\n{}", package("a", "2"));
-        let other = format!(
-            "version = 4\n\n{}\n{}",
-            package("a", "1"),
-            package("b", "1")
-        );
-        assert_eq!(
-            merged(&product, &other),
-            format!("{product}\n{}", package("b", "1"))
         );
     }
 

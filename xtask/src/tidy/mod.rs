@@ -146,15 +146,13 @@ pub(crate) fn record_formats() -> Result<(), String> {
     fs::write(formats::LIST, list).map_err(|e| format!("{}: {e}", formats::LIST))
 }
 
-/// Writes the fuzz targets, and locks their dependencies to the product's.
+/// Writes the fuzz targets.
 ///
 /// # Errors
 ///
-/// When a function cannot have one, a file cannot be written, or cargo finds no versions.
+/// When a function cannot have one, or a file cannot be written.
 pub(crate) fn write_fuzz_targets() -> Result<(), String> {
-    let tree = Tree::read()?;
-    fuzz::write(&tree)?;
-    fuzz::lock(&tree)
+    fuzz::write(&Tree::read()?)
 }
 
 /// Returns every fuzz function: the binary in `fuzz/` that has it, and its name there.

@@ -16,7 +16,6 @@ use super::{
     server::ServerOptions,
 };
 use crate::doctor::Doctor;
-use crate::packed;
 use crate::role::{
     check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
     check_server::CheckServer, push::PushCommand, query::QueryCommand, segment::SegmentCommand,
@@ -257,7 +256,7 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
         Topic {
             name: "--licenses",
             about: "Prints the licences of bundled code.",
-            text: packed::licenses,
+            text: || include_str!("../../../../THIRD_PARTY_LICENSES").to_owned(),
         },
         Topic {
             name: "--config-reference",
