@@ -33,7 +33,8 @@ pub use hash::group_key_of;
 pub use helpers::{Helper, Helpers};
 pub use label_order::{LABEL_ORDER_BYTES, in_label_order};
 pub use listing::{
-    Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
+    Cardinality, CardinalityCount, Collector, DistinctSeries, ExemplarSeries, Listed, Listing,
+    SeriesQuery, VisitSeries,
 };
 pub use mark::{ListingMark, ListingOf, Marker};
 pub use merge::unify;

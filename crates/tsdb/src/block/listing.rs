@@ -6,8 +6,8 @@
 use super::format::SectionKind;
 use super::reader::{Block, Section};
 use super::select::Selection;
-use narthex_model::storage::{Collector, Context, Lease, SeriesQuery, StorageError};
-use narthex_model::{LabelSet, Matcher};
+use narthex_model::Matcher;
+use narthex_model::storage::{Collector, Context, Lease, SeriesQuery, StorageError, VisitSeries};
 use roaring::RoaringBitmap;
 use std::sync::Arc;
 
@@ -77,24 +77,23 @@ impl Block {
         failed.map_or(read.map_err(malformed), Err)
     }
 
-    /// Adds the series that `query` selects, possibly with duplicates.
+    /// Visits the series that `query` selects, possibly repeatedly.
     ///
     /// # Errors
-    /// Fails when a part of the index is damaged, over budget, or when stopped.
-    pub fn series(
+    /// Fails when a part of the index is damaged, over budget, or when stopped, and with the first error of `visit`.
+    pub fn visit_series(
         self: &Arc<Self>,
         query: &SeriesQuery,
         ctx: &Context,
-        series: &mut Collector<'_, LabelSet>,
+        visit: &mut VisitSeries<'_>,
     ) -> Result<(), StorageError> {
         self.each_selection(query, ctx, |selection| {
             for strip in selection.strips() {
                 ctx.stop.check()?;
-                for at in 0..strip.columns.columns.len() {
-                    let identity = strip.common().hash() + strip.columns.hashes[at];
-                    series.add_once(identity, || {
-                        let local = strip.columns.labels(at, self, selection.index());
-                        strip.common().union(local)
+                let common = strip.common();
+                for (at, hash) in strip.columns.hashes.iter().enumerate() {
+                    visit(common.hash() + *hash, &|| {
+                        common.union(strip.columns.labels(at, self, selection.index()))
                     })?;
                 }
             }
