@@ -1,8 +1,7 @@
 //! Answers about labels and series that are asked again and again, by panels that are drawn and people who type, kept as text until
 //! they would be others.
 //!
-//! **Invariant:** an answer is sent again only while the store marks what it lists as it did before and after listing it, or, for
-//! series, if a view that would list now has the very same series: then neither flushes nor another range matter.
+//! **Invariant:** an answer is sent again only while the store marks what it lists as it did before and after listing it.
 //! **Invariant:** what is kept is leased. Nothing is kept of a question before it is asked for the second time with one answer.
 
 use crate::metrics;
@@ -68,8 +67,6 @@ struct State {
 
 struct Known {
     mark: ListingMark,
-    /// Mark of the series that were listed.
-    series: Option<ListingMark>,
     /// `None` while it was answered once.
     text: Option<Bytes>,
     used_at: u64,
@@ -88,15 +85,19 @@ impl AsRef<[u8]> for Leased {
 }
 
 /// What is known of a question.
-pub(crate) enum Found {
+enum Found {
     /// The answer.
     Answer(Bytes),
-    /// An answer that had another mark, and the mark of its series: it is the answer if they are the same.
-    Older(Bytes, ListingMark),
     /// It has been asked before, and its answer is worth being kept.
     Again,
     /// Nothing.
     Nothing,
+}
+
+/// What a look-up found: the answer, or the mark of what is to be listed where that is worth being kept.
+pub(crate) enum LookedUp {
+    Answer(Bytes),
+    Unknown(Option<ListingMark>),
 }
 
 /// What is asked of a store.
@@ -125,18 +126,19 @@ impl Asked<'_> {
 }
 
 impl KeptAnswers {
-    /// Looks for the answer that the store would give now; returns the mark of what is to be listed too, where the store has
-    /// one.
+    /// Looks for the answer that the store would give now.
     ///
     /// # Errors
     /// As `Store::listing_mark`.
-    pub(crate) fn look_up(
-        &self,
-        asked: Asked<'_>,
-    ) -> Result<(Found, Option<ListingMark>), StorageError> {
-        let mark = asked.mark()?;
-        let found = mark.map_or(Found::Nothing, |mark| self.find(asked.question, mark));
-        Ok((found, mark))
+    pub(crate) fn look_up(&self, asked: Asked<'_>) -> Result<LookedUp, StorageError> {
+        let Some(mark) = asked.mark()? else {
+            return Ok(LookedUp::Unknown(None));
+        };
+        Ok(match self.find(asked.question, mark) {
+            Found::Answer(text) => LookedUp::Answer(text),
+            Found::Again => LookedUp::Unknown(Some(mark)),
+            Found::Nothing => LookedUp::Unknown(None),
+        })
     }
 
     /// Returns an empty table; answers lease from a share of `memory`.
@@ -146,7 +148,7 @@ impl KeptAnswers {
         Self {
             state: Mutex::default(),
             memory: memory.share("kept answers", most_bytes, memory.percent(50)),
-            most_of_one: most / 2,
+            most_of_one: most / 4,
             most,
         }
     }
@@ -175,9 +177,6 @@ impl KeptAnswers {
                     None => Found::Again,
                 };
             }
-            if let (Some(text), Some(series)) = (&known.text, known.series) {
-                return Found::Older(text.clone(), series);
-            }
             known.mark = mark;
             if let Some(text) = known.text.take() {
                 state.bytes -= text.len();
@@ -189,42 +188,11 @@ impl KeptAnswers {
         }
         let known = Known {
             mark,
-            series: None,
             text: None,
             used_at: state.clock,
         };
         state.known.insert(question.clone(), known);
         Found::Nothing
-    }
-
-    /// Notes that the answer that is kept, if it is still one of these series, has this mark now.
-    pub(crate) fn renew(&self, question: &Question, mark: ListingMark, series: ListingMark) {
-        metrics::KEPT.inc();
-        let mut state = self.state.lock().whole();
-        if let Some(known) = state.known.get_mut(question)
-            && known.series == Some(series)
-        {
-            known.mark = mark;
-        }
-    }
-
-    /// Notes the series of an answer with this mark instead of what was known; returns whether the answer before had the same.
-    pub(crate) fn note_series(
-        &self,
-        question: &Question,
-        mark: ListingMark,
-        series: ListingMark,
-    ) -> bool {
-        let mut state = self.state.lock().whole();
-        let state = &mut *state;
-        let Some(known) = state.known.get_mut(question) else {
-            return false;
-        };
-        if let Some(text) = known.text.take() {
-            state.bytes -= text.len();
-        }
-        known.mark = mark;
-        known.series.replace(series) == Some(series)
     }
 
     /// Keeps the answer with this mark to a question that was asked before, if there is memory for it; returns it.
@@ -329,30 +297,6 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_the_same_series_gets_another_mark() {
-        let memory = Budget::new("all", 1 << 20);
-        let kept = KeptAnswers::new(&memory, 8 << 20);
-        let (question, text) = (values("job"), b"[\"a\"]".to_vec());
-        let (older, newer) = (mark(10), mark(11));
-        let is_older =
-            |found| matches!(found, Found::Older(found, of) if found == text && of == older);
-        assert!(matches!(kept.find(&question, mark(1)), Found::Nothing));
-        assert!(!kept.note_series(&question, mark(1), older));
-        assert!(matches!(kept.find(&question, mark(2)), Found::Nothing));
-        assert!(kept.note_series(&question, mark(2), older));
-        kept.keep(&question, mark(2), text.clone());
-        assert!(is_older(kept.find(&question, mark(3))) && is_older(kept.find(&question, mark(3))));
-        kept.renew(&question, mark(3), older);
-        assert!(matches!(kept.find(&question, mark(3)), Found::Answer(found) if found == text));
-        // Somebody else has listed other series meanwhile.
-        kept.renew(&question, mark(4), newer);
-        assert!(is_older(kept.find(&question, mark(4))));
-        assert!(!kept.note_series(&question, mark(4), newer));
-        assert!(matches!(kept.find(&question, mark(3)), Found::Nothing));
-        assert_eq!(memory.used_bytes(), 0);
-    }
-
-    #[test]
     fn the_answers_used_last_stay() {
         let memory = Budget::new("all", 1 << 20);
         let kept = KeptAnswers::new(&memory, 1000);
@@ -379,7 +323,7 @@ mod tests {
         let long = values(&"x".repeat(LONGEST_QUESTION + 1));
         assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
         assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
-        kept.keep(&values("0"), mark(1), text(501));
+        kept.keep(&values("0"), mark(1), text(251));
         assert!(memory.used_bytes() <= 1000);
         drop(kept);
         assert_eq!(memory.used_bytes(), 0);

@@ -5,14 +5,14 @@ use crate::{
     config::{Api, Gate},
     error::ApiError,
     json,
-    kept::{Asked, Found, Of, Question},
+    kept::{Asked, LookedUp, Of, Question},
     params::Params,
     query::run,
 };
 use http::HeaderMap;
 use narthex_model::{
     Family, Matcher, MetricType,
-    storage::{Context, Lease, Listing, ListingMark, SeriesQuery, StorageError, TimeRange, View},
+    storage::{Context, Lease, Listing, SeriesQuery, StorageError, TimeRange, View},
 };
 use narthex_net::axum::{
     extract::{Path, Request, State},
@@ -103,9 +103,9 @@ async fn listed<T: Item>(
             selectors: params.all("match[]").map(Cow::into_owned).collect(),
             limit,
         };
-        kept_or_listed(api, &question, &query, ctx, |view| {
-            let listing = list(view, &query, ctx)?;
-            let series = listing.mark;
+        kept_or_listed(api, &question, &query, ctx, || {
+            let view = api.store.view(query.range)?;
+            let listing = list(&*view, &query, ctx)?;
             let text = Text::of_list(listing.items, api.engine.helpers(), ctx)?;
             let mut answer = Answer::of(text);
             answer.holds.add(listing.lease);
@@ -115,20 +115,20 @@ async fn listed<T: Item>(
                     .warnings
                     .push("results truncated due to limit".to_owned());
             }
-            Ok((answer, series))
+            Ok(answer)
         })
     })
     .await
 }
 
 /// Returns the answer that was given before, if it would be given again; otherwise lists, and keeps what comes out if it was
-/// asked for before. `list` returns the mark of the series it lists too.
+/// asked for before.
 fn kept_or_listed(
     api: &Api,
     question: &Question,
     query: &SeriesQuery,
     ctx: &Context,
-    list: impl FnOnce(&dyn View) -> Result<(Answer, Option<ListingMark>), ApiError>,
+    list: impl FnOnce() -> Result<Answer, ApiError>,
 ) -> Result<Answer, ApiError> {
     let asked = Asked {
         store: &*api.store,
@@ -136,28 +136,15 @@ fn kept_or_listed(
         query,
         ctx,
     };
-    let (found, mark) = api.kept.look_up(asked)?;
-    if let Found::Answer(text) = found {
-        return Ok(Answer::enveloped(text));
-    }
-    let view = api.store.view(query.range)?;
-    if let (Found::Older(text, series), Some(mark)) = (&found, mark)
-        && view.series_mark(query, ctx)? == Some(*series)
-        && asked.has_still(mark)?
-    {
-        api.kept.renew(question, mark, *series);
-        return Ok(Answer::enveloped(text.clone()));
-    }
-    let (answer, series) = list(&*view)?;
+    let mark = match api.kept.look_up(asked)? {
+        LookedUp::Answer(text) => return Ok(Answer::enveloped(text)),
+        LookedUp::Unknown(mark) => mark,
+    };
+    let answer = list()?;
+    let most = api.kept.most_of_one();
     let Some(mark) = mark else {
         return Ok(answer);
     };
-    let series = series.filter(|_| question.of == Of::Series);
-    let has_same = series.is_some_and(|series| api.kept.note_series(question, mark, series));
-    if !has_same && !matches!(found, Found::Again) {
-        return Ok(answer);
-    }
-    let most = api.kept.most_of_one();
     let Ok(_room) = ctx.budget.lease(most as u64) else {
         return Ok(answer);
     };

@@ -8,7 +8,7 @@ use crate::{
     config::{Api, BuildInfo, Gate},
     error::{ApiError, ErrorType},
     json,
-    kept::{Asked, Found, Of, Question},
+    kept::{Asked, LookedUp, Of, Question},
     params::Params,
     process::{BlockStatus, ServerStatus, WalReplay},
     query::run,
@@ -195,14 +195,12 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
             ctx,
         };
         let counts = match api.kept.look_up(asked)? {
-            (Found::Answer(counts), _) => counts,
-            (found, mark) => {
+            LookedUp::Answer(counts) => counts,
+            LookedUp::Unknown(mark) => {
                 let view = api.store.view(TimeRange::ALL)?;
                 let counts = counts(&view.cardinality(limit, ctx)?);
-                match (found, mark) {
-                    (Found::Again, Some(mark)) if asked.has_still(mark)? => {
-                        api.kept.keep(&question, mark, counts)
-                    }
+                match mark {
+                    Some(mark) if asked.has_still(mark)? => api.kept.keep(&question, mark, counts),
                     _ => counts.into(),
                 }
             }

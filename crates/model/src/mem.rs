@@ -12,9 +12,9 @@ use crate::{
     metadata::Family,
     schema::{ColumnId, Schema},
     storage::{
-        Batch, Binding, Cardinality, Collector, Context, DistinctSeries, Estimate, ExemplarSeries,
-        Layout, Listing, ListingMark, Outcome, Prepared, Selector, SeriesQuery, SeriesSample, Sink,
-        StorageError, Store, SyncToken, Tile, TimeRange, View,
+        Batch, Binding, Cardinality, Collector, Context, Estimate, ExemplarSeries, Layout, Listing,
+        Outcome, Prepared, Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store,
+        SyncToken, Tile, TimeRange, View,
     },
 };
 use std::{
@@ -300,21 +300,9 @@ impl View for MemView {
         ctx.stop.check()?;
         let mut series = Collector::new(query.limit, ctx)?;
         for (labels, _) in self.selected(query) {
-            series.add_once(labels.hash(), || labels.clone())?;
+            series.add(labels.clone())?;
         }
         series.finish()
-    }
-
-    fn series_mark(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-    ) -> Result<Option<ListingMark>, StorageError> {
-        let mut series = DistinctSeries::new(ctx)?;
-        for (labels, _) in self.selected(query) {
-            series.insert(labels.hash())?;
-        }
-        Ok(Some(series.mark()))
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {

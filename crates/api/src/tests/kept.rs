@@ -88,14 +88,6 @@ impl View for MarkedView {
         self.listed(ctx).series(query, ctx)
     }
 
-    fn series_mark(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-    ) -> Result<Option<ListingMark>, StorageError> {
-        self.1.series_mark(query, ctx)
-    }
-
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {
         self.listed(ctx).cardinality(limit, ctx)
     }
@@ -138,31 +130,6 @@ async fn body(served: &Served, path: &str) -> String {
     let response = served.get(path).await;
     assert_eq!(response.status(), StatusCode::OK, "{path}");
     text(response).await
-}
-
-#[test]
-fn series_that_are_the_same_are_not_listed_anew_whatever_the_store_does_with_them() {
-    run(async {
-        for series in [7, 20_000] {
-            let (served, store) = marked(series);
-            let path = "/api/v1/series?match[]=x";
-            let first = body(&served, path).await;
-            for lists in [1, 1, 0, 0] {
-                assert_eq!(store.lists(), lists);
-                store.mark.fetch_add(1, Relaxed);
-                assert_eq!(body(&served, path).await, first);
-            }
-            store.warns.store(1, Relaxed);
-            store.add(series..series + 1);
-            let new = format!("{series:05}");
-            for _ in 0..3 {
-                store.mark.fetch_add(1, Relaxed);
-                let answer = body(&served, path).await;
-                assert!(answer.contains(&new) && answer.contains("cannot be read"));
-                assert_eq!(store.lists(), 1);
-            }
-        }
-    });
 }
 
 #[test]

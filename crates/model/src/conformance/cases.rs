@@ -269,10 +269,6 @@ fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
         let view = subject.store().view(TimeRange::ALL).expect("a view");
         let listed = view.series(&query, &Context::unlimited()).expect("series");
         assert_eq!(listed.items, expected, "series for {matchers:?}");
-        let mark = view.series_mark(&query, &Context::unlimited());
-        if let Some(mark) = mark.expect("a mark") {
-            assert_eq!(listed.mark, Some(mark), "series for {matchers:?}");
-        }
     }
 }
 

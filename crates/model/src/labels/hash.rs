@@ -32,11 +32,6 @@ impl LabelHash {
         Self((u128::from(half(high)) << 64) | u128::from(half(low)))
     }
 
-    /// Returns the whole of it.
-    pub(crate) fn wide(self) -> u128 {
-        self.0
-    }
-
     /// Returns the low half, enough to pick a bucket.
     #[must_use]
     pub fn low(self) -> u64 {

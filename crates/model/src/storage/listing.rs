@@ -2,9 +2,7 @@
 
 use super::{
     Context, LABEL_ORDER_BYTES, Lease, Pace, StopReason, StorageError, TimeRange, arrange,
-    in_label_order,
-    mark::{ListingMark, SetMarker},
-    ordered,
+    in_label_order, ordered,
 };
 use crate::{
     frame::Exemplar,
@@ -58,10 +56,6 @@ pub struct Listing<T> {
     pub warnings: Vec<String>,
     /// Lease for the memory of the answers.
     pub lease: Option<Lease>,
-    /// Mark of the answers themselves, wherever the store has them: that of [`View::series_mark`]. `None` if nothing knows it.
-    ///
-    /// [`View::series_mark`]: super::View::series_mark
-    pub mark: Option<ListingMark>,
 }
 
 /// An item of a listing.
@@ -114,59 +108,11 @@ pub struct Collector<'a, T> {
     /// Number of items at the front that are sorted.
     sorted: usize,
     truncated: bool,
-    /// The items that `add_once` added, while there is no limit.
-    seen: DistinctSeries,
-    /// Bytes that `items` take.
+    /// Identities of the items that `add_once` added, while there is no limit.
+    seen: HashSet<LabelHash, foldhash::fast::RandomState>,
+    /// Bytes that `items` and `seen` take.
     bytes: u64,
     lease: Lease,
-}
-
-/// Takes a series: its identity, and how to make its labels.
-pub type VisitSeries<'v> =
-    dyn FnMut(LabelHash, &dyn Fn() -> LabelSet) -> Result<(), StorageError> + 'v;
-
-/// Series by their identities, each once.
-#[derive(Debug)]
-pub struct DistinctSeries {
-    seen: HashSet<LabelHash, foldhash::fast::RandomState>,
-    marker: SetMarker,
-    lease: Lease,
-}
-
-impl DistinctSeries {
-    /// Returns an empty set.
-    ///
-    /// # Errors
-    /// Fails when the budget is already exhausted.
-    pub fn new(ctx: &Context) -> Result<Self, StorageError> {
-        Ok(Self {
-            seen: HashSet::default(),
-            marker: SetMarker::default(),
-            lease: ctx.budget.lease(0)?,
-        })
-    }
-
-    /// Adds a series; returns whether it is new.
-    ///
-    /// # Errors
-    /// Fails over budget.
-    pub fn insert(&mut self, series: LabelHash) -> Result<bool, StorageError> {
-        if !self.seen.insert(series) {
-            return Ok(false);
-        }
-        self.marker.add(series);
-        let bytes = self.seen.len() as u64 * SEEN_BYTES;
-        if bytes > self.lease.bytes() {
-            self.lease.grow(LEASED_BYTES)?;
-        }
-        Ok(true)
-    }
-
-    /// Returns the mark of all series.
-    #[must_use]
-    pub fn mark(&self) -> ListingMark {
-        self.marker.finish()
-    }
 }
 
 /// Bytes of an identity in a set that has just grown.
@@ -196,7 +142,7 @@ impl<'a, T: Listed> Collector<'a, T> {
             items: Vec::new(),
             sorted: 0,
             truncated: false,
-            seen: DistinctSeries::new(ctx)?,
+            seen: HashSet::default(),
             bytes: 0,
             lease: ctx.budget.lease(0)?,
         })
@@ -215,7 +161,8 @@ impl<'a, T: Listed> Collector<'a, T> {
         if self.limit.is_some() {
             return self.add(item());
         }
-        if self.seen.insert(identity)? {
+        if self.seen.insert(identity) {
+            self.bytes += SEEN_BYTES;
             self.push(item())?;
             if self.items.len().is_multiple_of(ORDERED_FROM) {
                 self.ctx.stop.check()?;
@@ -254,7 +201,7 @@ impl<'a, T: Listed> Collector<'a, T> {
     pub fn finish(mut self) -> Result<Listing<T>, StorageError> {
         self.order()?;
         self.items.shrink_to_fit();
-        let has_all = self.seen.seen.len() == self.items.len();
+        self.bytes -= self.seen.len() as u64 * SEEN_BYTES;
         // The answer takes less than collecting did. Without room for both leases at once, keep the larger one.
         let exact = self.ctx.budget.lease(self.bytes);
         Ok(Listing {
@@ -262,7 +209,6 @@ impl<'a, T: Listed> Collector<'a, T> {
             truncated: self.truncated,
             warnings: Vec::new(),
             lease: Some(exact.unwrap_or(self.lease)),
-            mark: has_all.then(|| self.seen.mark()),
         })
     }
 
@@ -282,7 +228,8 @@ impl<'a, T: Listed> Collector<'a, T> {
         }
         self.sorted = self.items.len();
         let of_item = |item: &T| (2 * size_of::<T>() + item.heap_bytes()) as u64;
-        self.bytes = self.items.iter().map(of_item).sum();
+        let of_items: u64 = self.items.iter().map(of_item).sum();
+        self.bytes = of_items + self.seen.len() as u64 * SEEN_BYTES;
         Ok(())
     }
 }

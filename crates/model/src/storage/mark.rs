@@ -2,7 +2,6 @@
 //!
 //! **Invariant:** a mark is compared with marks of the same process and store only; it is never stored or sent.
 
-use crate::labels::LabelHash;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 /// What is listed.
@@ -70,64 +69,9 @@ impl Marker {
     }
 }
 
-/// Makes a mark of a set of series, added each once and in any order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SetMarker {
-    sum: u128,
-    count: u64,
-}
-
-impl SetMarker {
-    /// Adds a series.
-    pub(super) fn add(&mut self, series: LabelHash) {
-        // The hash of labels is the sum of theirs: without mixing, series that exchange labels would have the same sum.
-        let mut one = Marker::default();
-        one.add_wide(series.wide());
-        self.sum = self.sum.wrapping_add(one.finish().0);
-        self.count += 1;
-    }
-
-    /// Returns the mark of what was added.
-    pub(super) fn finish(self) -> ListingMark {
-        let mut all = Marker::default();
-        all.add_wide(self.sum);
-        all.add(self.count);
-        all.finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_set_has_one_mark_in_every_order_and_no_other_set_has_it() {
-        let of = |all: &[&[(&str, &str)]]| {
-            let mut marker = SetMarker::default();
-            for series in all {
-                let labels = series
-                    .iter()
-                    .map(|(name, value)| LabelHash::of_label(name, value));
-                marker.add(labels.sum());
-            }
-            marker.finish()
-        };
-        let (a1b1, a2b2) = ([("a", "1"), ("b", "1")], [("a", "2"), ("b", "2")]);
-        let (a1b2, a2b1) = ([("a", "1"), ("b", "2")], [("a", "2"), ("b", "1")]);
-        assert_eq!(of(&[&a1b1, &a2b2]), of(&[&a2b2, &a1b1]));
-        let others = [
-            of(&[]),
-            of(&[&a1b1]),
-            of(&[&a1b2, &a2b1]),
-            of(&[&a1b1, &a2b2, &[]]),
-        ];
-        for (at, mark) in others.iter().enumerate() {
-            assert!(
-                *mark != of(&[&a1b1, &a2b2]) && !others[..at].contains(mark),
-                "{at}"
-            );
-        }
-    }
 
     #[test]
     fn marks_depend_on_every_number_and_their_order() {

@@ -33,8 +33,7 @@ pub use hash::group_key_of;
 pub use helpers::{Helper, Helpers};
 pub use label_order::{LABEL_ORDER_BYTES, in_label_order};
 pub use listing::{
-    Cardinality, CardinalityCount, Collector, DistinctSeries, ExemplarSeries, Listed, Listing,
-    SeriesQuery, VisitSeries,
+    Cardinality, CardinalityCount, Collector, ExemplarSeries, Listed, Listing, SeriesQuery,
 };
 pub use mark::{ListingMark, ListingOf, Marker};
 pub use merge::unify;

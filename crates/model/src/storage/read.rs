@@ -99,20 +99,6 @@ pub trait View: Send + Sync {
     fn series(&self, query: &SeriesQuery, ctx: &Context)
     -> Result<Listing<LabelSet>, StorageError>;
 
-    /// Returns the mark of what `series` would list without a limit, without making the labels; `None` where the store does
-    /// not know: equal marks are of equal lists, but for a chance of 1 in 2^128.
-    ///
-    /// # Errors
-    /// As `prepare`.
-    fn series_mark(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-    ) -> Result<Option<ListingMark>, StorageError> {
-        let _ = (query, ctx);
-        Ok(None)
-    }
-
     /// Counts series by metric name, label name and label pair, the largest first, at most `limit` of each.
     ///
     /// # Errors

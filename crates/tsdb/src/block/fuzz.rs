@@ -84,10 +84,9 @@ fn read(bytes: Vec<u8>) {
             let _ = block.label_names(&query, &ctx, &mut texts);
             let _ = block.label_values("job", &query, &ctx, &mut texts);
         }
-        let _ = block.visit_series(&query, &ctx, &mut |_, labels| {
-            labels();
-            Ok(())
-        });
+        if let Ok(mut series) = Collector::new(None, &ctx) {
+            let _ = block.series(&query, &ctx, &mut series);
+        }
         let Ok(selection) = block.select(&matchers, TimeRange::ALL, &ctx) else {
             continue;
         };

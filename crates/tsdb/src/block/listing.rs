@@ -6,8 +6,8 @@
 use super::format::SectionKind;
 use super::reader::{Block, Section};
 use super::select::Selection;
-use narthex_model::Matcher;
-use narthex_model::storage::{Collector, Context, Lease, SeriesQuery, StorageError, VisitSeries};
+use narthex_model::storage::{Collector, Context, Lease, SeriesQuery, StorageError};
+use narthex_model::{LabelSet, Matcher};
 use roaring::RoaringBitmap;
 use std::sync::Arc;
 
@@ -77,23 +77,24 @@ impl Block {
         failed.map_or(read.map_err(malformed), Err)
     }
 
-    /// Visits the series that `query` selects, possibly repeatedly.
+    /// Adds the series that `query` selects, possibly with duplicates.
     ///
     /// # Errors
-    /// Fails when a part of the index is damaged, over budget, or when stopped, and with the first error of `visit`.
-    pub fn visit_series(
+    /// Fails when a part of the index is damaged, over budget, or when stopped.
+    pub fn series(
         self: &Arc<Self>,
         query: &SeriesQuery,
         ctx: &Context,
-        visit: &mut VisitSeries<'_>,
+        series: &mut Collector<'_, LabelSet>,
     ) -> Result<(), StorageError> {
         self.each_selection(query, ctx, |selection| {
             for strip in selection.strips() {
                 ctx.stop.check()?;
-                let common = strip.common();
-                for (at, hash) in strip.columns.hashes.iter().enumerate() {
-                    visit(common.hash() + *hash, &|| {
-                        common.union(strip.columns.labels(at, self, selection.index()))
+                for at in 0..strip.columns.columns.len() {
+                    let identity = strip.common().hash() + strip.columns.hashes[at];
+                    series.add_once(identity, || {
+                        let local = strip.columns.labels(at, self, selection.index());
+                        strip.common().union(local)
                     })?;
                 }
             }

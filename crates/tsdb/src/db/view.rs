@@ -17,9 +17,9 @@ use narthex_model::{
     Exemplar, LabelSet,
     metadata::Family,
     storage::{
-        Batch, Cardinality, CardinalityCount, Collector, Context, DistinctSeries, Estimate,
-        ExemplarSeries, Lease, Listing, ListingMark, ListingOf, Marker, Prepared, Selector,
-        SeriesQuery, StorageError, TimeRange, View, VisitSeries, unify,
+        Batch, Cardinality, CardinalityCount, Collector, Context, Estimate, ExemplarSeries, Lease,
+        Listing, ListingMark, ListingOf, Marker, Prepared, Selector, SeriesQuery, StorageError,
+        TimeRange, View, unify,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -156,25 +156,6 @@ impl DbView {
         Ok(Box::new(prepared))
     }
 
-    /// Visits the series that `query` selects, possibly repeatedly.
-    ///
-    /// # Errors
-    /// Fails over budget, when stopped, and with the first error of `visit`.
-    fn each_series(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-        visit: &mut VisitSeries<'_>,
-    ) -> Result<(), StorageError> {
-        self.warn_of_missing(query.range, ctx);
-        let head = &self.inner.head;
-        head.visit_series(&self.snapshot, &query.any_of, query.range, ctx, visit)?;
-        for block in self.blocks_within(query.range) {
-            or_leave_out(block, block.visit_series(query, ctx, visit), ctx)?;
-        }
-        Ok(())
-    }
-
     fn blocks_within(&self, range: TimeRange) -> impl Iterator<Item = &Arc<Block>> {
         self.blocks
             .iter()
@@ -228,23 +209,20 @@ impl View for DbView {
         query: &SeriesQuery,
         ctx: &Context,
     ) -> Result<Listing<LabelSet>, StorageError> {
+        self.warn_of_missing(query.range, ctx);
         let mut series = Collector::new(query.limit, ctx)?;
-        self.each_series(query, ctx, &mut |identity, labels| {
-            series.add_once(identity, labels)
-        })?;
+        let head = &self.inner.head;
+        head.visit_series(
+            &self.snapshot,
+            &query.any_of,
+            query.range,
+            ctx,
+            &mut |parts| series.add_once(parts.identity(), || parts.labels()),
+        )?;
+        for block in self.blocks_within(query.range) {
+            or_leave_out(block, block.series(query, ctx, &mut series), ctx)?;
+        }
         series.finish()
-    }
-
-    fn series_mark(
-        &self,
-        query: &SeriesQuery,
-        ctx: &Context,
-    ) -> Result<Option<ListingMark>, StorageError> {
-        let mut series = DistinctSeries::new(ctx)?;
-        self.each_series(query, ctx, &mut |identity, _| {
-            series.insert(identity).map(|_| ())
-        })?;
-        Ok(Some(series.mark()))
     }
 
     fn cardinality(&self, limit: usize, ctx: &Context) -> Result<Cardinality, StorageError> {

@@ -286,13 +286,9 @@ fn listings_agree_with_the_model() {
         } {
             want.extend(expected(&strips, &matchers, TimeRange::ALL).into_keys());
         }
-        let mut series: BTreeSet<LabelSet> = BTreeSet::new();
-        let mut visit = |identity, labels: &dyn Fn() -> LabelSet| {
-            assert_eq!(labels().hash(), identity);
-            series.insert(labels());
-            Ok(())
-        };
-        block.visit_series(&query, &ctx, &mut visit).unwrap();
+        let mut series = Collector::new(None, &ctx).unwrap();
+        block.series(&query, &ctx, &mut series).unwrap();
+        let series: BTreeSet<LabelSet> = series.finish().unwrap().items.into_iter().collect();
         assert_eq!(series, want);
         let mut names = Collector::new(None, &ctx).unwrap();
         block.label_names(&query, &ctx, &mut names).unwrap();

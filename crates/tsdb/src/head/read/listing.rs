@@ -4,7 +4,7 @@
 //! it comes from the postings if any strip may: it may then name labels of series outside the range.
 
 use super::super::Head;
-use super::{HeadSnapshot, STRIP_WORK, Visible, mark::is_listed, visible};
+use super::{HeadSnapshot, STRIP_WORK, Visible, mark::is_listed};
 use narthex_model::{
     ColumnId, LabelHash, LabelSet,
     bits::BitSet,
@@ -87,8 +87,7 @@ impl Head {
         count: &mut CardinalityCount,
     ) -> Result<(), StorageError> {
         let mut lease = ctx.budget.lease(0)?;
-        let all = self.chosen(&[], TimeRange::ALL, ctx, &mut lease)?;
-        let chosen = visible(&*all, snapshot, TimeRange::ALL, false, ctx);
+        let chosen = self.visible(snapshot, &[], TimeRange::ALL, ctx, &mut lease)?;
         let chosen: Vec<Visible> = chosen.collect::<Result<_, _>>()?;
         let index = self.index();
         let sets = index.sets().len();
@@ -159,18 +158,17 @@ impl Head {
         visit: &mut Visit<'_, LabelSet>,
     ) -> Result<(), StorageError> {
         let mut lease = ctx.budget.lease(0)?;
-        let mut all: Vec<Visible> = Vec::new();
+        let mut chosen: Vec<Visible> = Vec::new();
         for matchers in &query.any_of {
-            let chosen = self.chosen(matchers, query.range, ctx, &mut lease)?;
-            for visible in visible(&*chosen, snapshot, query.range, false, ctx) {
-                all.push(visible?);
+            for visible in self.visible(snapshot, matchers, query.range, ctx, &mut lease)? {
+                chosen.push(visible?);
             }
         }
         ctx.stop.check()?;
         let index = self.index();
         let mut locals = BitSet::new(index.sets().len());
         let mut pace = ctx.stop.pace();
-        for visible in &all {
+        for visible in &chosen {
             pace.spend(STRIP_WORK)?;
             visit(&visible.strip.common)?;
             let sets = index.sets_of(visible.strip.id);

@@ -21,10 +21,8 @@ use super::{
     windows::DecodedMemory,
 };
 use narthex_model::{
-    ColumnId, Matcher, Schema,
-    storage::{
-        Batch, Context, Estimate, Helpers, Hints, Lease, StorageError, TimeRange, VisitSeries,
-    },
+    ColumnId, LabelHash, LabelSet, Matcher, Schema,
+    storage::{Batch, Context, Estimate, Helpers, Hints, Lease, StorageError, TimeRange},
 };
 use out_of_order::OutOfOrderBatch;
 use smallvec::SmallVec;
@@ -66,6 +64,23 @@ const COLUMN_BYTES: usize = 4 * size_of::<u32>();
 /// Bytes of a series with out-of-order samples: a batch of its own, in a list that doubles.
 const OUT_OF_ORDER_BYTES: usize =
     size_of::<OutOfOrderBatch>() + 2 * size_of::<usize>() + 2 * size_of::<Arc<dyn Batch>>();
+
+/// A series of the head, in the parts that hold it.
+#[derive(Clone, Debug)]
+pub(crate) struct SeriesParts {
+    pub(crate) common: LabelSet,
+    pub(crate) local: LabelSet,
+}
+
+impl SeriesParts {
+    pub(crate) fn labels(&self) -> LabelSet {
+        self.common.union(&self.local)
+    }
+
+    pub(crate) fn identity(&self) -> LabelHash {
+        self.common.hash() + self.local.hash()
+    }
+}
 
 impl HeadSnapshot {
     pub(crate) fn new(strips: &[Arc<Strip>]) -> Self {
@@ -206,6 +221,13 @@ impl Visible {
         ];
         all.into_iter().flatten().copied()
     }
+
+    fn series(&self) -> impl Iterator<Item = SeriesParts> + '_ {
+        self.columns().map(|column| SeriesParts {
+            common: self.strip.common.clone(),
+            local: self.schema.column(ColumnId(column)).set.clone(),
+        })
+    }
 }
 
 /// Returns the row chunks that a snapshot shows and that may have rows within `range`.
@@ -317,17 +339,21 @@ impl Head {
         })
     }
 
-    /// Finds the strips and columns whose series satisfy all matchers, for a listing.
-    fn chosen(
+    fn visible<'s>(
         &self,
+        snapshot: &'s HeadSnapshot,
         matchers: &[Matcher],
         range: TimeRange,
-        ctx: &Context,
+        ctx: &'s Context,
         lease: &mut Lease,
-    ) -> Result<Arc<[Chosen]>, StorageError> {
+    ) -> Result<impl Iterator<Item = Result<Visible, StorageError>> + use<'s>, StorageError> {
         ctx.stop.check()?;
-        self.index()
-            .select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)
+        let index = self.index();
+        let chosen = index.select(matchers, range.min_ms, &ctx.stop, COLUMN_BYTES, lease)?;
+        drop(index);
+        // The list may be the one that is kept.
+        let chosen = chosen.to_vec();
+        Ok(visible(chosen, snapshot, range, false, ctx))
     }
 
     /// Visits the series that match any of the alternatives and may have a sample within `range`, possibly repeatedly.
@@ -340,7 +366,7 @@ impl Head {
         any_of: &[Vec<Matcher>],
         range: TimeRange,
         ctx: &Context,
-        visit: &mut VisitSeries<'_>,
+        visit: &mut dyn FnMut(SeriesParts) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         let every = [Vec::new()];
         let any_of = if any_of.is_empty() {
@@ -350,14 +376,8 @@ impl Head {
         };
         for matchers in any_of {
             let mut lease = ctx.budget.lease(0)?;
-            let chosen = self.chosen(matchers, range, ctx, &mut lease)?;
-            for visible in visible(&*chosen, snapshot, range, false, ctx) {
-                let visible = visible?;
-                let common = &visible.strip.common;
-                for column in visible.columns() {
-                    let local = &visible.schema.column(ColumnId(column)).set;
-                    visit(common.hash() + local.hash(), &|| common.union(local))?;
-                }
+            for visible in self.visible(snapshot, matchers, range, ctx, &mut lease)? {
+                visible?.series().try_for_each(&mut *visit)?;
             }
         }
         Ok(())
