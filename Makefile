@@ -24,7 +24,7 @@ help: ## list these commands
 
 run: ## build and start the server on 127.0.0.1:9090, its data in ./data
 	@.ci/need run
-	@test -x $(TARGET)/iterate/narthex || echo "Building the server, which takes about four minutes on two cores the first time."
+	@test -x $(TARGET)/iterate/narthex || echo "Building the server, which takes four to five minutes on two cores the first time."
 	cargo build --profile=iterate --locked -p narthex
 	@exec $(TARGET)/iterate/narthex server --web.listen-address=$(ADDRESS) --storage.tsdb.path=$(DATA)
 

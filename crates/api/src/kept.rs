@@ -148,7 +148,7 @@ impl KeptAnswers {
         Self {
             state: Mutex::default(),
             memory: memory.share("kept answers", most_bytes, memory.percent(50)),
-            most_of_one: most / 4,
+            most_of_one: most / 2,
             most,
         }
     }
@@ -323,9 +323,20 @@ mod tests {
         let long = values(&"x".repeat(LONGEST_QUESTION + 1));
         assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
         assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
-        kept.keep(&values("0"), mark(1), text(251));
-        assert!(memory.used_bytes() <= 1000);
         drop(kept);
         assert_eq!(memory.used_bytes(), 0);
+    }
+
+    #[test]
+    fn one_answer_may_be_half_of_what_is_kept() {
+        let memory = Budget::new("all", 1 << 20);
+        let kept = KeptAnswers::new(&memory, 1000);
+        for (name, length, is_kept) in [("a", 500, true), ("b", 501, false)] {
+            let question = values(name);
+            kept.find(&question, mark(1));
+            kept.keep(&question, mark(1), vec![b'x'; length]);
+            let found = kept.find(&question, mark(1));
+            assert_eq!(matches!(found, Found::Answer(_)), is_kept, "{length}");
+        }
     }
 }
