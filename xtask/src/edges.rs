@@ -135,7 +135,7 @@ pub(crate) const DEV_ONLY: &str = "narthex-testkit";
 pub(crate) const NOT_PRODUCT: &[&str] = &[
     "narthex-bench",
     "narthex-client-http",
-    "narthex-fuzz",
+    FUZZ,
     "narthex-testkit",
     "xtask",
 ];

@@ -323,6 +323,8 @@ mod tests {
         let long = values(&"x".repeat(LONGEST_QUESTION + 1));
         assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
         assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
+        kept.keep(&values("0"), mark(1), text(501));
+        assert!(memory.used_bytes() <= 1000);
         drop(kept);
         assert_eq!(memory.used_bytes(), 0);
     }
