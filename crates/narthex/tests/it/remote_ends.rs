@@ -121,6 +121,12 @@ fn sent(url: &str) -> Matrix {
 
 /// Fails unless both have the same samples.
 fn assert_same(sent: &Matrix, stored: &Matrix) {
+    assert_all_sent(sent, stored);
+    assert!(sent == stored, "the remote end has what was never stored");
+}
+
+/// Fails unless all that is stored was sent.
+fn assert_all_sent(sent: &Matrix, stored: &Matrix) {
     for (series, samples) in stored {
         let there = sent.get(series);
         let missing = samples
@@ -133,7 +139,6 @@ fn assert_same(sent: &Matrix, stored: &Matrix) {
             samples.len()
         );
     }
-    assert!(sent == stored, "the remote end has what was never stored");
     assert!(stored.len() > 20, "{} series", stored.len());
 }
 
@@ -514,7 +519,12 @@ fn an_outage_and_two_kills_lose_nothing() {
     });
     let stored = rig.stored_by(sender);
     let there = sent(&receiver.url);
-    assert_same(&there, &stored);
+    assert_all_sent(&there, &stored);
+    // The round that was under way when the sender was killed may be in the queue alone.
+    for (series, samples) in &there {
+        let lost = samples.len() - stored[series].len();
+        assert!(lost <= 2, "storage lacks {lost} samples of {series}");
+    }
     let distinct: usize = there.values().map(|samples| samples.len()).sum();
     let received = receiver.metric("narthex_remote_write_received_total{kind=\"samples\"}");
     #[expect(

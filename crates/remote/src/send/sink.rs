@@ -1,6 +1,8 @@
 //! The sink of remote write: passes rounds on to storage, if there is one, and to every destination's queue.
 //!
-//! **Invariant:** a destination that cannot take a round costs neither storage nor other destinations theirs.
+//! **Invariant:** a destination that cannot take a round costs neither storage nor other destinations theirs. Queues have a
+//! round before storage has it: after a crash between the two, a remote end has what storage lacks, never the other way
+//! round, which would be a gap for good.
 
 use super::{
     destination::Destination,
@@ -68,6 +70,7 @@ impl Sink for RemoteSink {
         // Storage takes the rounds with one write; a queue's writes are made one after the other.
         let mut stored: SmallVec<[_; 2]> = SmallVec::new();
         for (binding, frame, _) in &mut ours {
+            binding.queue(frame);
             if let Some(binding) = &mut binding.inner {
                 stored.push(BoundRound::new(binding.as_mut(), frame));
             }
@@ -81,17 +84,10 @@ impl Sink for RemoteSink {
         for ((_, _, outcome), stored) in kept.zip(outcomes) {
             **outcome = stored;
         }
-        for (binding, frame, _) in ours {
-            binding.queue(frame);
-        }
         total
     }
 
     fn append_samples(&self, samples: &[SeriesSample]) -> Result<Outcome, StorageError> {
-        let stored = self
-            .inner
-            .as_ref()
-            .map(|inner| inner.append_samples(samples));
         let queued = self.storage.with_current(|current| {
             let newest_ms = samples.iter().map(|sample| sample.time_ms).max();
             current.note(samples.len() as u64, newest_ms);
@@ -99,6 +95,10 @@ impl Sink for RemoteSink {
                 destination.append_samples(samples).is_ok()
             })
         });
+        let stored = self
+            .inner
+            .as_ref()
+            .map(|inner| inner.append_samples(samples));
         outcome(stored, queued, samples.len() as u64)
     }
 
@@ -166,8 +166,8 @@ impl Binding for RemoteBinding {
     }
 
     fn append(&mut self, frame: &Frame) -> Result<Outcome, StorageError> {
-        let stored = self.inner.as_mut().map(|inner| inner.append(frame));
         let queued = self.queue(frame);
+        let stored = self.inner.as_mut().map(|inner| inner.append(frame));
         outcome(stored, queued, samples_of(frame))
     }
 }

@@ -385,6 +385,70 @@ fn rounds_appended_together_reach_storage_at_once_and_the_queue() {
     rig.storage.stop(Duration::from_secs(5));
 }
 
+/// A storage that notes how many samples wait for a remote end when it is handed some.
+struct Waiting {
+    remote: Arc<RemoteStorage>,
+    noted: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Waiting {
+    fn note(&self) {
+        let waiting = self.remote.status()[0].pending_samples;
+        self.noted.lock().unwrap().push(waiting);
+    }
+}
+
+impl Sink for Waiting {
+    fn bind(&self, _: &Schema) -> Result<Box<dyn Binding>, StorageError> {
+        Ok(Box::new(Self {
+            remote: Arc::clone(&self.remote),
+            noted: Arc::clone(&self.noted),
+        }))
+    }
+
+    fn append_samples(&self, _: &[SeriesSample]) -> Result<Outcome, StorageError> {
+        self.note();
+        Ok(Outcome::default())
+    }
+
+    fn sync(&self, _: SyncToken) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+impl Binding for Waiting {
+    fn rebind(&mut self, _: &Schema) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn append(&mut self, _: &Frame) -> Result<Outcome, StorageError> {
+        self.note();
+        Ok(Outcome::default())
+    }
+}
+
+/// What is stored would never be sent after a crash between the two.
+#[test]
+fn the_queue_has_everything_before_storage() {
+    let dir = TempDir::new("send-before");
+    let rig = Rig::new(dir.path());
+    rig.apply(&[named("before", config("http://127.0.0.1:1"))]);
+    let noted = Arc::default();
+    let sink = rig.storage.sink(Some(Arc::new(Waiting {
+        remote: Arc::clone(&rig.storage),
+        noted: Arc::clone(&noted),
+    })));
+    let mut target = Target::new(&sink, "i", 3);
+    target.round(NOW_MS);
+    let frame = target.frame(NOW_MS + 1);
+    let mut rounds = [BoundRound::new(&mut *target.binding, &frame)];
+    sink.append_together(&mut rounds).unwrap();
+    let sample = SeriesSample::float(LabelSet::new([("__name__", "one")]), NOW_MS, 1.0);
+    sink.append_samples(&[sample]).unwrap();
+    assert_eq!(*noted.lock().unwrap(), [3, 6, 7]);
+    rig.storage.stop(Duration::ZERO);
+}
+
 /// It was the age of the epoch.
 #[test]
 fn a_destination_that_took_nothing_yet_is_behind_since_the_start() {
