@@ -1,4 +1,4 @@
-//! A server of 512 MiB under attacks that want more: each is refused, and nobody else notices.
+//! A server of little memory under attacks that want more: each is refused, and nobody else notices.
 //!
 //! A second server runs without attacks: its punctuality shows how busy the machine is.
 //!
@@ -29,7 +29,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-const LIMIT_MB: u64 = 512;
 /// Milliseconds between scrapes of good targets.
 const INTERVAL_MS: i64 = 1000;
 const GOOD_TARGETS: usize = 5;
@@ -40,11 +39,16 @@ const CALM_SCRAPES: u64 = 8;
 /// while.
 const RELIEF: Duration = Duration::from_secs(180);
 
+/// The server's memory: so little that attacks in twos come near to it, twice as much where each is made alone before.
+fn limit_bytes() -> u64 {
+    scaled(256).min(512) << 20
+}
+
 /// A limit from a flag is kept like that of a control group, which the kernel enforces too. One of the two is tested,
-/// and both at a larger scale.
+/// and both at a larger scale; there each attack is made alone, too.
 #[test]
 fn attacks_on_memory_are_refused() {
-    let group = Group::create(LIMIT_MB << 20);
+    let group = Group::create(limit_bytes());
     if let Err(error) = &group {
         println!("no control group can be made here: {error}");
     }
@@ -232,7 +236,7 @@ fn most_kb(server: &Running) -> u64 {
     resident_kb(server, "VmHWM:") - resident_kb(server, "RssFile:")
 }
 
-/// Attacks a server with each attack alone and with two at once, and compares it with an unattacked one.
+/// Attacks a server with two attacks at once, at a larger scale with each alone before, and compares it with an unattacked one.
 fn endure(group: Option<Group>) {
     let stop = Arc::new(AtomicBool::new(false));
     let dir = TempDir::new("memory");
@@ -253,7 +257,7 @@ fn endure(group: Option<Group>) {
     let program = match &group {
         Some(group) => group.server(),
         None => {
-            flags.push(format!("--memory.limit={LIMIT_MB}MB"));
+            flags.push(format!("--memory.limit={}MB", limit_bytes() >> 20));
             support::narthex()
         }
     };
@@ -263,7 +267,7 @@ fn endure(group: Option<Group>) {
     attacked.settle();
     alone.settle();
     let limit = attacked.server.metric("narthex_memory_limit_bytes ");
-    assert_eq!(limit, Some((LIMIT_MB << 20) as f64));
+    assert_eq!(limit, Some(limit_bytes() as f64));
 
     let begin_ms = crate::target::now_ms();
     let victim = Victim {
@@ -273,9 +277,11 @@ fn endure(group: Option<Group>) {
     let say_peak = || {
         println!("  {} KiB at most", most_kb(&attacked.server));
     };
-    for one in ATTACKS {
-        attack(&victim, one);
-        say_peak();
+    if scaled(1) > 1 {
+        for one in ATTACKS {
+            attack(&victim, one);
+            say_peak();
+        }
     }
     for two in ATTACKS.chunks(2) {
         thread::scope(|scope| {
@@ -335,7 +341,7 @@ fn judge(attacked: Watched, alone: Watched, begin_ms: i64, group: Option<&Group>
         println!("{} KiB in the group at most", group.most_bytes() >> 10);
         assert_eq!(group.killed(), 0);
     }
-    assert!(peak < LIMIT_MB << 10, "{peak} KiB");
+    assert!(peak < limit_bytes() >> 10, "{peak} KiB");
     // The slowest twentieth, missed scrapes included, may be later than usual by a quarter of an interval. All targets
     // are late at once, so that a hundredth is a second or two, which a machine with other work may take from a server
     // that is busy.
