@@ -12,7 +12,7 @@ use crate::{
 use narthex_model::storage::{
     Budget, Context, Lease, OverBudget, Stop, StopReason, Store, Warnings,
 };
-use narthex_promql::Engine;
+use narthex_promql::{Engine, KeptSteps};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -21,6 +21,8 @@ use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
 
 /// Most bytes of kept answers.
 const MOST_KEPT_BYTES: u64 = 8 << 20;
+/// Most bytes of steps of range queries that are kept for the next time they are asked.
+const MOST_KEPT_STEPS_BYTES: u64 = 16 << 20;
 
 /// Settings of the API.
 #[derive(Clone, Debug)]
@@ -117,9 +119,10 @@ impl Api {
         metrics::QUERIES_MAX.set(config.max_concurrency.max(1) as f64);
         let statistics = Budget::new("statistics of queries", 1 << 20);
         let activity = Activity::new(&statistics, Arc::clone(&now_ms));
+        let steps = Arc::new(KeptSteps::new(&budget, MOST_KEPT_STEPS_BYTES));
         Self {
             store,
-            engine,
+            engine: Arc::new(Engine::clone(&engine).keeping(Some(steps))),
             config,
             queries,
             metadata,

@@ -25,11 +25,16 @@ pub(crate) static KEPT: Counter = Counter::new(
     "Calls about labels and series answered with the text of an earlier answer, which would have been the same.",
 );
 
+pub(crate) static REUSED_STEPS: Counter = Counter::new(
+    "narthex_api_reused_steps_total",
+    "Steps of range queries that were answered as an earlier query had them, since nothing came that would change them.",
+);
+
 /// Registers the metrics of the API.
 ///
 /// # Errors
 /// Fails when a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     crate::activity::register_metrics(registry)?;
-    registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION, &KEPT])
+    registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION, &KEPT, &REUSED_STEPS])
 }

@@ -151,11 +151,13 @@ impl Options {
                 ApiError::bad_data(format!("error parsing lookback delta duration: {unread}"))
             })?
         };
-        let engine = if lookback_delta_ms > 0 {
-            Engine::clone(&api.engine).with_lookback(lookback_delta_ms)
-        } else {
-            Engine::clone(&api.engine)
-        };
+        let mut engine = Engine::clone(&api.engine);
+        if lookback_delta_ms > 0 {
+            engine = engine.with_lookback(lookback_delta_ms);
+        }
+        if matches!(&*params.scalar("nocache")?, "1" | "true") {
+            engine = engine.keeping(None);
+        }
         let [start_ms, end_ms, step_ms] = times;
         let asked = Asked {
             text: &params.get("query"),
@@ -204,6 +206,7 @@ impl Options {
             trace,
             held,
         } = self.engine.run(&*api.store, &query, ctx)?;
+        metrics::REUSED_STEPS.inc_by(stats.reused_steps);
         if truncate(&mut value, self.limit) {
             warnings.push("results truncated due to limit".to_owned());
         }

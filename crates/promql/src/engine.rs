@@ -7,11 +7,12 @@ use crate::{
     ast::{Expr, ValueType},
     error::QueryError,
     eval::{Eval, Limits, Rules, Source, Watch},
+    kept_steps::KeptSteps,
     notes::Note,
     observe::{Observer, Planned, Query},
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
-    result::{QueryResult, QueryStats, ResultMemory, StepSamples},
+    result::{QueryResult, QueryStats, ResultMemory, StepSamples, Value},
     stack,
     trace::{Phase, Trace, Tracer},
 };
@@ -64,6 +65,7 @@ pub struct Engine {
     options: EngineOptions,
     observer: Option<Arc<dyn Observer>>,
     helpers: Helpers,
+    kept: Option<Arc<KeptSteps>>,
 }
 
 impl Engine {
@@ -74,6 +76,7 @@ impl Engine {
             options,
             observer: None,
             helpers: Helpers::none(),
+            kept: None,
         }
     }
 
@@ -101,6 +104,12 @@ impl Engine {
     #[must_use]
     pub fn with_helpers(self, helpers: Helpers) -> Self {
         Self { helpers, ..self }
+    }
+
+    /// Returns the same engine that keeps the steps of its range queries, or none; all must be over one store.
+    #[must_use]
+    pub fn keeping(self, kept: Option<Arc<KeptSteps>>) -> Self {
+        Self { kept, ..self }
     }
 
     /// Returns the threads that help its queries.
@@ -259,9 +268,53 @@ impl Engine {
                 tracer.enter(Phase::Plan);
             }
             let plan = self.plan(expr, query)?;
-            self.evaluate(&plan, store, query, tracer, ctx)
+            // Counts and traces are of whole evaluations, and types of series may change after their samples came.
+            let is_whole =
+                query.count_steps || tracer.is_some() || self.options.type_and_unit_labels;
+            match self
+                .kept
+                .as_deref()
+                .filter(|_| query.step_ms > 0 && !is_whole)
+            {
+                Some(kept) => self.evaluate_new(kept, (expr, &plan), store, query, ctx),
+                None => self.evaluate(&plan, store, query, tracer, ctx),
+            }
         })
         .map_err(no_thread)?
+    }
+
+    /// Evaluates the steps of a range query that are not kept, and keeps all for the next time.
+    fn evaluate_new(
+        &self,
+        kept: &KeptSteps,
+        (expr, whole): (&Expr, &Plan),
+        store: &dyn Store,
+        query: &Query<'_>,
+        ctx: &Context,
+    ) -> Result<QueryResult, QueryError> {
+        let lookback_ms = self.options.lookback_delta_ms;
+        let Some(asked) = kept.ask(store, expr, query, lookback_ms) else {
+            return self.evaluate(whole, store, query, None, ctx);
+        };
+        let mut result = match asked.first_new_ms() {
+            Some(start_ms) => {
+                let of_new = Query { start_ms, ..*query };
+                let plan = self.plan(expr, &of_new)?;
+                self.evaluate(&plan, store, query, None, ctx)?
+            }
+            None => self.evaluate(whole, store, query, None, ctx)?,
+        };
+        if let Value::Matrix(new) = &mut result.value {
+            let (limit, mut pace) = (self.options.max_samples, ctx.stop.pace());
+            let (all, lease) = asked.join(std::mem::take(new), limit, &ctx.budget, &mut pace)?;
+            *new = all;
+            result.held.add(lease);
+            result.stats.reused_steps = asked.reused_steps();
+            if result.warnings.is_empty() && result.infos.is_empty() {
+                kept.keep(asked, new);
+            }
+        }
+        Ok(result)
     }
 
     fn plan(&self, expr: &Expr, times: &Query<'_>) -> Result<Plan, QueryError> {
@@ -356,6 +409,7 @@ impl Engine {
                 used: counts.used,
                 read: counts.read,
             }),
+            reused_steps: 0,
         };
         let trace = tracer.map(|tracer| Trace {
             nodes: tracer.finish(),

@@ -31,6 +31,7 @@ pub mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 mod kept_groups;
+mod kept_steps;
 pub mod lex;
 mod math;
 mod notes;
@@ -46,6 +47,7 @@ mod trace;
 
 pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
+pub use kept_steps::KeptSteps;
 pub use observe::{Observation, Observer, Planned, Query};
 pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,

@@ -3,7 +3,7 @@
 //! **Invariant:** the label sets of a vector or matrix are distinct; a matrix is sorted by labels, its points by time.
 
 use crate::{eval::Hold, trace::Trace};
-use narthex_model::{Histogram, LabelSet};
+use narthex_model::{Histogram, LabelSet, storage::Lease};
 use std::sync::Arc;
 
 /// A query's value with its notes and statistics.
@@ -27,17 +27,24 @@ pub struct QueryResult {
 #[derive(Debug, Default)]
 pub struct ResultMemory {
     hold: Hold,
+    /// Of steps that were not evaluated.
+    reused: Option<Lease>,
 }
 
 impl ResultMemory {
     pub(crate) fn new(hold: Hold) -> Self {
-        Self { hold }
+        Self { hold, reused: None }
+    }
+
+    /// Adds the memory of steps that were not evaluated.
+    pub(crate) fn add(&mut self, reused: Option<Lease>) {
+        self.reused = reused;
     }
 
     /// Returns the number of bytes held.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.hold.bytes()
+        self.hold.bytes() + self.reused.as_ref().map_or(0, Lease::bytes)
     }
 }
 
@@ -52,6 +59,8 @@ pub struct QueryStats {
     pub series: u64,
     /// Samples by step, if the query asked for them.
     pub steps: Option<StepSamples>,
+    /// Steps that an earlier evaluation had; samples are counted for the others.
+    pub reused_steps: u64,
 }
 
 /// Samples that the steps of a query use, as Prometheus counts them.
@@ -132,4 +141,13 @@ pub struct MatrixSeries {
     pub floats: Vec<(i64, f64)>,
     /// The native histograms, by time.
     pub histograms: Vec<(i64, Arc<Histogram>)>,
+}
+
+impl MatrixSeries {
+    /// Returns the memory of the series in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let points = size_of_val(&*self.floats) + size_of_val(&*self.histograms);
+        let histograms = self.histograms.iter().map(|(_, h)| h.heap_bytes());
+        2 * size_of::<Self>() + self.labels.heap_bytes() + points + histograms.sum::<usize>()
+    }
 }

@@ -23,6 +23,7 @@ mod shared_names;
 mod snapshots;
 mod steps;
 mod view;
+mod write_times;
 
 use crate::{
     BlockMeta,
@@ -50,6 +51,7 @@ use narthex_model::{
     storage::{
         Account, Binding, BoundRound, Budget, Context, ListingMark, ListingOf, Outcome, Prepared,
         Selector, SeriesQuery, SeriesSample, Sink, StorageError, Store, SyncToken, TimeRange, View,
+        WriteMark,
     },
 };
 pub use open::Opening;
@@ -66,6 +68,7 @@ use std::{
         atomic::{AtomicI64, Ordering},
     },
 };
+use write_times::WriteTimes;
 
 /// A database; clones share it.
 #[derive(Clone)]
@@ -90,6 +93,7 @@ pub(crate) struct Inner {
     doubt_ms: AtomicI64,
     damage: Arc<DamageLog>,
     pending_stale: PendingStale,
+    write_times: WriteTimes,
     /// What looking for late samples in blocks may take.
     late: Effort,
     spare: SpareFrames,
@@ -267,6 +271,9 @@ impl Inner {
         let outcome = self
             .head
             .append_out_of_order(&self.wal, samples, limits, &in_blocks)?;
+        if let Some(oldest_ms) = samples.iter().map(|sample| sample.time_ms).min() {
+            self.write_times.note(oldest_ms);
+        }
         self.count(outcome);
         Ok(outcome)
     }
@@ -355,6 +362,14 @@ impl Store for Db {
         ctx: &Context,
     ) -> Result<Option<ListingMark>, StorageError> {
         view::listing_mark(&self.0, of, query, ctx)
+    }
+
+    fn write_mark(&self) -> Option<WriteMark> {
+        Some(self.0.write_times.mark())
+    }
+
+    fn unchanged_before(&self, mark: WriteMark) -> Option<i64> {
+        self.0.write_times.oldest_since(mark)
     }
 
     fn time_range(&self) -> Option<TimeRange> {

@@ -6,7 +6,6 @@
 use super::{answers::Answer, questions::Question};
 use crate::{
     harness::{
-        VICTORIA_METRICS,
         error::BenchError,
         measure::{Meter, Usage, Used},
         progress::Progress,
@@ -42,6 +41,8 @@ pub(super) struct Plan {
     pub(super) questions: Vec<Question>,
     pub(super) rounds: usize,
     pub(super) restarts: usize,
+    /// Whether ranges move on with every round, and servers may use results that they keep.
+    pub(super) refreshes: bool,
     pub(super) base: PathBuf,
 }
 
@@ -89,11 +90,7 @@ pub(super) fn run(
     let mut subject = Subject {
         plan,
         client: server.client(LIMIT)?,
-        suffix: if spec.kind.name == VICTORIA_METRICS {
-            "&nocache=1"
-        } else {
-            ""
-        },
+        suffix: if plan.refreshes { "" } else { "&nocache=1" },
         server,
         progress,
     };
@@ -194,7 +191,7 @@ impl Subject<'_> {
         self.begin("answers");
         let plan = self.plan;
         let ask = |question: &Question| {
-            let body = self.get(&question.path(&plan.data))?;
+            let body = self.get(&question.path(&plan.data, 0))?;
             let answer = Answer::read(&body).ok_or_else(|| self.wrong(question, &body))?;
             let touched = match question.touched(&plan.data) {
                 Some(path) => Answer::read(&self.get(&path)?).and_then(|answer| answer.number()),
@@ -210,15 +207,19 @@ impl Subject<'_> {
         self.begin(what);
         let plan = self.plan;
         self.reset_peak();
-        let paths: Vec<String> = plan
-            .questions
-            .iter()
-            .map(|question| question.path(&plan.data))
-            .collect();
+        let paths = |steps_before| -> Vec<String> {
+            let questions = plan.questions.iter();
+            let path = |question: &Question| question.path(&plan.data, steps_before);
+            questions.map(path).collect()
+        };
+        let mut asked = paths(0);
         let meter = Meter::start(self.usage()?)?;
-        let mut took = vec![Vec::with_capacity(rounds); paths.len()];
+        let mut took = vec![Vec::with_capacity(rounds); asked.len()];
         for round in 0..rounds {
-            for (path, took) in paths.iter().zip(&mut took) {
+            if plan.refreshes {
+                asked = paths(rounds - 1 - round);
+            }
+            for (path, took) in asked.iter().zip(&mut took) {
                 let start = Instant::now();
                 self.get(path)?;
                 took.push(start.elapsed());

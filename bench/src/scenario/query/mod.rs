@@ -10,7 +10,7 @@ mod questions;
 
 use super::prelude::*;
 use crate::{
-    harness::{VICTORIA_METRICS, cli::usage, yaml},
+    harness::{cli::usage, yaml},
     load::{
         dataset::{Churn, DatasetConfig, POD_SERIES},
         fleet::clock::now_ms,
@@ -50,6 +50,8 @@ flags! {
         rounds: usize = "rounds", default("10"), within(1, 100_000);
         /// How often servers are killed, started again and asked once, cold.
         restarts: usize = "restarts", default("1"), within(0, 100);
+        /// Ask as a dashboard does that is drawn again and again: each range ends a step later than the one before, and servers may use results that they keep.
+        refresh: bool = "refresh";
     }
 }
 
@@ -73,11 +75,15 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         })
     );
     let mut record = values.record(title, ServerSpec::subjects(&servers), notes);
-    let mut kinds = servers.iter().map(|server| server.kind.name.as_str());
-    if kinds.any(|kind| kind == VICTORIA_METRICS) {
-        let what = "keeps the results of range queries; it is asked not to use them.";
-        record.notes.push(format!("{VICTORIA_METRICS} {what}"));
-    }
+    let what = match plan.refreshes {
+        true => {
+            "Each range ends a step later than the one before; Narthex and VictoriaMetrics use the results that they keep."
+        }
+        false => {
+            "Narthex and VictoriaMetrics keep results of range queries; they are asked not to use them."
+        }
+    };
+    record.notes.push(what.to_owned());
     let each = Duration::from_secs_f64(20.0 + data.samples() as f64 * 3e-6);
     let mut asked = vec![None; servers.len()];
     for_each_turn(values, &servers, 1, each, |turn, server, progress| {
@@ -137,6 +143,7 @@ fn plan(values: &Values) -> Result<Plan, BenchError> {
         questions: questions::read(text.as_deref(), &file)?,
         rounds: flags.rounds,
         restarts: flags.restarts,
+        refreshes: flags.refresh,
         base: values.dir()?,
     })
 }

@@ -75,8 +75,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Returns its path and query for data of that configuration.
-    pub(super) fn path(&self, data: &DatasetConfig) -> String {
+    /// Returns its path and query for data of that configuration; a range ends `steps_before` of its steps earlier.
+    pub(super) fn path(&self, data: &DatasetConfig, steps_before: usize) -> String {
         let (start_ms, end_ms) = (self.start.ms(data), self.end.ms(data));
         let (start, end) = (seconds(start_ms), seconds(end_ms));
         let expr = self.expr.as_str();
@@ -84,7 +84,8 @@ impl Question {
             Endpoint::Instant => api::instant(expr, Some(end_ms)),
             Endpoint::Range => {
                 let step_ms = i64::try_from(self.step.0.as_millis()).unwrap_or(i64::MAX);
-                api::range(expr, start_ms, end_ms, step_ms)
+                let before_ms = step_ms.saturating_mul(steps_before as i64);
+                api::range(expr, start_ms - before_ms, end_ms - before_ms, step_ms)
             }
             Endpoint::Values => {
                 let mut fields = vec![("start", start.as_str()), ("end", &end)];

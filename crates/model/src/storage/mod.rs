@@ -39,7 +39,7 @@ pub use mark::{ListingMark, ListingOf, Marker};
 pub use merge::unify;
 pub use merged_batch::{Layer, MergedBatch};
 pub use order::{arrange, ordered};
-pub use read::{Batch, Estimate, LastCell, Prepared, SeriesKey, Store, View};
+pub use read::{Batch, Estimate, LastCell, Prepared, SeriesKey, Store, View, WriteMark};
 pub use selector::{Grouping, Hints, Selector, TimeRange, Want};
 pub use stop::{Pace, Stop, StopReason};
 pub use tile::{Facts, Layout, Tile};

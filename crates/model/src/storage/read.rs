@@ -55,9 +55,25 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
+    /// Marks a moment: what is stored up to now is seen by later views. `None` where the store does not know of moments.
+    fn write_mark(&self) -> Option<WriteMark> {
+        None
+    }
+
+    /// Returns a time before which no samples were stored or removed since a mark, `i64::MAX` if there were none at all.
+    /// `None` if the mark is too old or samples of any time were removed.
+    fn unchanged_before(&self, mark: WriteMark) -> Option<i64> {
+        let _ = mark;
+        None
+    }
+
     /// Returns the times of the oldest and the newest sample, or `None` for an empty store.
     fn time_range(&self) -> Option<TimeRange>;
 }
+
+/// A moment in what one store stores.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct WriteMark(pub u64);
 
 /// A consistent state of a store.
 pub trait View: Send + Sync {

@@ -3,9 +3,13 @@
 use crate::{
     client,
     support::{self, PATIENCE, Running, until},
-    target::{Reply, Target},
+    target::{Reply, Target, now_ms},
 };
-use narthex_testkit::{TempDir, http, process::Finished};
+use narthex_testkit::{
+    TempDir, http,
+    process::Finished,
+    remote_write::{Request, Series},
+};
 use narthex_yaml::{Node, Value};
 use std::{
     collections::BTreeMap,
@@ -200,6 +204,68 @@ fn answers_about_labels_are_sent_again_while_rows_come() {
         let kept = server.metric("narthex_api_kept_answers_total");
         kept.filter(|kept| *kept >= 4.0)
     });
+    server.stop();
+}
+
+/// Through everything between the two as well: rows that come change the newest steps, a sample that comes late older ones.
+#[test]
+fn steps_of_ranges_are_sent_again_while_rows_come() {
+    let dir = TempDir::new("kept-steps");
+    let target = Target::answering(|n| Reply {
+        status: 200,
+        content_type: "text/plain; version=0.0.4",
+        body: format!("a {n}\n").into_bytes(),
+    });
+    let text = format!(
+        "scrape_configs: [{{job_name: j, scrape_interval: 100ms, scrape_timeout: 100ms, \
+         static_configs: [{{targets: [{:?}]}}]}}]\n",
+        target.address
+    );
+    let config = dir.write("p.yml", &text);
+    let server = Running::of(
+        support::server_in(&dir.join("data"))
+            .arg(support::config_flag(&config))
+            .arg("--web.enable-remote-write-receiver"),
+    );
+    server.wait_vector("a > 2", |elements| !elements.is_empty());
+    let begin_ms = now_ms();
+    let ask = |end_ms: i64, nocache: &'static str| {
+        let [start, end] = [begin_ms - 60_000, end_ms].map(crate::pair::seconds);
+        let params = [
+            ("query", "sum(a) + sum(late or vector(0))"),
+            ("start", &*start),
+            ("end", &*end),
+            ("step", "1"),
+            ("nocache", nocache),
+        ];
+        server.data("/api/v1/query_range", &params)["result"].to_string()
+    };
+    let reused = || server.metric("narthex_api_reused_steps_total");
+    let mut ends = 0;
+    until("steps are kept", || {
+        // Rows that come meanwhile change neither.
+        let end_ms = now_ms() - 2000;
+        let (before, found) = (ask(end_ms, "1"), ask(end_ms, "0"));
+        assert_eq!(found, before);
+        ends += usize::from(found.contains("values"));
+        reused().filter(|reused| *reused > 100.0 && ends > 5)
+    });
+    let count = reused();
+    let end_ms = now_ms() - 2000;
+    let before = ask(end_ms, "1");
+    assert_eq!(reused(), count, "all steps were evaluated");
+    let series = Series::new(
+        &[("__name__", "late"), ("job", "j")],
+        &[(begin_ms - 500, 1000.0)],
+    );
+    let late = Request {
+        series: vec![series],
+        ..Request::default()
+    };
+    assert_eq!(late.send(&server.url).unwrap().status, 204);
+    let (found, expected) = (ask(end_ms, "0"), ask(end_ms, "1"));
+    assert_eq!(found, expected);
+    assert_ne!(found, before);
     server.stop();
 }
 

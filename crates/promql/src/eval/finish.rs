@@ -129,7 +129,7 @@ impl Eval<'_> {
                 if samples > 0 {
                     self.count_first(samples);
                     held.join(self.memory.acquire(samples, 0)?);
-                    meter.add(heap_bytes(&series))?;
+                    meter.add(series.heap_bytes())?;
                     all.push(series);
                 }
             }
@@ -212,7 +212,7 @@ impl Eval<'_> {
             if series.floats.is_empty() && series.histograms.is_empty() {
                 continue;
             }
-            meter.add(heap_bytes(&series) - floats * POINT_BYTES as usize)?;
+            meter.add(series.heap_bytes() - floats * POINT_BYTES as usize)?;
             all.push(series);
         }
         Ok((all, meter.finish()))
@@ -266,13 +266,6 @@ fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
         }
     }
     raw
-}
-
-/// Returns the memory of a result series in bytes.
-fn heap_bytes(series: &MatrixSeries) -> usize {
-    let points = size_of_val(&*series.floats) + size_of_val(&*series.histograms);
-    let histograms = series.histograms.iter().map(|(_, h)| h.heap_bytes());
-    2 * size_of::<MatrixSeries>() + series.labels.heap_bytes() + points + histograms.sum::<usize>()
 }
 
 fn extend(

@@ -9,7 +9,7 @@ use narthex_model::{
     Family, LabelSet, METRIC_NAME, MatchOp, Matcher,
     storage::{
         Cardinality, Context, ExemplarSeries, Listing, ListingMark, ListingOf, Prepared, Selector,
-        SeriesQuery, StorageError, Store, TimeRange, View,
+        SeriesQuery, StorageError, Store, TimeRange, View, WriteMark,
     },
     sync::Whole as _,
 };
@@ -106,6 +106,14 @@ impl Store for NotedStore {
         ctx: &Context,
     ) -> Result<Option<ListingMark>, StorageError> {
         self.store.listing_mark(of, query, ctx)
+    }
+
+    fn write_mark(&self) -> Option<WriteMark> {
+        self.store.write_mark()
+    }
+
+    fn unchanged_before(&self, mark: WriteMark) -> Option<i64> {
+        self.store.unchanged_before(mark)
     }
 
     fn time_range(&self) -> Option<TimeRange> {

@@ -593,6 +593,7 @@ impl Inner {
         gone.iter().for_each(|block| blocks.remove(block));
         blocks.forget_unreadable(&names);
         drop(blocks);
+        self.write_times.note_removed();
         self.files.doom(gone);
         let lost = lost.iter().map(|block| block.damage.path.clone());
         self.files.doom_paths(lost);

@@ -14,6 +14,7 @@ use super::{
     replay_flush::{FlushTarget, FlushingReplay},
     snapshots::Snapshots,
     steps::{Clocks, Steps},
+    write_times::WriteTimes,
 };
 use crate::{
     block::{BlockCache, FilePool},
@@ -162,6 +163,7 @@ impl Opening {
             upkeep: Mutex::new(upkeep),
             damage: stored.found,
             pending_stale: PendingStale::default(),
+            write_times: WriteTimes::new(),
             late: Effort::default(),
             spare: SpareFrames::default(),
             torn: replayed.torn,

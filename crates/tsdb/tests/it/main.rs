@@ -10,6 +10,7 @@ mod early;
 mod files;
 mod golden;
 mod hang;
+mod kept_steps;
 mod late;
 mod listing;
 mod lives;

@@ -88,7 +88,7 @@ fn times_are_placed_in_the_data() {
     let questions = read(Some(&text), "q.yml").unwrap();
     let paths: Vec<String> = questions
         .iter()
-        .map(|question| question.path(&data()))
+        .map(|question| question.path(&data(), 0))
         .collect();
     assert_eq!(
         paths,

@@ -78,6 +78,13 @@ pub(super) fn append_to_parts(
     drop(pending);
     drop(turns);
     drop(ticket);
+    if let Some(oldest_ms) = rounds
+        .iter()
+        .map(|(_, frame)| frame.time_bounds_ms().0)
+        .min()
+    {
+        inner.write_times.note(oldest_ms);
+    }
     for (part, frame) in rounds {
         part.complete(inner, frame);
     }
