@@ -22,7 +22,7 @@ use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
 /// Most bytes of kept answers.
 const MOST_KEPT_BYTES: u64 = 8 << 20;
 /// Most bytes of steps of range queries that are kept for the next time they are asked.
-const MOST_KEPT_STEPS_BYTES: u64 = 16 << 20;
+const MOST_KEPT_STEPS_BYTES: u64 = 32 << 20;
 
 /// Settings of the API.
 #[derive(Clone, Debug)]

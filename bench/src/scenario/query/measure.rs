@@ -97,8 +97,12 @@ pub(super) fn run(
     let written = subject.write()?;
     subject.settle()?;
     // Answers are parsed here, outside the timed rounds; querying also warms the server.
-    let answers = subject.answers()?;
+    let mut answers = subject.answers()?;
     let warm = subject.ask(plan.rounds, "warm")?;
+    if plan.refreshes {
+        // Of what was kept.
+        answers = subject.answers()?;
+    }
     let mut cold: Option<Round> = None;
     for _ in 0..plan.restarts {
         let round = subject.restart()?;

@@ -99,6 +99,12 @@ fn times_are_placed_in_the_data() {
             "/api/v1/series?match%5B%5D=up&start=1700000399.000&end=1700000400.000",
         ]
     );
+    assert_eq!(
+        questions[0].path(&data(), 2),
+        "/api/v1/query_range?query=up&start=1699998420.000&end=1699999620.000&step=90.000"
+    );
+    let others = questions[1..].iter().zip(&paths[1..]);
+    others.for_each(|(question, path)| assert_eq!(question.path(&data(), 2), *path));
     assert_eq!(questions[0].touched(&data()), None);
 }
 
