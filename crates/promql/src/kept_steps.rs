@@ -58,6 +58,8 @@ struct Key {
     /// Time of the steps after a multiple of their distance.
     phase_ms: i64,
     lookback_ms: i64,
+    /// Number of steps, about: a panel of an hour leaves those of one of a day alone.
+    magnitude: u32,
 }
 
 struct Known {
@@ -136,6 +138,7 @@ impl KeptSteps {
             step_ms,
             phase_ms: first_ms.rem_euclid(step_ms),
             lookback_ms,
+            magnitude: steps.checked_ilog2().unwrap_or(0),
         };
         let steps = self.state.lock().whole().find(&key)?;
         // What is stored after this mark is looked for the next time, what was stored before it now.
@@ -160,6 +163,9 @@ impl KeptSteps {
 
     /// Keeps a query's steps, if there is room for them.
     pub(crate) fn keep(&self, asked: AskedAgain, series: &[MatrixSeries]) {
+        if asked.has_nothing_new() {
+            return;
+        }
         let bytes: usize = series.iter().map(MatrixSeries::heap_bytes).sum();
         let bytes = (bytes + size_of::<Evaluated>()) as u64;
         if !self.make_room(&asked.key, bytes) {
@@ -205,6 +211,15 @@ impl AskedAgain {
     pub(crate) fn first_new_ms(&self) -> Option<i64> {
         let reused = self.reused.as_ref()?;
         Some(reused.until_ms.saturating_add(self.key.step_ms))
+    }
+
+    /// Reports whether only the step was evaluated that always is.
+    fn has_nothing_new(&self) -> bool {
+        let is_known = |reused: &Reused| {
+            reused.steps.last_ms == self.last_ms
+                && reused.until_ms.saturating_add(self.key.step_ms) == self.last_ms
+        };
+        self.reused.as_ref().is_some_and(is_known)
     }
 
     /// Returns the number of steps that are not evaluated.

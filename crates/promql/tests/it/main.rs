@@ -11,6 +11,7 @@ mod compliance;
 mod engine;
 mod fuzz;
 mod generate;
+mod kept_steps;
 mod late;
 mod limits;
 mod lives;

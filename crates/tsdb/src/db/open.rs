@@ -116,17 +116,7 @@ impl Opening {
         let marks = stored.manifest.marks.clone().into_iter().collect();
         let started = Instant::now();
         let replay = HeadReplay::new(&head, marks, options.block_window_ms, clock.now_ms());
-        let target = FlushTarget {
-            io: &io,
-            options: &options,
-            now_ms: clock.now_ms(),
-            blocks: &mut stored.opened.set,
-            manifest: &mut stored.manifest,
-            pool: &stored.pool,
-            files: &stored.files,
-            cache: &stored.cache,
-            found: &stored.found,
-        };
+        let target = stored.flush_target(&io, &options, clock.now_ms());
         let mut replay = FlushingReplay::new(replay, target);
         let replayed = wal::replay(&*io, &root, &mut replay, &progress)?;
         replay.finish();
@@ -186,6 +176,28 @@ struct Stored {
     pool: Arc<FilePool>,
     cache: Arc<BlockCache>,
     found: Arc<DamageLog>,
+}
+
+impl Stored {
+    /// Returns where a replay writes what fills the memory.
+    fn flush_target<'a>(
+        &'a mut self,
+        io: &'a Arc<dyn Io>,
+        options: &'a DbOptions,
+        now_ms: i64,
+    ) -> FlushTarget<'a> {
+        FlushTarget {
+            io,
+            options,
+            now_ms,
+            blocks: &mut self.opened.set,
+            manifest: &mut self.manifest,
+            pool: &self.pool,
+            files: &self.files,
+            cache: &self.cache,
+            found: &self.found,
+        }
+    }
 }
 
 /// Opens the blocks; keeps the manifest's marks only if they describe exactly these blocks.

@@ -90,9 +90,9 @@ fn bits(result: &Result<QueryResult, QueryError>) -> String {
     };
     let mut text = format!("{:?} {:?}\n", result.warnings, result.infos);
     for series in all {
-        write!(text, "{}", series.labels).unwrap();
+        write!(text, "{}", series.labels).expect("a text");
         for (time_ms, x) in &series.floats {
-            write!(text, " {time_ms}:{:x}", x.to_bits()).unwrap();
+            write!(text, " {time_ms}:{:x}", x.to_bits()).expect("a text");
         }
         text.push('\n');
     }
@@ -102,6 +102,28 @@ fn bits(result: &Result<QueryResult, QueryError>) -> String {
 fn open(disk: &FaultyIo, options: &DbOptions) -> Db {
     let clock = Arc::new(ManualClock::new(BASE_MS));
     Db::open(Arc::new(disk.clone()), options.clone(), clock).expect("a database")
+}
+
+/// Adds a source, stores a late sample, or moves rows into blocks; mostly nothing.
+fn disturb(db: &Db, pods: &mut Vec<Pod>, now_ms: i64, random: &mut SplitMix64) {
+    match random.below(12) {
+        0 if pods.len() < 9 => pods.push(Pod::new(pods.len(), now_ms)),
+        1 => {
+            let late_ms = now_ms - random.below(400_000) as i64;
+            let pod = format!("p{}", random.below(10));
+            let labels = [
+                (METRIC_NAME, "x"),
+                ("job", "j0"),
+                ("pod", &pod),
+                ("lane", "0"),
+            ];
+            let sample = SeriesSample::float(LabelSet::new(labels), late_ms, 77.0);
+            db.append_samples(&[sample]).expect("stored");
+        }
+        2 => db.flush().expect("flushed"),
+        3 => db.maintain(now_ms).expect("maintained"),
+        _ => {}
+    }
 }
 
 #[test]
@@ -135,24 +157,7 @@ fn kept_steps_are_those_that_would_be_evaluated() {
             for pod in &mut pods {
                 pod.append(&db, now_ms, &mut random);
             }
-            match random.below(12) {
-                0 if pods.len() < 9 => pods.push(Pod::new(pods.len(), now_ms)),
-                1 => {
-                    let late_ms = now_ms - random.below(400_000) as i64;
-                    let pod = format!("p{}", random.below(10));
-                    let labels = [
-                        (METRIC_NAME, "x"),
-                        ("job", "j0"),
-                        ("pod", &pod),
-                        ("lane", "0"),
-                    ];
-                    let sample = SeriesSample::float(LabelSet::new(labels), late_ms, 77.0);
-                    db.append_samples(&[sample]).expect("stored");
-                }
-                2 => db.flush().expect("flushed"),
-                3 => db.maintain(now_ms).expect("maintained"),
-                _ => {}
-            }
+            disturb(&db, &mut pods, now_ms, &mut random);
             let oldest = db.block_metas().iter().map(|meta| meta.min_time_ms).min();
             if random.one_in(3) {
                 db.maintain(now_ms).expect("maintained");

@@ -24,6 +24,7 @@ fn plan() -> Plan {
         .unwrap(),
         rounds: 1,
         restarts: 0,
+        refreshes: false,
         base: std::env::temp_dir(),
     }
 }
