@@ -2,12 +2,12 @@
 //! is evaluated again only as far as samples came since.
 //!
 //! **Invariant:** a kept step is what it would be if it were evaluated now: the store says from which time on anything
-//! changed, and a query whose steps read later samples than their own time, or depend on its first or last step, is
+//! changed, and a query whose steps read later samples than their own time, or depend on other steps, is
 //! never kept. Neither is one with notes, which say nothing of the steps that they are about.
 //! **Invariant:** what is kept is leased. Nothing is kept of a query before it is asked for the second time.
 
 use crate::{
-    ast::{Expr, Extension, VectorSelector},
+    ast::{AggregateOp, BinaryOp, Expr, Extension, VectorSelector},
     error::QueryError,
     functions::FunctionId,
     observe::Query,
@@ -339,6 +339,9 @@ impl State {
 }
 
 /// Reports whether a step's value depends on its time and on samples up to it alone, whatever the query's other steps.
+///
+/// Series that become equal without their names are an error even if they are never at one step: they come from selectors
+/// of several names, and in subqueries also from what joins or renames series.
 fn settles(expr: &Expr) -> bool {
     let mut settles = true;
     let selects = |selector: &VectorSelector| {
@@ -346,6 +349,7 @@ fn settles(expr: &Expr) -> bool {
             && selector.offset_ns >= 0
             && selector.offset_expr.is_none()
             && selector.extension != Extension::Smoothed
+            && selector.has_one_name()
     };
     expr.walk(&mut |expr| {
         settles &= match expr {
@@ -357,6 +361,7 @@ fn settles(expr: &Expr) -> bool {
                     && subquery.offset_expr.is_none()
                     && subquery.range_expr.is_none()
                     && subquery.step_expr.is_none()
+                    && keeps_names(&subquery.expr)
             }
             Expr::Call(call) => !matches!(
                 call.function.id,
@@ -368,6 +373,23 @@ fn settles(expr: &Expr) -> bool {
     settles
 }
 
+/// Reports whether series have the names that selectors gave them, or none.
+fn keeps_names(expr: &Expr) -> bool {
+    let mut keeps = true;
+    expr.walk(&mut |expr| {
+        keeps &= match expr {
+            Expr::Binary(binary) => binary.op != BinaryOp::Or,
+            Expr::Aggregate(aggregate) => aggregate.op != AggregateOp::CountValues,
+            Expr::Call(call) => !matches!(
+                call.function.id,
+                FunctionId::LabelReplace | FunctionId::LabelJoin
+            ),
+            _ => true,
+        };
+    });
+    keeps
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,6 +399,7 @@ mod tests {
         let settling = [
             "sum by (job) (rate(a[5m] offset 3m)) / ignoring (x) sum(rate(b{c=~'d|e'}[1m]))",
             "max_over_time(rate(a[5m])[10m:1m] offset 1m) + time() - timestamp(a)",
+            "topk(3, a) or label_replace({__name__='a'}, 'x', 'y', '', '')",
             "topk(3, a) or absent(b) or increase(c[5m] anchored) * step()",
         ];
         for text in settling {
@@ -397,6 +420,11 @@ mod tests {
             "a offset (step() - 1m)",
             "max_over_time(a[10m:step() + 1s])",
             "info(a)",
+            "rate({__name__=~'a|b'}[1m])",
+            "count({job='a'})",
+            "max_over_time((a or b)[5m:1m])",
+            "max_over_time(label_replace(a, '__name__', 'b', '', '')[5m:1m])",
+            "max_over_time(count_values('__name__', a)[5m:1m])",
         ];
         for text in others {
             assert!(!settles(&crate::parse(text).unwrap()), "{text}");

@@ -4,7 +4,7 @@
 
 use super::{DurationExpr, Expr};
 use crate::span::Span;
-use narthex_model::{LabelSet, Matcher};
+use narthex_model::{LabelSet, METRIC_NAME, MatchOp, Matcher};
 
 /// The time of an `@` modifier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,6 +51,13 @@ pub struct VectorSelector {
 }
 
 impl VectorSelector {
+    /// Reports whether all its series have the same metric name.
+    #[must_use]
+    pub fn has_one_name(&self) -> bool {
+        let is_of_name = |m: &Matcher| &*m.name == METRIC_NAME && m.op == MatchOp::Equal;
+        self.matchers.iter().any(is_of_name)
+    }
+
     /// Reports whether the matchers select a series with these labels.
     #[must_use]
     pub fn matches(&self, labels: &LabelSet) -> bool {

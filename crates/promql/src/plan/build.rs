@@ -21,10 +21,7 @@ use crate::{
     lex::{AggregateOp, BinaryOp},
     span::Span,
 };
-use narthex_model::{
-    METRIC_NAME, MatchOp,
-    storage::{Grouping, Hints, TimeRange},
-};
+use narthex_model::storage::{Grouping, Hints, TimeRange};
 
 /// Plans `expr` for the instants from `start_ms` to `end_ms`; `step_ms` 0 means one instant.
 pub(crate) fn build(
@@ -339,16 +336,12 @@ impl Builder {
     ) -> Result<Select, QueryError> {
         let offset_ms = self.duration(v.offset_ns, v.offset_expr.as_ref(), true)? / 1_000_000;
         let at_ms = self.at(v.at);
-        let one_name = v
-            .matchers
-            .iter()
-            .any(|m| &*m.name == METRIC_NAME && m.op == MatchOp::Equal);
         let mut select = Select {
             selector: 0,
             at_ms,
             offset_ms,
             extension: v.extension,
-            one_name,
+            one_name: v.has_one_name(),
             stats_only: context.wants_stats && !context.needs_buckets,
             matchers: v.matchers.clone(),
         };

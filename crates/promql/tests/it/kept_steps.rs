@@ -25,8 +25,12 @@ impl Still {
         for at in 0..series {
             writeln!(script, "  x{{at=\"{at}\"}} {at}+1x200").unwrap();
         }
+        Self::of(&script)
+    }
+
+    fn of(script: &str) -> Self {
         Self {
-            inner: testing::load(&script, Box::new(MemStore::new())).unwrap(),
+            inner: testing::load(script, Box::new(MemStore::new())).unwrap(),
             views: Mutex::default(),
         }
     }
@@ -161,4 +165,36 @@ fn no_more_is_kept_than_there_is_room_for() {
     assert!(fixture.budget.used_bytes() > 75_000);
     assert_eq!(fixture.reused(&queries[0], 20, 40), 0, "the oldest went");
     assert_eq!(fixture.reused(&queries[11], 20, 40), 20);
+}
+
+/// Two series that only their names tell apart are an error of a whole range.
+#[test]
+fn what_is_an_error_of_all_steps_together_is_one_of_new_steps() {
+    let mut fixture = Fixture::new(1, 1 << 20);
+    fixture.store = Still::of("load 10s\n  x 0+1x100\n  y _x150 0+1x50\n");
+    for query in [
+        "delta({__name__=~\"x|y\"}[20s])",
+        "max_over_time((x or y)[20s:10s])",
+        "max_over_time(label_replace(x or y, \"__name__\", \"z$1\", \"at\", \"(.*)\")[20s:10s])",
+    ] {
+        for _ in 0..3 {
+            fixture.ask(query, 95, 140).unwrap();
+        }
+        let expected = engine(1_000_000).range(
+            &fixture.store,
+            query,
+            98 * STEP_MS,
+            153 * STEP_MS,
+            STEP_MS,
+            &Context::unlimited(),
+        );
+        let found = fixture.ask(query, 98, 153);
+        assert_eq!(
+            found.map(|found| bits(&found)).map_err(|e| e.to_string()),
+            expected
+                .map(|found| bits(&found))
+                .map_err(|e| e.to_string()),
+            "{query}"
+        );
+    }
 }
