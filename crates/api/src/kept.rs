@@ -7,10 +7,11 @@
 use crate::metrics;
 use bytes::Bytes;
 use narthex_model::{
+    Recent,
     storage::{Budget, Context, Lease, ListingMark, ListingOf, SeriesQuery, StorageError, Store},
     sync::Whole as _,
 };
-use std::{collections::HashMap, sync::Mutex};
+use std::sync::Mutex;
 
 /// Most questions that are known.
 const MOST_QUESTIONS: usize = 256;
@@ -58,18 +59,15 @@ pub(crate) struct KeptAnswers {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<Question, Known>,
+    known: Recent<Question, Known>,
     /// Bytes of all texts.
     bytes: usize,
-    /// Number of times that an answer was looked up or kept.
-    clock: u64,
 }
 
 struct Known {
     mark: ListingMark,
     /// `None` while it was answered once.
     text: Option<Bytes>,
-    used_at: u64,
 }
 
 /// A text, leased until the last response that has it was sent.
@@ -165,9 +163,7 @@ impl KeptAnswers {
         }
         let mut state = self.state.lock().whole();
         let state = &mut *state;
-        state.clock += 1;
-        if let Some(known) = state.known.get_mut(question) {
-            known.used_at = state.clock;
+        if let Some(known) = state.known.use_mut(question) {
             if known.mark == mark {
                 return match &known.text {
                     Some(text) => {
@@ -186,11 +182,7 @@ impl KeptAnswers {
         if state.known.len() == MOST_QUESTIONS {
             state.drop_oldest();
         }
-        let known = Known {
-            mark,
-            text: None,
-            used_at: state.clock,
-        };
+        let known = Known { mark, text: None };
         state.known.insert(question.clone(), known);
         Found::Nothing
     }
@@ -241,11 +233,7 @@ impl Question {
 
 impl State {
     fn drop_oldest(&mut self) {
-        let oldest = self.known.iter().min_by_key(|(_, known)| known.used_at);
-        let Some(oldest) = oldest.map(|(question, _)| question.clone()) else {
-            return;
-        };
-        let known = self.known.remove(&oldest);
+        let known = self.known.remove_oldest();
         if let Some(text) = known.and_then(|known| known.text) {
             self.bytes -= text.len();
         }

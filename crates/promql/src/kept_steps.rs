@@ -14,12 +14,12 @@ use crate::{
     result::MatrixSeries,
 };
 use narthex_model::{
+    Recent,
     storage::{Budget, Lease, Pace, Store, WriteMark},
     sync::Whole as _,
 };
 use std::{
     cmp::Ordering,
-    collections::HashMap,
     fmt,
     ops::RangeInclusive,
     sync::{Arc, Mutex},
@@ -43,11 +43,10 @@ pub struct KeptSteps {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<Key, Known>,
+    /// `None` for queries that were asked once.
+    known: Recent<Key, Option<Arc<Evaluated>>>,
     /// Bytes of all that is kept.
     bytes: u64,
-    /// Number of times that a query was looked up.
-    clock: u64,
 }
 
 /// What must be equal for steps to be those of another query.
@@ -60,12 +59,6 @@ struct Key {
     lookback_ms: i64,
     /// Number of steps, about: a panel of an hour leaves those of one of a day alone.
     magnitude: u32,
-}
-
-struct Known {
-    /// `None` while it was asked once.
-    steps: Option<Arc<Evaluated>>,
-    used_at: u64,
 }
 
 /// Evaluated steps.
@@ -187,7 +180,7 @@ impl KeptSteps {
         // Another viewer's may have come meanwhile.
         state.forget(&asked.key);
         if let Some(known) = state.known.get_mut(&asked.key) {
-            known.steps = Some(Arc::new(steps));
+            *known = Some(Arc::new(steps));
             state.bytes += bytes;
         }
     }
@@ -196,7 +189,7 @@ impl KeptSteps {
     fn make_room(&self, key: &Key, bytes: u64) -> bool {
         let mut state = self.state.lock().whole();
         state.forget(key);
-        if bytes > self.most_of_one || !state.known.contains_key(key) {
+        if bytes > self.most_of_one || state.known.get(key).is_none() {
             return false;
         }
         while state.bytes + bytes > self.most {
@@ -307,34 +300,29 @@ fn of_times<'a, T>(points: &'a [(i64, T)], times: &RangeInclusive<i64>) -> &'a [
 impl State {
     /// Returns the steps that are kept, if any; `None` for a query that was not asked before.
     fn find(&mut self, key: &Key) -> Option<Option<Arc<Evaluated>>> {
-        self.clock += 1;
-        if let Some(known) = self.known.get_mut(key) {
-            known.used_at = self.clock;
-            return Some(known.steps.clone());
+        if let Some(known) = self.known.use_mut(key) {
+            return Some(known.clone());
         }
         if self.known.len() == MOST_QUERIES {
             self.drop_oldest();
         }
-        let known = Known {
-            steps: None,
-            used_at: self.clock,
-        };
-        self.known.insert(key.clone(), known);
+        self.known.insert(key.clone(), None);
         None
     }
 
     /// Forgets a query's steps, not that it was asked.
     fn forget(&mut self, key: &Key) {
-        let steps = self.known.get_mut(key).and_then(|one| one.steps.take());
-        self.bytes -= steps.map_or(0, |steps| steps.lease.bytes());
+        let steps = self.known.get_mut(key).and_then(Option::take);
+        self.give_back(steps);
     }
 
     fn drop_oldest(&mut self) {
-        let oldest = self.known.iter().min_by_key(|(_, known)| known.used_at);
-        if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-            self.forget(&oldest);
-            self.known.remove(&oldest);
-        }
+        let steps = self.known.remove_oldest().flatten();
+        self.give_back(steps);
+    }
+
+    fn give_back(&mut self, steps: Option<Arc<Evaluated>>) {
+        self.bytes -= steps.map_or(0, |steps| steps.lease.bytes());
     }
 }
 
