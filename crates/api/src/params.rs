@@ -125,6 +125,11 @@ impl Params {
         Ok(self.get(name))
     }
 
+    /// Reports whether a switch is on.
+    pub(crate) fn is_on(&self, name: &str) -> Result<bool, ApiError> {
+        Ok(matches!(&*self.scalar(name)?, "1" | "true"))
+    }
+
     /// Returns all values of a parameter; like Go, skips those with invalid escapes.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
         let values = self.pairs.iter();

@@ -155,7 +155,7 @@ impl Options {
         if lookback_delta_ms > 0 {
             engine = engine.with_lookback(lookback_delta_ms);
         }
-        if matches!(&*params.scalar("nocache")?, "1" | "true") {
+        if params.is_on("nocache")? {
             engine = engine.keeping(None);
         }
         let [start_ms, end_ms, step_ms] = times;
@@ -171,7 +171,7 @@ impl Options {
             timeout,
             limit,
             stats: params.scalar("stats")?.into_owned(),
-            is_traced: matches!(&*params.scalar("trace")?, "1" | "true"),
+            is_traced: params.is_on("trace")?,
             times,
             arrived: Instant::now(),
             ticket,

@@ -296,14 +296,12 @@ impl Engine {
         let Some(asked) = kept.ask(store, expr, query, lookback_ms) else {
             return self.evaluate(whole, store, query, None, ctx);
         };
-        let mut result = match asked.first_new_ms() {
-            Some(start_ms) => {
-                let of_new = Query { start_ms, ..*query };
-                let plan = self.plan(expr, &of_new)?;
-                self.evaluate(&plan, store, query, None, ctx)?
-            }
-            None => self.evaluate(whole, store, query, None, ctx)?,
-        };
+        let of_new = asked
+            .first_new_ms()
+            .map(|start_ms| Query { start_ms, ..*query });
+        let new = of_new.map(|of_new| self.plan(expr, &of_new)).transpose()?;
+        let plan = new.as_ref().unwrap_or(whole);
+        let mut result = self.evaluate(plan, store, query, None, ctx)?;
         if let Value::Matrix(new) = &mut result.value {
             let (limit, mut pace) = (self.options.max_samples, ctx.stop.pace());
             let (all, lease) = asked.join(std::mem::take(new), limit, &ctx.budget, &mut pace)?;
