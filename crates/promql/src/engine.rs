@@ -409,6 +409,7 @@ impl Engine {
             }),
             reused_steps: 0,
         };
+        drop(eval);
         let trace = tracer.map(|tracer| Trace {
             nodes: tracer.finish(),
             plan: plan.to_string(),

@@ -32,7 +32,9 @@ pub struct ResultMemory {
 }
 
 impl ResultMemory {
+    /// Returns the memory of a result whose query has ended.
     pub(crate) fn new(hold: Hold) -> Self {
+        hold.trim();
         Self { hold, reused: None }
     }
 

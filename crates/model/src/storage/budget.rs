@@ -352,6 +352,20 @@ impl Lease {
         Ok(())
     }
 
+    /// Takes `bytes` more, and `ahead` besides if there is room; returns how many it took.
+    ///
+    /// # Errors
+    /// Fails, keeping what it has, when a level would exceed its limit.
+    pub fn grow_ahead(&mut self, bytes: u64, ahead: u64) -> Result<u64, OverBudget> {
+        let most = bytes.saturating_add(ahead);
+        if self.budget.charge_below(most, u64::MAX).is_ok() {
+            self.bytes += most;
+            return Ok(most);
+        }
+        self.grow(bytes)?;
+        Ok(bytes)
+    }
+
     /// Gives back `bytes`, or all bytes if there are fewer.
     pub fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
@@ -413,6 +427,13 @@ mod tests {
             ),
             (0, 0, 80)
         );
+        let mut lease = query.lease(10).unwrap();
+        assert_eq!(lease.grow_ahead(20, 30).unwrap(), 50);
+        assert_eq!(lease.grow_ahead(20, 30).unwrap(), 20);
+        assert_eq!((lease.bytes(), query.shown().refused_total), (80, 1));
+        assert_eq!(lease.grow_ahead(1, 1).unwrap_err().asked_bytes, 1);
+        assert_eq!((lease.bytes(), query.used_bytes()), (80, 80));
+        drop(lease);
         assert_eq!(
             error.to_string(),
             "memory budget of process exceeded: 60 of 100 bytes in use, 50 more needed"

@@ -63,14 +63,7 @@ impl Series {
     pub(crate) fn labels(&self) -> LabelSet {
         match &self.identity {
             Identity::Owned(labels) => labels.clone(),
-            Identity::Stored { batch, index, bare } => {
-                let labels = batch.labels(*index as usize);
-                if *bare {
-                    labels.without(&META_LABELS)
-                } else {
-                    labels
-                }
-            }
+            Identity::Stored { batch, index, bare } => stored_labels(&**batch, *index, *bare),
             Identity::Joined {
                 batch,
                 index,
@@ -158,6 +151,15 @@ impl Series {
             Identity::Joined { .. } => {}
             Identity::Owned(labels) => *labels = labels.without(&META_LABELS),
         }
+    }
+}
+
+/// Returns the labels of a stored series; `bare` leaves out `META_LABELS`.
+pub(super) fn stored_labels(batch: &dyn Batch, index: u32, bare: bool) -> LabelSet {
+    let labels = batch.labels(index as usize);
+    match bare {
+        true => labels.without(&META_LABELS),
+        false => labels,
     }
 }
 

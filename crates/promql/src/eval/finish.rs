@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** names marked for removal are gone, label sets are distinct, a matrix is sorted by labels.
 
-use super::{Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows, scan::Part};
+use super::{
+    Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows, scan::Part,
+    stored::Emitted,
+};
 use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
@@ -51,6 +54,9 @@ impl Eval<'_> {
                 }
                 _ => Err(QueryError::Execution("expected a text".to_owned())),
             },
+            ValueType::Vector if range && matches!(root.kind, NodeKind::Select(_)) => {
+                self.stored_matrix(root, steps)
+            }
             ValueType::Vector => {
                 let block = self.collect(root, steps)?;
                 let block = match returns_stored(root) {
@@ -58,7 +64,7 @@ impl Eval<'_> {
                     false => self.without_names(block)?,
                 };
                 if range {
-                    self.matrix(&block, steps)
+                    self.matrix(&[Emitted::Block(block)], steps)
                 } else {
                     self.vector(&block, time_ms)
                 }
@@ -87,7 +93,7 @@ impl Eval<'_> {
                 let all = 0..s.steps.count;
                 self.count_subquery(counts, std::slice::from_ref(&all));
                 let block = self.without_names(block?)?;
-                self.matrix(&block, s.steps)
+                self.matrix(&[Emitted::Block(block)], s.steps)
             }
             NodeKind::Window(w) => self.raw_window(w, steps),
             NodeKind::StepInvariant(inner) => self.matrix_answer(inner, steps),
@@ -165,14 +171,13 @@ impl Eval<'_> {
         Ok((Value::Vector(samples), meter.finish()))
     }
 
-    fn matrix(&self, block: &Block, steps: Steps) -> Outcome<Answer> {
-        let begins: Vec<usize> = (0..block.len()).step_by(ROWS_AT_ONCE).collect();
-        let some = |begin: &usize| {
-            let rows = *begin..block.len().min(begin + ROWS_AT_ONCE);
-            self.matrix_rows(block, rows, steps)
-        };
+    fn matrix(&self, emitted: &[Emitted], steps: Steps) -> Outcome<Answer> {
+        let pieces = pieces_of(emitted);
         let (mut all, mut held) = (Vec::new(), Hold::default());
-        for some in self.helpers.map(&begins, some) {
+        for some in self
+            .helpers
+            .map(&pieces, |piece| self.matrix_rows(piece, steps))
+        {
             let (series, hold) = some?;
             all.extend(series);
             held.join(hold);
@@ -181,39 +186,53 @@ impl Eval<'_> {
         Ok((Value::Matrix(all), held))
     }
 
+    /// Returns what a selector finds, without making a block of it: most series may have few of the steps.
+    fn stored_matrix(&self, root: &Node, steps: Steps) -> Outcome<Answer> {
+        let (mut all, mut hold) = (Vec::new(), Hold::default());
+        self.stream_rows(root, steps, &mut |emitted| {
+            if let Emitted::Stored(rows) = &emitted {
+                hold.join(self.hold_for(rows, rows.width)?);
+            }
+            all.push(emitted);
+            Ok(())
+        })?;
+        self.matrix(&all, steps)
+    }
+
     /// Returns the series of some rows, with their lease.
-    fn matrix_rows(
-        &self,
-        block: &Block,
-        rows: Range<usize>,
-        steps: Steps,
-    ) -> Outcome<(Vec<MatrixSeries>, Hold)> {
+    fn matrix_rows(&self, piece: &[Rows<'_>], steps: Steps) -> Outcome<(Vec<MatrixSeries>, Hold)> {
         let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
         let mut all = Vec::new();
-        for row in rows {
-            pace.spend(SERIES_WORK + 2 * steps.count)?;
-            let cells = block.row(row);
-            let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
-            let mut series = MatrixSeries {
-                labels: block.series[row].labels(),
-                floats: Vec::new(),
-                histograms: Vec::new(),
-            };
-            // Lease before allocating the points.
-            meter.add(floats * POINT_BYTES as usize)?;
-            series.floats.reserve_exact(floats);
-            for (step, time_ms) in steps.times_ms().enumerate() {
-                match block.sample(row, step) {
-                    Sample::Absent => {}
-                    Sample::Float(x) => series.floats.push((time_ms, x)),
-                    Sample::Histogram(h) => series.histograms.push((time_ms, Arc::clone(h))),
+        for (emitted, rows) in piece {
+            for row in rows.clone() {
+                let (from, cells, histograms) = emitted.row(row);
+                pace.spend(SERIES_WORK + 2 * cells.len())?;
+                let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
+                // Lease before allocating the points.
+                meter.add(floats * POINT_BYTES as usize)?;
+                let mut series = MatrixSeries {
+                    labels: emitted.labels(row),
+                    floats: Vec::with_capacity(floats),
+                    histograms: Vec::new(),
+                };
+                for (step, value) in (from..).zip(cells) {
+                    let time_ms = steps.time_ms(step);
+                    match Cell::decode(*value) {
+                        Cell::Absent | Cell::Stale => {}
+                        Cell::Float(x) => series.floats.push((time_ms, x)),
+                        Cell::Histogram(index) => {
+                            let histogram = histograms.get(index as usize);
+                            let point = histogram.map(|h| (time_ms, Arc::clone(h)));
+                            series.histograms.extend(point);
+                        }
+                    }
                 }
+                if series.floats.is_empty() && series.histograms.is_empty() {
+                    continue;
+                }
+                meter.add(series.heap_bytes() - floats * POINT_BYTES as usize)?;
+                all.push(series);
             }
-            if series.floats.is_empty() && series.histograms.is_empty() {
-                continue;
-            }
-            meter.add(series.heap_bytes() - floats * POINT_BYTES as usize)?;
-            all.push(series);
         }
         Ok((all, meter.finish()))
     }
@@ -231,6 +250,30 @@ impl Eval<'_> {
 
 /// Rows of a matrix that are made at once.
 const ROWS_AT_ONCE: usize = 1024;
+
+/// Some rows of what an operator passed on.
+type Rows<'e> = (&'e Emitted, Range<usize>);
+
+/// Divides rows into pieces of about `ROWS_AT_ONCE`.
+fn pieces_of(emitted: &[Emitted]) -> Vec<Vec<Rows<'_>>> {
+    let mut pieces: Vec<Vec<Rows<'_>>> = Vec::new();
+    let mut left = 0;
+    for one in emitted {
+        let mut rows = 0..one.len();
+        while !rows.is_empty() {
+            if left == 0 {
+                pieces.push(Vec::new());
+                left = ROWS_AT_ONCE;
+            }
+            let some = rows.start..rows.end.min(rows.start + left);
+            (rows.start, left) = (some.end, left - some.len());
+            if let Some(piece) = pieces.last_mut() {
+                piece.push((one, some));
+            }
+        }
+    }
+    pieces
+}
 
 /// Memory of a point of a result, in bytes.
 const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;

@@ -134,7 +134,7 @@ impl<'a> Eval<'a> {
         for warning in prepared.warnings() {
             notes.add(Note::storage(warning));
         }
-        let memory = Memory::new(&ctx.budget, limits.max_samples, limits.max_label_bytes);
+        let memory = Memory::new(&ctx.budget, limits.max_samples, limits.max_label_bytes)?;
         Ok(Self {
             rules,
             view,

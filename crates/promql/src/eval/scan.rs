@@ -315,7 +315,7 @@ impl Eval<'_> {
             return Ok(None);
         }
         self.memory
-            .change(hold, 0, (cells * size_of::<f64>()) as u64)?;
+            .make_room(hold, (cells * size_of::<f64>()) as u64)?;
         self.traced(Phase::Read, || {
             batch.read(chunk, range, Layout::SeriesMajor, tile, self.ctx)
         })?;
@@ -336,7 +336,9 @@ impl Eval<'_> {
     fn hold_tile(&self, tile: &Tile, cells: usize, hold: &mut Hold) -> Outcome<u64> {
         let (samples, bytes) = held_by(tile);
         let of_cells = (cells * size_of::<f64>()) as u64;
-        self.memory.change(hold, samples, of_cells + bytes)?;
+        // A reader keeps its largest tile's room.
+        let bytes_held = (of_cells + bytes).max(hold.bytes());
+        self.memory.change(hold, samples, bytes_held)?;
         if tile.histograms.len() * 2 > tile.cells.len() {
             // Read fewer at once from here on: a cell may be a histogram rather than 8 bytes.
             let of_cell = 1 + bytes / (tile.cells.len() * size_of::<f64>()) as u64;

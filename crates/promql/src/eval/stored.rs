@@ -6,9 +6,12 @@
 //! **Invariant:** `cells.len() == series.len() * width`, one series after the other; a histogram cell's index is below
 //! `histograms.len()`; no cell is a staleness marker; `dense` is true only if every cell is a float.
 
-use super::{Block, Eval, Outcome, ROW_BYTES, Series, block::Identity};
+use super::{
+    Block, Eval, Outcome, ROW_BYTES, Series,
+    block::{Identity, stored_labels},
+};
 use narthex_model::{
-    Histogram,
+    Histogram, LabelSet,
     cell::{self, ABSENT},
     storage::Batch,
 };
@@ -44,6 +47,22 @@ impl Emitted {
         match self {
             Self::Stored(rows) => rows.len(),
             Self::Block(block) => block.len(),
+        }
+    }
+
+    /// Returns the labels of a row.
+    pub(super) fn labels(&self, row: usize) -> LabelSet {
+        match self {
+            Self::Stored(rows) => stored_labels(&*rows.batch, rows.series[row], rows.bare),
+            Self::Block(block) => block.series[row].labels(),
+        }
+    }
+
+    /// Returns the step of a row's first cell, its cells, and the histograms they refer to.
+    pub(super) fn row(&self, row: usize) -> (usize, &[f64], &[Arc<Histogram>]) {
+        match self {
+            Self::Stored(rows) => (rows.from, rows.row(row), &rows.histograms),
+            Self::Block(block) => (0, block.row(row), &block.histograms),
         }
     }
 }

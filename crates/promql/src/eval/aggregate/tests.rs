@@ -44,7 +44,7 @@ fn rows_are_summed_as_single_values_are() {
 
 #[test]
 fn runs_of_floats_are_added_as_single_values_are() {
-    let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100);
+    let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100).unwrap();
     let ops = [
         AggregateOp::Sum,
         AggregateOp::Avg,
