@@ -19,7 +19,7 @@ pub fn fuzz_params(data: &[u8]) {
         ..Context::unlimited()
     };
     for text in params.all("match[]") {
-        let _ = narthex_promql::parse_selector_within(&text, &ctx);
+        let _ = narthex_promql::parse_selector_within(&text, &ctx.clone().into());
     }
     assert_eq!(ctx.budget.used_bytes(), 0, "what was parsed is given back");
     let text = String::from_utf8_lossy(data);

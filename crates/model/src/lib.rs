@@ -37,6 +37,6 @@ pub use labels::{Label, LabelHash, LabelSet, LabelSetBuilder, METRIC_NAME, NameS
 pub use matcher::{MatchOp, Matcher};
 pub use mem::MemStore;
 pub use metadata::{Family, MetricType};
-pub use pattern::{CompileError, Pattern, PatternError, Template};
+pub use pattern::{CompileError, KeptPatterns, Pattern, PatternError, Patterns, Template};
 pub use recent::Recent;
 pub use schema::{Column, ColumnId, FamilyId, Schema, SchemaDiff, SchemaEdit};

@@ -5,10 +5,7 @@
 
 pub use crate::pattern::PatternError;
 
-use crate::{
-    pattern::{CompileError, Pattern},
-    storage::Context,
-};
+use crate::pattern::{CompileError, Pattern, Patterns};
 use std::{fmt, sync::Arc};
 
 /// How a matcher compares.
@@ -58,7 +55,7 @@ impl Matcher {
         Self::compiled(op, name, value, Pattern::matcher)
     }
 
-    /// Like `new`, but leases the pattern's memory from the budget of `ctx`.
+    /// Like `new`, with a pattern of a call that is leased from its budget.
     ///
     /// # Errors
     /// As `new`; also over budget and when stopped.
@@ -66,9 +63,9 @@ impl Matcher {
         op: MatchOp,
         name: &str,
         value: &str,
-        ctx: &Context,
+        patterns: &Patterns,
     ) -> Result<Self, CompileError> {
-        Self::compiled(op, name, value, |value| Pattern::matcher_within(value, ctx))
+        Self::compiled(op, name, value, |value| patterns.matcher(value))
     }
 
     fn compiled<E>(

@@ -17,6 +17,7 @@ use crate::{
     trace::{Phase, Trace, Tracer},
 };
 use narthex_model::storage::{Context, Helpers, Lease, Store, TimeRange};
+use narthex_model::{KeptPatterns, Patterns};
 use std::{io, sync::Arc};
 
 /// Options for evaluating queries.
@@ -66,6 +67,7 @@ pub struct Engine {
     observer: Option<Arc<dyn Observer>>,
     helpers: Helpers,
     kept: Option<Arc<KeptSteps>>,
+    kept_patterns: Option<Arc<KeptPatterns>>,
 }
 
 impl Engine {
@@ -77,6 +79,7 @@ impl Engine {
             observer: None,
             helpers: Helpers::none(),
             kept: None,
+            kept_patterns: None,
         }
     }
 
@@ -110,6 +113,15 @@ impl Engine {
     #[must_use]
     pub fn keeping(self, kept: Option<Arc<KeptSteps>>) -> Self {
         Self { kept, ..self }
+    }
+
+    /// Returns the same engine that keeps the regular expressions of its queries.
+    #[must_use]
+    pub fn keeping_patterns(self, kept: Arc<KeptPatterns>) -> Self {
+        Self {
+            kept_patterns: Some(kept),
+            ..self
+        }
     }
 
     /// Returns the threads that help its queries.
@@ -181,14 +193,15 @@ impl Engine {
         self.run(store, &query, ctx)
     }
 
-    /// Returns a context whose regular expressions share one memory limit, for `parse_selector_within`.
+    /// Returns the regular expressions of a call, which share one memory limit, for `parse_selector_within`.
     #[must_use]
-    pub fn patterns(&self, ctx: &Context) -> Context {
+    pub fn patterns(&self, ctx: &Context) -> Patterns {
         let share = self.options.pattern_memory_bytes;
-        Context {
+        let ctx = Context {
             budget: ctx.budget.child("the query's regular expressions", share),
             ..ctx.clone()
-        }
+        };
+        Patterns::new(ctx, self.kept_patterns.clone())
     }
 
     fn parse(&self, query: &str, ctx: &Context) -> Result<(Expr, Lease), QueryError> {
@@ -384,6 +397,7 @@ impl Engine {
             count_steps: query.count_steps,
             tracer,
             helpers: &self.helpers,
+            kept_patterns: self.kept_patterns.as_ref(),
         };
         if let Some(tracer) = tracer {
             tracer.enter(Phase::View);

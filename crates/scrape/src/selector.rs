@@ -93,7 +93,8 @@ impl<'a> Reader<'a> {
         match op {
             Some((_, op)) => {
                 let value = self.string()?;
-                Matcher::within(op, &name, &value, self.ctx).map_err(|error| error.to_string())
+                Matcher::within(op, &name, &value, &self.ctx.clone().into())
+                    .map_err(|error| error.to_string())
             }
             None if quoted => Ok(Matcher::equal(METRIC_NAME, &name)),
             None => Err(self.expected("\"=\", \"!=\", \"=~\" or \"!~\"")),

@@ -11,16 +11,22 @@ mod class;
 mod cost;
 mod exact;
 mod expand;
+mod kept;
 mod names;
 mod parse;
 #[cfg(test)]
 mod tests;
 
 pub use expand::Template;
+pub use kept::{KeptPatterns, Patterns};
 
 use crate::storage::{Budget, Context, Lease, OverBudget, StopReason};
 use parse::{Flags, Translation};
-use std::{error::Error, fmt, sync::OnceLock};
+use std::{
+    error::Error,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 /// Largest compiled program of one pattern; patterns come from outside.
 const PROGRAM_LIMIT_BYTES: usize = 10 << 20;
@@ -36,20 +42,27 @@ const NEST_LIMIT: u32 = 4 * parse::MAX_DEPTH as u32 + 16;
 
 /// A compiled pattern.
 pub struct Pattern {
+    text: Arc<PatternText>,
+    /// Compiled on first use if a set of words suffices for matching.
+    program: OnceLock<regex::Regex>,
+    /// Lease for the memory of the pattern, if compiled within a budget.
+    _lease: Option<Lease>,
+    /// Lease for what the pattern shares with one that is kept.
+    _kept: Option<Arc<Lease>>,
+}
+
+/// A pattern as it is written and translated.
+struct PatternText {
     source: Box<str>,
     /// The name of each group, the whole match first.
     names: Vec<Option<Box<str>>>,
     exact: Option<exact::Words>,
-    /// Translated text; compiled on first use if a set of words suffices for matching.
     translated: Box<str>,
-    program: OnceLock<regex::Regex>,
     cost_bytes: u64,
-    /// Lease for the memory of the pattern, if compiled within a budget.
-    _lease: Option<Lease>,
 }
 
 /// The use of a pattern.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Purpose {
     /// Only matching: a list of all matching texts suffices.
     Matching,
@@ -240,17 +253,21 @@ impl Pattern {
             cost_bytes,
             ..
         } = translation;
-        let pattern = Self {
+        let text = PatternText {
             source: source.into(),
             names,
             exact: exact.map(exact::Words::new),
             translated: text.into(),
-            program: OnceLock::new(),
             cost_bytes,
-            _lease: None,
         };
-        let listed = pattern.exact.is_some();
-        let later = listed && pattern.translated.len() <= LAZY_LIMIT_BYTES;
+        let pattern = Self {
+            text: Arc::new(text),
+            program: OnceLock::new(),
+            _lease: None,
+            _kept: None,
+        };
+        let listed = pattern.text.exact.is_some();
+        let later = listed && pattern.text.translated.len() <= LAZY_LIMIT_BYTES;
         let never = listed && purpose == Purpose::Matching;
         if !later && !never {
             let program = pattern
@@ -264,31 +281,33 @@ impl Pattern {
 
     /// Returns an upper bound on the memory the pattern keeps.
     fn heap_bytes(&self) -> u64 {
-        let words = self.exact.as_ref().map_or(0, exact::Words::heap_bytes);
-        let names = self.names.len() * 2 * size_of::<Option<Box<str>>>();
-        let texts = self.source.len() + self.translated.len() + names + words;
         let program = match self.program.get() {
-            Some(_) => cost::kept(self.cost_bytes) + 2 * cost::search(self.cost_bytes),
+            Some(_) => cost::kept(self.text.cost_bytes) + self.search_bytes(),
             None => 0,
         };
-        (size_of::<Self>() + texts) as u64 + program
+        size_of::<Self>() as u64 + self.text.heap_bytes() + program
+    }
+
+    /// Returns an upper bound on the memory that matching takes, in both directions.
+    fn search_bytes(&self) -> u64 {
+        2 * cost::search(self.text.cost_bytes)
     }
 
     /// Returns the pattern as written, without anchors.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.source
+        &self.text.source
     }
 
     /// Returns the names of the groups that have one.
     pub fn group_names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().filter_map(|name| name.as_deref())
+        self.text.names.iter().filter_map(|name| name.as_deref())
     }
 
     /// Reports whether `text` matches.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        match &self.exact {
+        match &self.text.exact {
             Some(words) => words.contains(text),
             None => self.program().is_match(text),
         }
@@ -297,14 +316,14 @@ impl Pattern {
     /// Returns the only texts that match, when they can be enumerated.
     #[must_use]
     pub fn exact(&self) -> Option<&[String]> {
-        self.exact.as_ref().map(exact::Words::all)
+        self.text.exact.as_ref().map(exact::Words::all)
     }
 
     /// Matches `text` and returns `template` filled in with the groups; `None` without a match.
     #[must_use]
     pub fn expand(&self, text: &str, template: &Template) -> Option<String> {
         let captures = self.program().captures(text)?;
-        Some(template.fill(&self.names, &captures))
+        Some(template.fill(&self.text.names, &captures))
     }
 
     /// Like `expand`, with a bound on the result's length: a template may name a group a thousand times.
@@ -321,7 +340,7 @@ impl Pattern {
             return Ok(None);
         };
         template
-            .fill_up_to(&self.names, &captures, most_bytes)
+            .fill_up_to(&self.text.names, &captures, most_bytes)
             .map(Some)
     }
 
@@ -333,13 +352,13 @@ impl Pattern {
         templates: [&Template; N],
     ) -> Option<[String; N]> {
         let captures = self.program().captures(text)?;
-        Some(templates.map(|template| template.fill(&self.names, &captures)))
+        Some(templates.map(|template| template.fill(&self.text.names, &captures)))
     }
 
     /// Returns `text` with every match replaced by the filled-in `template`.
     #[must_use]
     pub fn replace_all(&self, text: &str, template: &Template) -> String {
-        let fill = |captures: &regex::Captures<'_>| template.fill(&self.names, captures);
+        let fill = |captures: &regex::Captures<'_>| template.fill(&self.text.names, captures);
         self.program().replace_all(text, fill).into_owned()
     }
 
@@ -351,11 +370,11 @@ impl Pattern {
     }
 
     fn compile(&self) -> Option<regex::Regex> {
-        if self.cost_bytes > cost::LIMIT {
+        if self.text.cost_bytes > cost::LIMIT {
             return None;
         }
-        let search_bytes = usize::try_from(cost::search(self.cost_bytes)).ok()?;
-        regex::RegexBuilder::new(&self.translated)
+        let search_bytes = usize::try_from(cost::search(self.text.cost_bytes)).ok()?;
+        regex::RegexBuilder::new(&self.text.translated)
             .size_limit(PROGRAM_LIMIT_BYTES)
             .dfa_size_limit(search_bytes)
             .nest_limit(NEST_LIMIT)
@@ -364,10 +383,20 @@ impl Pattern {
     }
 }
 
+impl PatternText {
+    /// Returns an upper bound on the memory of the text.
+    fn heap_bytes(&self) -> u64 {
+        let words = self.exact.as_ref().map_or(0, exact::Words::heap_bytes);
+        let names = self.names.len() * 2 * size_of::<Option<Box<str>>>();
+        let texts = self.source.len() + self.translated.len() + names + words;
+        (size_of::<Self>() + 2 * size_of::<usize>() + texts) as u64
+    }
+}
+
 impl PartialEq for Pattern {
     /// Compares source texts: two patterns with the same text in the same place have the same meaning.
     fn eq(&self, other: &Self) -> bool {
-        self.source == other.source && self.translated == other.translated
+        self.text.source == other.text.source && self.text.translated == other.text.translated
     }
 }
 
@@ -375,7 +404,7 @@ impl Eq for Pattern {}
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pattern({:?})", self.source)
+        write!(f, "Pattern({:?})", self.text.source)
     }
 }
 
@@ -392,7 +421,7 @@ pub fn fuzz_pattern(data: &[u8]) {
     .flatten()
     {
         let matched = pattern.is_match(subject);
-        if pattern.exact.is_some() && pattern.translated.len() > LAZY_LIMIT_BYTES {
+        if pattern.text.exact.is_some() && pattern.text.translated.len() > LAZY_LIMIT_BYTES {
             continue;
         }
         assert_eq!(

@@ -166,7 +166,7 @@ fn many_patterns_share_one_budget_and_the_first_beyond_it_is_refused() {
     let mut matchers = Vec::new();
     let refused = (0..1000).find_map(|n| {
         let source = format!(r"\pL{{200}}{n}");
-        match Matcher::within(MatchOp::Regex, "a", &source, &ctx) {
+        match Matcher::within(MatchOp::Regex, "a", &source, &ctx.clone().into()) {
             Ok(matcher) => {
                 matchers.push(matcher);
                 None
@@ -182,7 +182,7 @@ fn many_patterns_share_one_budget_and_the_first_beyond_it_is_refused() {
     drop(matchers);
     assert_eq!(ctx.budget.used_bytes(), 0);
     let small = (0..).take_while(|n| {
-        let matcher = Matcher::within(MatchOp::Regex, "a", &format!("a.*{n}"), &ctx);
+        let matcher = Matcher::within(MatchOp::Regex, "a", &format!("a.*{n}"), &ctx.clone().into());
         // Forget the matcher: only its lease matters here.
         matcher.map(std::mem::forget).is_ok()
     });
@@ -195,8 +195,9 @@ fn large_sets_of_words_are_not_compiled() {
     for count in [2_000, 20_000] {
         let source = words(count, "");
         let ctx = context(16 << 20);
-        let (matcher, most, _) =
-            during(|| Matcher::within(MatchOp::Regex, "instance", &source, &ctx).unwrap());
+        let (matcher, most, _) = during(|| {
+            Matcher::within(MatchOp::Regex, "instance", &source, &ctx.clone().into()).unwrap()
+        });
         assert_eq!(matcher.accepted_values().map(|all| all.len()), Some(count));
         assert!(matcher.matches("w000007") && !matcher.matches("w"));
         assert!(most < 64 * source.len() as u64, "{most} bytes");

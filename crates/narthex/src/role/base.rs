@@ -27,6 +27,7 @@ use narthex_api::{Activity, Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
 use narthex_files::FilesManager;
 use narthex_host::Facts;
+use narthex_model::KeptPatterns;
 use narthex_model::storage::{Helpers, Sink, Store};
 use narthex_net::{Router, ServerConfig, StopToken, Stopper};
 use narthex_promql::{Engine, EngineOptions};
@@ -46,6 +47,8 @@ pub(super) struct Base {
     pub(super) activity: Arc<Activity>,
     /// Threads that help queries.
     pub(super) helpers: Helpers,
+    /// Regular expressions of all queries and rules.
+    pub(super) patterns: Arc<KeptPatterns>,
     pub(super) stop: StopToken,
     pub(super) now_ms: NowMs,
     pub(super) gate: Arc<Gate>,
@@ -103,6 +106,7 @@ impl Base {
         let router = web::prefix::below(&options.route_prefix, router);
         let web = Web::start(options, router, &stop).await?;
         Ok(Self {
+            patterns: Arc::new(KeptPatterns::new(&memory.queries)),
             memory,
             status,
             activity,
@@ -360,7 +364,7 @@ pub(super) fn api(
         },
     };
     let now_ms = Arc::clone(&base.now_ms);
-    let engine = Arc::new(engine(options).with_helpers(base.helpers.clone()));
+    let engine = Arc::new(engine(options, base).with_helpers(base.helpers.clone()));
     let api = Api::new(store, engine, config, budget, now_ms)
         .with_listings(memory.listings.clone())
         .with_activity(Arc::clone(&base.activity))
@@ -370,8 +374,8 @@ pub(super) fn api(
 }
 
 /// Returns what evaluates queries.
-pub(super) fn engine(options: &ServerOptions) -> Engine {
-    Engine::new(EngineOptions {
+pub(super) fn engine(options: &ServerOptions, base: &Base) -> Engine {
+    let engine = Engine::new(EngineOptions {
         lookback_delta_ms: ms(options.lookback_delta),
         max_samples: options.max_samples,
         max_label_bytes: options.max_label_bytes.as_usize(),
@@ -381,7 +385,8 @@ pub(super) fn engine(options: &ServerOptions) -> Engine {
         use_start_timestamps: options.has_feature(USE_START_TIMESTAMPS),
         type_and_unit_labels: options.has_feature(TYPE_AND_UNIT_LABELS),
         ..EngineOptions::default()
-    })
+    });
+    engine.keeping_patterns(Arc::clone(&base.patterns))
 }
 
 /// Divides the memory and starts watching it.

@@ -261,7 +261,7 @@ fn begin_rules(
     notifier: &Arc<Notifier>,
     runtime: tokio::runtime::Handle,
 ) -> Result<Rules, ServerError> {
-    let engine = base::engine(options).observed(base.activity.of_rules());
+    let engine = base::engine(options, base).observed(base.activity.of_rules());
     let now_ms = Arc::clone(&base.now_ms);
     let address = &base.web.address;
     let alerts = Arc::<Notifier>::clone(notifier);

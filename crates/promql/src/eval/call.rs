@@ -57,7 +57,8 @@ impl Eval<'_> {
                 sink(sort::sort(call.function, block, &names, &self.ctx.stop)?)
             }
             (F::LabelReplace | F::LabelJoin, Some(vector)) => {
-                let change = labels::Change::new(call.function, &texts(&call.args), self.ctx)?;
+                let change =
+                    labels::Change::new(call.function, &texts(&call.args), &self.patterns())?;
                 let mut block = self.collect(vector, steps)?;
                 let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
                 for series in &mut block.series {

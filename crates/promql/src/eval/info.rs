@@ -146,7 +146,12 @@ impl Eval<'_> {
         let _pattern = self.memory.acquire(0, 3 * bytes as u64)?;
         let pattern: Vec<String> = values.iter().map(|value| regex::escape(value)).collect();
         let pattern = pattern.join("|");
-        Ok(Matcher::within(MatchOp::Regex, name, &pattern, self.ctx)?)
+        Ok(Matcher::within(
+            MatchOp::Regex,
+            name,
+            &pattern,
+            &self.ctx.clone().into(),
+        )?)
     }
 
     /// Returns the labels of all rows, leasing their memory with `meter`.

@@ -48,6 +48,7 @@ use crate::{
 };
 use narthex_model::storage::{Batch, Context, Helpers, Prepared, Store, TimeRange, View};
 use narthex_model::sync::Whole as _;
+use narthex_model::{KeptPatterns, Patterns};
 use repeated::Repeated;
 use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 use stored::{Emitted, RowsSink};
@@ -80,6 +81,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) tracer: Option<&'a Tracer<'a>>,
     /// Threads that may help to read, unless samples are counted by step or times taken.
     pub(crate) helpers: &'a Helpers,
+    /// Regular expressions of other queries.
+    pub(crate) kept_patterns: Option<&'a Arc<KeptPatterns>>,
 }
 
 /// What a query reads.
@@ -107,6 +110,7 @@ pub(crate) struct Eval<'a> {
     /// Values of repeated expressions, unless samples are counted by step.
     repeated: Repeated,
     tracer: Option<&'a Tracer<'a>>,
+    kept_patterns: Option<&'a Arc<KeptPatterns>>,
 }
 
 impl<'a> Eval<'a> {
@@ -147,7 +151,13 @@ impl<'a> Eval<'a> {
             counts: Counts::new(watch.count_steps, plan.steps),
             repeated: Repeated::new(if watch.count_steps { &[] } else { &plan.uses }),
             tracer: watch.tracer,
+            kept_patterns: watch.kept_patterns,
         })
+    }
+
+    /// Returns the regular expressions of the query's functions.
+    fn patterns(&self) -> Patterns {
+        Patterns::new(self.ctx.clone(), self.kept_patterns.cloned())
     }
 
     /// Returns the same query for a thread that helps it, with notes of its own.
@@ -164,6 +174,7 @@ impl<'a> Eval<'a> {
             counts: Counts::default(),
             repeated: Repeated::default(),
             tracer: None,
+            kept_patterns: None,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     error::QueryError,
     eval::{META_LABELS, Memory, Meter, Series},
 };
-use narthex_model::{CompileError, METRIC_NAME, Pattern, Template, storage::Context};
+use narthex_model::{CompileError, METRIC_NAME, Pattern, Patterns, Template};
 
 /// A change to a series' labels.
 pub(crate) struct Change {
@@ -29,11 +29,15 @@ enum LabelFunction {
 
 impl Change {
     /// Parses the string arguments of a call; the plan has validated the label names.
-    pub(crate) fn new(id: FunctionId, texts: &[&str], ctx: &Context) -> Result<Self, QueryError> {
+    pub(crate) fn new(
+        id: FunctionId,
+        texts: &[&str],
+        patterns: &Patterns,
+    ) -> Result<Self, QueryError> {
         let fail = |text: String| Err(QueryError::Execution(text));
         let (target, how) = match (id, texts) {
             (FunctionId::LabelReplace, [target, template, source, pattern]) => {
-                let compiled = match Pattern::anchored_within(pattern, ctx) {
+                let compiled = match patterns.anchored(pattern) {
                     Ok(compiled) => compiled,
                     Err(CompileError::Invalid(_)) => {
                         return fail(format!(

@@ -25,7 +25,7 @@ use crate::{
     span::Span,
 };
 use narthex_model::{
-    LabelSet, Matcher,
+    LabelSet, Matcher, Patterns,
     storage::{Context, Lease},
 };
 
@@ -84,7 +84,7 @@ pub(crate) fn parse_within(
     query: &str,
     options: ParseOptions,
     ctx: &Context,
-    patterns: &Context,
+    patterns: &Patterns,
 ) -> Result<(Expr, Lease), QueryError> {
     let mut room = ParseMemory::new(ctx, patterns)?;
     let parsed = with_room(query, || parse_here(query, options, Some(&mut room)));
@@ -139,15 +139,15 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, ParseError> {
     selector_here(text, None)
 }
 
-/// Parses a series selector, leasing its memory, regular expressions included, from the budget of `ctx`.
+/// Parses a series selector, leasing its memory, regular expressions included, from the budget of their call.
 ///
 /// # Errors
 /// Fails with the first parse error, over budget and when stopped.
 pub fn parse_selector_within(
     text: &str,
-    ctx: &Context,
+    patterns: &Patterns,
 ) -> Result<(Vec<Matcher>, Lease), QueryError> {
-    let mut room = ParseMemory::new(ctx, ctx)?;
+    let mut room = ParseMemory::new(&patterns.ctx, patterns)?;
     let parsed = selector_here(text, Some(&mut room));
     room.finish(parsed)
 }
@@ -185,14 +185,14 @@ const NODE_BYTES: u64 = 1536;
 /// The memory a parser leases.
 struct ParseMemory {
     ctx: Context,
-    patterns: Context,
+    patterns: Patterns,
     lease: Lease,
     /// The reason why a lease failed.
     refused: Option<QueryError>,
 }
 
 impl ParseMemory {
-    fn new(ctx: &Context, patterns: &Context) -> Result<Self, QueryError> {
+    fn new(ctx: &Context, patterns: &Patterns) -> Result<Self, QueryError> {
         Ok(Self {
             ctx: ctx.clone(),
             patterns: patterns.clone(),
