@@ -113,7 +113,11 @@ impl Head {
                 }
                 Ok(())
             };
-            let mut alone = visible.rows_alone.iter().chain(&visible.out_of_order_alone);
+            let mut alone = visible
+                .rows_alone
+                .iter()
+                .flat_map(|all| all.iter())
+                .chain(&visible.out_of_order_alone);
             alone.try_for_each(|column| one(*column, false))?;
             let mut mixed = visible.rows_mixed.iter().chain(&visible.out_of_order_mixed);
             mixed.try_for_each(|column| one(*column, true))?;

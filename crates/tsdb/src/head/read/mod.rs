@@ -125,11 +125,12 @@ impl HeadSnapshot {
 }
 
 /// One selected strip with the part that a selector may see.
+#[derive(Clone)]
 struct Visible {
     strip: Arc<Strip>,
     schema: Schema,
-    /// Columns with only rows, ascending.
-    rows_alone: Arc<[u32]>,
+    /// Columns with only rows, ascending, if there are any.
+    rows_alone: Option<Arc<[u32]>>,
     /// Columns with rows and another source.
     rows_mixed: Vec<u32>,
     /// Columns with only out-of-order samples and no other owner.
@@ -157,7 +158,7 @@ impl Visible {
         let are_alone = only_rows && columns.iter().all(|column| in_rows(*column));
         let mut visible = Self {
             schema: state.schema.clone(),
-            rows_alone: Arc::default(),
+            rows_alone: are_alone.then(|| Arc::clone(columns)),
             rows_mixed: Vec::new(),
             out_of_order_alone: Vec::new(),
             out_of_order_mixed: Vec::new(),
@@ -178,7 +179,6 @@ impl Visible {
             strip: Arc::clone(strip),
         };
         if are_alone {
-            visible.rows_alone = Arc::clone(columns);
             return Some(visible);
         }
         let mut rows_alone = Vec::new();
@@ -207,14 +207,14 @@ impl Visible {
                 .push(column);
             }
         }
-        visible.rows_alone = rows_alone.into();
+        visible.rows_alone = Some(rows_alone.into()).filter(|all: &Arc<[u32]>| !all.is_empty());
         Some(visible)
     }
 
     /// Returns the columns, those with both rows and out-of-order samples twice.
     fn columns(&self) -> impl Iterator<Item = u32> + '_ {
         let all = [
-            &*self.rows_alone,
+            self.rows_alone.as_deref().unwrap_or_default(),
             &*self.rows_mixed,
             &*self.out_of_order_alone,
             &*self.out_of_order_mixed,
@@ -394,18 +394,26 @@ impl HeadBatches {
     ) -> Result<Self, StorageError> {
         let mut batches = Self::default();
         for visible in strips {
-            let visible = visible?;
-            let mut add_rows = |columns: Arc<[u32]>, mixed: bool| {
+            let mut visible = visible?;
+            let alone = visible.rows_alone.take();
+            let mut add_rows = |visible: Visible, columns: Arc<[u32]>, mixed: bool| {
                 batches.count(columns.len(), visible.rows);
                 let decoded = Arc::clone(decoded);
-                let batch = StripBatch::new(&visible, columns, range, hints.start_times, decoded);
+                let batch = StripBatch::new(visible, columns, range, hints.start_times, decoded);
                 batches.push(Arc::new(batch), mixed);
             };
-            if !visible.rows_alone.is_empty() {
-                add_rows(Arc::clone(&visible.rows_alone), false);
+            let is_alone = visible.columns().next().is_none();
+            match alone {
+                // Nearly all strips: threads that count references to the same things wait for each other.
+                Some(columns) if is_alone => {
+                    add_rows(visible, columns, false);
+                    continue;
+                }
+                Some(columns) => add_rows(visible.clone(), columns, false),
+                None => {}
             }
             if !visible.rows_mixed.is_empty() {
-                add_rows(Arc::from(&*visible.rows_mixed), true);
+                add_rows(visible.clone(), Arc::from(&*visible.rows_mixed), true);
             }
             let out_of_order = [
                 (&visible.out_of_order_alone, false),

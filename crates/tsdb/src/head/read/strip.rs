@@ -49,15 +49,15 @@ const NEWEST_ROWS: usize = 64;
 impl StripBatch {
     /// Returns columns of a visible strip, of which there may be rows within `range`.
     pub(super) fn new(
-        visible: &Visible,
+        visible: Visible,
         columns: Arc<[u32]>,
         range: TimeRange,
         start_times: bool,
         decoded: Arc<DecodedMemory>,
     ) -> Self {
         Self {
-            strip: Arc::clone(&visible.strip),
-            schema: visible.schema.clone(),
+            strip: visible.strip,
+            schema: visible.schema,
             columns,
             row_range: visible.snapshot.rows,
             range: visible.range,
