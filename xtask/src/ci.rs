@@ -311,19 +311,49 @@ fn run_all(steps: &[Step]) -> Report {
     let start = Instant::now();
     let mut report = Report::default();
     let mut built = false;
-    for step in steps {
-        let began = Instant::now();
-        println!("\n==> {}: {}", step.name, step.command);
-        let mut tally = run_step(step, built);
-        if step.name == "test" {
-            tally.try_again(alone);
-        }
+    let compiles = |step: &Step| step.name == "clippy";
+    // Compiling the last and largest crates leaves a core to the Go steps.
+    let goes_beside = |step: &&Step| step.name.starts_with("go ") && steps.iter().any(compiles);
+    let (beside, others): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(goes_beside);
+    for step in others {
+        let beside = if compiles(step) { &*beside } else { &[] };
+        std::thread::scope(|scope| {
+            let shown = |step: &&Step| {
+                let mut lines = Vec::new();
+                let (tally, seconds) = timed(step, built, &mut |line| lines.push(line.to_owned()));
+                (lines, tally, seconds)
+            };
+            let beside_run = scope.spawn(move || beside.iter().map(shown).collect::<Vec<_>>());
+            let (mut tally, mut seconds) = timed(step, built, &mut |line| println!("{line}"));
+            if step.name == "test" {
+                let began = Instant::now();
+                tally.try_again(alone);
+                seconds += began.elapsed().as_secs();
+            }
+            report.add(step, tally, seconds);
+            let Ok(all) = beside_run.join() else {
+                report.failures.push("the steps beside it".to_owned());
+                report.failed += 1;
+                return;
+            };
+            for (step, (lines, tally, seconds)) in beside.iter().zip(all) {
+                println!("{}", lines.join("\n"));
+                report.add(step, tally, seconds);
+            }
+        });
         // Even if a test fails, cargo has built all programs before it runs the first.
         built |= step.name == "test";
-        report.add(step, tally, began.elapsed().as_secs());
     }
     report.total_seconds = start.elapsed().as_secs();
     report
+}
+
+/// Runs a step, passing its lines to `say`; also returns how many seconds it took.
+fn timed(step: &Step, built: bool, say: &mut dyn FnMut(&str)) -> (Tally, u64) {
+    let began = Instant::now();
+    say(&format!("\n==> {}: {}", step.name, step.command));
+    let tally = run_step(step, built, say);
+    (tally, began.elapsed().as_secs())
 }
 
 /// Results of a run, and its times.
@@ -485,7 +515,7 @@ impl Tally {
                 command: Cow::Owned(command(name)),
                 ..step("again", ".", "", Count::Cargo)
             };
-            if run_step(&again, true).failed == 0 {
+            if run_step(&again, true, &mut |line| println!("{line}")).failed == 0 {
                 self.failed -= 1;
                 self.passed += 1;
                 self.unsteady.push(line);
@@ -496,8 +526,8 @@ impl Tally {
     }
 }
 
-/// Runs `step`; `built` says that the tests' build of the product is of these sources.
-fn run_step(step: &Step, built: bool) -> Tally {
+/// Runs `step`, passing its lines to `say`; `built` says that the tests' build of the product is of these sources.
+fn run_step(step: &Step, built: bool, say: &mut dyn FnMut(&str)) -> Tally {
     let mut tally = Tally::default();
     let mut command = shell(&step.command);
     if built {
@@ -512,7 +542,7 @@ fn run_step(step: &Step, built: bool) -> Tally {
     let mut child = match child {
         Ok(child) => child,
         Err(e) => {
-            println!("bash: {e}");
+            say(&format!("bash: {e}"));
             return Tally {
                 failed: 1,
                 ..Tally::default()
@@ -522,7 +552,7 @@ fn run_step(step: &Step, built: bool) -> Tally {
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            println!("{line}");
+            say(&line);
             count(step.count, &without_colours(&line), &mut tally);
         }
     }
@@ -721,7 +751,7 @@ mod tests {
     #[test]
     fn a_step_that_cannot_run_or_counts_nothing_fails() {
         let run = |command, count| {
-            let tally = run_step(&step("x", ".", command, count), false);
+            let tally = run_step(&step("x", ".", command, count), false, &mut |_| ());
             (tally.passed, tally.failed)
         };
         assert_eq!(run("no-such-program", Count::Check), (0, 1));
@@ -764,7 +794,7 @@ mod tests {
     #[test]
     fn only_an_optional_step_may_lack_what_it_needs() {
         let run = |step: &Step| {
-            let tally = run_step(step, false);
+            let tally = run_step(step, false, &mut |_| ());
             (tally.passed, tally.failed, tally.not_run)
         };
         let lacking = "echo 'not run: no compiler'; exit 77";
