@@ -22,7 +22,28 @@ pub use run::{Failure, Report, Samples, TestStore, check, load, run};
 pub use script::ScriptError;
 pub use series::{SeriesValue, parse_series};
 
-use crate::{EngineOptions, ParseOptions};
+use crate::{EngineOptions, ParseOptions, QueryResult, Value};
+use std::fmt::Write as _;
+
+/// Returns a result to the bit, in its order, with its notes.
+///
+/// # Panics
+/// Never: a text can be written to.
+#[must_use]
+pub fn bits(result: &QueryResult) -> String {
+    let mut text = format!("{:?} {:?}\n", result.warnings, result.infos);
+    let Value::Matrix(all) = &result.value else {
+        return format!("{text}{:?}", result.value);
+    };
+    for series in all {
+        text.push_str(&series.labels.to_string());
+        for (time_ms, x) in &series.floats {
+            write!(text, " {time_ms}:{:x}", x.to_bits()).expect("a text");
+        }
+        writeln!(text, " {:?}", series.histograms).expect("a text");
+    }
+    text
+}
 
 /// Returns the options that Prometheus uses for its own files.
 #[must_use]

@@ -1,6 +1,5 @@
 //! Limits of what is kept of range queries. That what is kept is right is tested with a database.
 
-use crate::lives::bits;
 use narthex_model::{
     MemStore,
     storage::{Budget, Context, StorageError, Store, TimeRange, View, WriteMark},
@@ -91,7 +90,7 @@ impl Fixture {
             |engine: &Engine| engine.range(&self.store, query, start_ms, end_ms, STEP_MS, &ctx);
         let found = ask(&self.engine);
         if let (Ok(found), Ok(fresh)) = (&found, ask(&self.engine.clone().keeping(None))) {
-            assert_eq!(bits(found), bits(&fresh));
+            assert_eq!(testing::bits(found), testing::bits(&fresh));
         }
         found
     }
@@ -190,9 +189,11 @@ fn what_is_an_error_of_all_steps_together_is_one_of_new_steps() {
         );
         let found = fixture.ask(query, 98, 153);
         assert_eq!(
-            found.map(|found| bits(&found)).map_err(|e| e.to_string()),
+            found
+                .map(|found| testing::bits(&found))
+                .map_err(|e| e.to_string()),
             expected
-                .map(|found| bits(&found))
+                .map(|found| testing::bits(&found))
                 .map_err(|e| e.to_string()),
             "{query}"
         );

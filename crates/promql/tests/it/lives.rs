@@ -4,7 +4,7 @@ use narthex_model::{
     MemStore,
     storage::{Context, Helpers},
 };
-use narthex_promql::{Engine, EngineOptions, QueryResult, SampleValue, Value, testing};
+use narthex_promql::{Engine, EngineOptions, SampleValue, Value, testing};
 use narthex_testkit::rng::SplitMix64;
 use std::{
     collections::BTreeMap,
@@ -117,26 +117,6 @@ fn ranges_are_instants_one_after_the_other() {
 
 static HELPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns a result to the bit, in its order, with its warnings.
-pub(crate) fn bits(result: &QueryResult) -> String {
-    let mut text = format!("{:?} {:?}\n", result.warnings, result.infos);
-    let all = match &result.value {
-        Value::Matrix(all) => all,
-        other => {
-            write!(text, "{other:?}").unwrap();
-            return text;
-        }
-    };
-    for series in all {
-        write!(text, "{}", series.labels).unwrap();
-        for (time_ms, x) in &series.floats {
-            write!(text, " {time_ms}:{:x}", x.to_bits()).unwrap();
-        }
-        writeln!(text, " {:?}", series.histograms).unwrap();
-    }
-    text
-}
-
 #[test]
 fn helpers_change_nothing() {
     let helpers = Helpers::new(3, || {
@@ -158,7 +138,7 @@ fn helpers_change_nothing() {
             let ask = |engine: &Engine| {
                 let result = engine.range(&*store, query, 30_000, 620_000, 11_000, &ctx);
                 let result = result.unwrap();
-                (bits(&result), result.stats.samples_read)
+                (testing::bits(&result), result.stats.samples_read)
             };
             assert_eq!(ask(&helped), ask(&alone), "seed {seed}, {query}");
         }
@@ -183,7 +163,7 @@ fn one_batch_of_many_series_is_read_together() {
     let ask = |engine: &Engine| {
         let ctx = Context::unlimited();
         let result = engine.range(&*store, "sum(rate(x[1m]))", 60_000, 600_000, 10_000, &ctx);
-        bits(&result.unwrap())
+        testing::bits(&result.unwrap())
     };
     assert_eq!(ask(&helped), ask(&alone));
     assert_eq!(HELPED.load(Ordering::Relaxed), 1);
@@ -228,7 +208,7 @@ fn an_instant_of_many_batches_is_read_together() {
         let ask = |engine: &Engine| {
             let result = engine.instant(&*store, query, 60_500, &Context::unlimited());
             let result = result.unwrap();
-            (bits(&result), result.stats.samples_read)
+            (testing::bits(&result), result.stats.samples_read)
         };
         let found = ask(&alone);
         assert!(found.1 > 9400, "{query}: {} samples", found.1);

@@ -65,7 +65,7 @@ fn equal_expressions_are_read_once() {
                 let at = format!("seed {seed}, {text}, step {step_ms}");
                 assert_eq!(once.1 * one_in, each.1, "{at}");
                 assert!(each.1 > 0, "{at}");
-                assert_eq!(lives::bits(&once.0), lives::bits(&each.0), "{at}");
+                assert_eq!(testing::bits(&once.0), testing::bits(&each.0), "{at}");
                 let (once, each) = (once.0.stats, each.0.stats);
                 assert_eq!(once.samples_read, each.samples_read, "{at}");
                 assert_eq!(once.series, each.series, "{at}");
@@ -104,9 +104,9 @@ fn what_is_too_large_to_keep_is_evaluated_again() {
     let query = Query::range("sum(-x) / count(-x)", 0, 100_010, 10);
     let [once, each] = ask(&engine, &script, query).map(Result::unwrap);
     assert_eq!(once.1, each.1);
-    assert_eq!(lives::bits(&once.0), lives::bits(&each.0));
+    assert_eq!(testing::bits(&once.0), testing::bits(&each.0));
     let query = Query::range("sum(-x) / count(-x)", 0, 10_010, 10);
     let [once, each] = ask(&engine, &script, query).map(Result::unwrap);
     assert_eq!(once.1 * 2, each.1);
-    assert_eq!(lives::bits(&once.0), lives::bits(&each.0));
+    assert_eq!(testing::bits(&once.0), testing::bits(&each.0));
 }

@@ -8,10 +8,10 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, Budget, Context, SeriesSample, Sink},
 };
-use narthex_promql::{Engine, EngineOptions, KeptSteps, QueryError, QueryResult, Value};
+use narthex_promql::{Engine, EngineOptions, KeptSteps, QueryError, QueryResult, testing};
 use narthex_testkit::{rng::SplitMix64, scaled};
 use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock, Tuning};
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 const QUERIES: [&str; 18] = [
     "x",
@@ -90,22 +90,10 @@ impl Pod {
 
 /// Returns a result to the bit, in its order.
 fn bits(result: &Result<QueryResult, QueryError>) -> String {
-    let result = match result {
-        Ok(result) => result,
-        Err(error) => return error.to_string(),
-    };
-    let Value::Matrix(all) = &result.value else {
-        panic!("{:?} is no matrix", result.value);
-    };
-    let mut text = format!("{:?} {:?}\n", result.warnings, result.infos);
-    for series in all {
-        write!(text, "{}", series.labels).expect("a text");
-        for (time_ms, x) in &series.floats {
-            write!(text, " {time_ms}:{:x}", x.to_bits()).expect("a text");
-        }
-        text.push('\n');
+    match result {
+        Ok(result) => testing::bits(result),
+        Err(error) => error.to_string(),
     }
-    text
 }
 
 fn open(disk: &FaultyIo, options: &DbOptions) -> Db {
