@@ -89,13 +89,13 @@ impl KeptPatterns {
         if table.len() >= MOST_PATTERNS {
             table.remove_oldest();
         }
-        let lease = loop {
-            if let Ok(lease) = self.memory.lease(bytes) {
-                break lease;
-            }
+        while self.memory.used_bytes() + bytes > self.memory.limit_bytes() {
             if table.remove_oldest().is_none() {
                 return;
             }
+        }
+        let Ok(lease) = self.memory.lease(bytes) else {
+            return;
         };
         let kept = Kept {
             text: Arc::clone(&pattern.text),
@@ -245,6 +245,7 @@ mod tests {
             patterns.matcher(&format!("{at}.*")).unwrap();
             assert!(memory.used_bytes() <= 2 << 20);
         }
+        assert_eq!(memory.shares()[0].refused_total, 0);
         assert!(memory.used_bytes() > 1 << 20);
         let again = patterns.matcher("first.*").unwrap();
         assert!(!is_same(&first, &again));

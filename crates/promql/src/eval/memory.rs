@@ -231,10 +231,12 @@ impl Counts {
 
 impl Hold {
     pub(crate) fn join(&mut self, mut other: Self) {
-        if self.counts.is_none() {
+        let Some(counts) = &self.counts else {
             *self = other;
             return;
-        }
+        };
+        let is_same = other.counts.iter().all(|other| Arc::ptr_eq(counts, other));
+        debug_assert!(is_same, "holds of one query are joined");
         self.samples += std::mem::take(&mut other.samples);
         self.bytes += std::mem::take(&mut other.bytes);
     }
