@@ -203,36 +203,36 @@ impl Eval<'_> {
     fn matrix_rows(&self, piece: &[Rows<'_>], steps: Steps) -> Outcome<(Vec<MatrixSeries>, Hold)> {
         let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
         let mut all = Vec::new();
-        for (emitted, rows) in piece {
-            for row in rows.clone() {
-                let (from, cells, histograms) = emitted.row(row);
-                pace.spend(SERIES_WORK + 2 * cells.len())?;
-                let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
-                // Lease before allocating the points.
-                meter.add(floats * POINT_BYTES as usize)?;
-                let mut series = MatrixSeries {
-                    labels: emitted.labels(row),
-                    floats: Vec::with_capacity(floats),
-                    histograms: Vec::new(),
-                };
-                for (step, value) in (from..).zip(cells) {
-                    let time_ms = steps.time_ms(step);
-                    match Cell::decode(*value) {
-                        Cell::Absent | Cell::Stale => {}
-                        Cell::Float(x) => series.floats.push((time_ms, x)),
-                        Cell::Histogram(index) => {
-                            let histogram = histograms.get(index as usize);
-                            let point = histogram.map(|h| (time_ms, Arc::clone(h)));
-                            series.histograms.extend(point);
-                        }
+        let rows = piece.iter();
+        let rows = rows.flat_map(|(emitted, rows)| rows.clone().map(move |row| (*emitted, row)));
+        for (emitted, row) in rows {
+            let (from, cells, histograms) = emitted.row(row);
+            pace.spend(SERIES_WORK + 2 * cells.len())?;
+            let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
+            // Lease before allocating the points.
+            meter.add(floats * POINT_BYTES as usize)?;
+            let mut series = MatrixSeries {
+                labels: emitted.labels(row),
+                floats: Vec::with_capacity(floats),
+                histograms: Vec::new(),
+            };
+            for (step, value) in (from..).zip(cells) {
+                let time_ms = steps.time_ms(step);
+                match Cell::decode(*value) {
+                    Cell::Absent | Cell::Stale => {}
+                    Cell::Float(x) => series.floats.push((time_ms, x)),
+                    Cell::Histogram(index) => {
+                        let histogram = histograms.get(index as usize);
+                        let point = histogram.map(|h| (time_ms, Arc::clone(h)));
+                        series.histograms.extend(point);
                     }
                 }
-                if series.floats.is_empty() && series.histograms.is_empty() {
-                    continue;
-                }
-                meter.add(series.heap_bytes() - floats * POINT_BYTES as usize)?;
-                all.push(series);
             }
+            if series.floats.is_empty() && series.histograms.is_empty() {
+                continue;
+            }
+            meter.add(series.heap_bytes() - floats * POINT_BYTES as usize)?;
+            all.push(series);
         }
         Ok((all, meter.finish()))
     }
