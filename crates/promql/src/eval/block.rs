@@ -211,6 +211,20 @@ pub(crate) enum Sample<'a> {
     Histogram(&'a Arc<Histogram>),
 }
 
+impl<'a> Sample<'a> {
+    /// Returns the sample of a cell, whose histogram is among `histograms`.
+    pub(crate) fn of(value: f64, histograms: &'a [Arc<Histogram>]) -> Self {
+        match Cell::decode(value) {
+            Cell::Histogram(index) => match histograms.get(index as usize) {
+                Some(histogram) => Self::Histogram(histogram),
+                None => Self::Absent,
+            },
+            Cell::Absent | Cell::Stale => Self::Absent,
+            Cell::Float(x) => Self::Float(x),
+        }
+    }
+}
+
 /// An owned sample.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -266,14 +280,7 @@ impl Block {
     }
 
     pub(crate) fn resolve(&self, value: f64) -> Sample<'_> {
-        match Cell::decode(value) {
-            Cell::Histogram(index) => match self.histograms.get(index as usize) {
-                Some(histogram) => Sample::Histogram(histogram),
-                None => Sample::Absent,
-            },
-            Cell::Absent | Cell::Stale => Sample::Absent,
-            Cell::Float(x) => Sample::Float(x),
-        }
+        Sample::of(value, &self.histograms)
     }
 
     /// Adds an empty row and returns its index.

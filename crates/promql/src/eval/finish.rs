@@ -14,8 +14,7 @@ use crate::{
     result::{MatrixSeries, SampleValue, Value, VectorSample},
 };
 use narthex_model::{
-    LabelSet,
-    cell::{self, Cell},
+    Histogram, LabelSet, cell,
     storage::{LABEL_ORDER_BYTES, Tile, TimeRange, arrange, in_label_order},
 };
 use std::{ops::Range, sync::Arc};
@@ -216,18 +215,8 @@ impl Eval<'_> {
                 floats: Vec::with_capacity(floats),
                 histograms: Vec::new(),
             };
-            for (step, value) in (from..).zip(cells) {
-                let time_ms = steps.time_ms(step);
-                match Cell::decode(*value) {
-                    Cell::Absent | Cell::Stale => {}
-                    Cell::Float(x) => series.floats.push((time_ms, x)),
-                    Cell::Histogram(index) => {
-                        let histogram = histograms.get(index as usize);
-                        let point = histogram.map(|h| (time_ms, Arc::clone(h)));
-                        series.histograms.extend(point);
-                    }
-                }
-            }
+            let times_ms = (from..).map(|step| steps.time_ms(step));
+            add_points(&mut series, times_ms, cells, histograms);
             if series.floats.is_empty() && series.histograms.is_empty() {
                 continue;
             }
@@ -297,18 +286,30 @@ fn raw_series(tile: &Tile, series: usize, labels: LabelSet) -> MatrixSeries {
         floats: Vec::new(),
         histograms: Vec::new(),
     };
-    for (time, x) in tile.times_ms.iter().zip(tile.series_cells(series)) {
-        match Cell::decode(*x) {
-            Cell::Absent | Cell::Stale => {}
-            Cell::Float(x) => raw.floats.push((*time, x)),
-            Cell::Histogram(index) => {
-                let histogram = tile.histograms.get(index as usize);
-                raw.histograms
-                    .extend(histogram.map(|h| (*time, Arc::clone(h))));
-            }
+    let times_ms = tile.times_ms.iter().copied();
+    add_points(
+        &mut raw,
+        times_ms,
+        tile.series_cells(series),
+        &tile.histograms,
+    );
+    raw
+}
+
+/// Adds the samples of cells to a series.
+fn add_points(
+    series: &mut MatrixSeries,
+    times_ms: impl Iterator<Item = i64>,
+    cells: &[f64],
+    histograms: &[Arc<Histogram>],
+) {
+    for (time_ms, value) in times_ms.zip(cells) {
+        match Sample::of(*value, histograms) {
+            Sample::Absent => {}
+            Sample::Float(x) => series.floats.push((time_ms, x)),
+            Sample::Histogram(h) => series.histograms.push((time_ms, Arc::clone(h))),
         }
     }
-    raw
 }
 
 fn extend(

@@ -8,7 +8,7 @@ use narthex_model::{
     metadata::Family,
     storage::{Binding, Budget, Context, SeriesSample, Sink},
 };
-use narthex_promql::{Engine, EngineOptions, KeptSteps, QueryError, QueryResult, testing};
+use narthex_promql::{Engine, EngineOptions, KeptSteps, QueryError, QueryResult, Value, testing};
 use narthex_testkit::{rng::SplitMix64, scaled};
 use narthex_tsdb::{Db, DbOptions, FaultyIo, ManualClock, Tuning};
 use std::sync::Arc;
@@ -91,7 +91,11 @@ impl Pod {
 /// Returns a result to the bit, in its order.
 fn bits(result: &Result<QueryResult, QueryError>) -> String {
     match result {
-        Ok(result) => testing::bits(result),
+        Ok(result) => {
+            let is_matrix = matches!(result.value, Value::Matrix(_));
+            assert!(is_matrix, "{:?} is no matrix", result.value);
+            testing::bits(result)
+        }
         Err(error) => error.to_string(),
     }
 }
