@@ -48,31 +48,17 @@ impl KeptPatterns {
         }
     }
 
-    /// Returns a pattern that is kept, its memory for searching leased from the budget of `ctx`.
-    fn find(
-        &self,
-        key: &(Purpose, Box<str>),
-        ctx: &Context,
-    ) -> Result<Option<Pattern>, CompileError> {
-        let pattern = match self.table.lock().whole().use_mut(key) {
-            Some(Kept {
-                text,
-                program,
-                lease,
-            }) => Pattern {
-                text: Arc::clone(text),
-                // A clone has the same program, and no memory for searching yet.
-                program: OnceLock::from(program.clone()),
-                _lease: None,
-                _kept: Some(Arc::clone(lease)),
-            },
-            None => return Ok(None),
-        };
-        let bytes = size_of::<Pattern>() as u64 + pattern.search_bytes();
-        Ok(Some(Pattern {
-            _lease: Some(ctx.budget.lease(bytes)?),
-            ..pattern
-        }))
+    /// Returns a pattern that is kept, for a call that has yet to lease its memory for searching.
+    fn find(&self, key: &(Purpose, Box<str>)) -> Option<Pattern> {
+        let mut table = self.table.lock().whole();
+        let kept = table.use_mut(key)?;
+        Some(Pattern {
+            text: Arc::clone(&kept.text),
+            // A clone has the same program, and no memory for searching yet.
+            program: OnceLock::from(kept.program.clone()),
+            _lease: None,
+            _kept: Some(Arc::clone(&kept.lease)),
+        })
     }
 
     /// Keeps a pattern that was compiled, in place of those that were not used for longest.
@@ -143,7 +129,7 @@ impl Patterns {
     /// # Errors
     /// As [`Pattern::matcher_within`].
     pub fn matcher(&self, source: &str) -> Result<Pattern, CompileError> {
-        self.find_or(Purpose::Matching, source, Pattern::matcher_within)
+        self.find_or_compile(Purpose::Matching, source)
     }
 
     /// Returns an anchored pattern, as [`Pattern::anchored_within`].
@@ -151,15 +137,14 @@ impl Patterns {
     /// # Errors
     /// As [`Pattern::anchored_within`].
     pub fn anchored(&self, source: &str) -> Result<Pattern, CompileError> {
-        self.find_or(Purpose::Expanding, source, Pattern::anchored_within)
+        self.find_or_compile(Purpose::Expanding, source)
     }
 
-    fn find_or(
-        &self,
-        purpose: Purpose,
-        source: &str,
-        compile: fn(&str, &Context) -> Result<Pattern, CompileError>,
-    ) -> Result<Pattern, CompileError> {
+    fn find_or_compile(&self, purpose: Purpose, source: &str) -> Result<Pattern, CompileError> {
+        let compile = match purpose {
+            Purpose::Matching => Pattern::matcher_within,
+            Purpose::Expanding => Pattern::anchored_within,
+        };
         let ctx = &self.ctx;
         let kept = self.kept.as_ref();
         let Some(kept) = kept.filter(|_| source.len() <= LONGEST_TEXT) else {
@@ -167,7 +152,9 @@ impl Patterns {
         };
         ctx.stop.check()?;
         let key = (purpose, Box::from(source));
-        if let Some(found) = kept.find(&key, ctx)? {
+        if let Some(mut found) = kept.find(&key) {
+            let bytes = size_of::<Pattern>() as u64 + found.search_bytes();
+            found._lease = Some(ctx.budget.lease(bytes)?);
             return Ok(found);
         }
         let pattern = compile(source, ctx)?;
