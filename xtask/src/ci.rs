@@ -311,10 +311,7 @@ fn run_all(steps: &[Step]) -> Report {
     let start = Instant::now();
     let mut report = Report::default();
     let mut built = false;
-    let compiles = |step: &Step| step.name == "clippy";
-    // Compiling the last and largest crates leaves a core to the Go steps.
-    let goes_beside = |step: &&Step| step.name.starts_with("go ") && steps.iter().any(compiles);
-    let (beside, others): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(goes_beside);
+    let (beside, others) = beside_and_others(steps);
     for step in others {
         let beside = if compiles(step) { &*beside } else { &[] };
         std::thread::scope(|scope| {
@@ -324,18 +321,9 @@ fn run_all(steps: &[Step]) -> Report {
                 (lines, tally, seconds)
             };
             let beside_run = scope.spawn(move || beside.iter().map(shown).collect::<Vec<_>>());
-            let (mut tally, mut seconds) = timed(step, built, &mut |line| println!("{line}"));
-            if step.name == "test" {
-                let began = Instant::now();
-                tally.try_again(alone);
-                seconds += began.elapsed().as_secs();
-            }
+            let (tally, seconds) = timed(step, built, &mut |line| println!("{line}"));
             report.add(step, tally, seconds);
-            let Ok(all) = beside_run.join() else {
-                report.failures.push("the steps beside it".to_owned());
-                report.failed += 1;
-                return;
-            };
+            let all = beside_run.join().expect("steps do not panic");
             for (step, (lines, tally, seconds)) in beside.iter().zip(all) {
                 println!("{}", lines.join("\n"));
                 report.add(step, tally, seconds);
@@ -352,8 +340,22 @@ fn run_all(steps: &[Step]) -> Report {
 fn timed(step: &Step, built: bool, say: &mut dyn FnMut(&str)) -> (Tally, u64) {
     let began = Instant::now();
     say(&format!("\n==> {}: {}", step.name, step.command));
-    let tally = run_step(step, built, say);
+    let mut tally = run_step(step, built, say);
+    if step.name == "test" {
+        tally.try_again(alone);
+    }
     (tally, began.elapsed().as_secs())
+}
+
+fn compiles(step: &Step) -> bool {
+    step.name == "clippy"
+}
+
+/// Divides steps: compiling the last and largest crates leaves a core to the Go steps.
+fn beside_and_others(steps: &[Step]) -> (Vec<&Step>, Vec<&Step>) {
+    let has_compilation = steps.iter().any(compiles);
+    let is_beside = |step: &&Step| has_compilation && step.name.starts_with("go ");
+    steps.iter().partition(is_beside)
 }
 
 /// Results of a run, and its times.
@@ -451,7 +453,8 @@ impl Times {
     /// Estimates how long `steps` will take, from their last times if all are known.
     fn forecast(&self, steps: &[Step]) -> String {
         let count = steps.len();
-        let last: Option<u64> = steps.iter().map(|step| self.last(&step.name)).sum();
+        let (_beside, others) = beside_and_others(steps);
+        let last: Option<u64> = others.iter().map(|step| self.last(&step.name)).sum();
         match last {
             Some(seconds) => format!("{count} steps; the last time they took {seconds} s"),
             None if count == STEPS.len() => format!(
