@@ -45,7 +45,8 @@ impl Writer {
             records_max: 1 << 16,
             ..header()
         };
-        let path = dir.join(format!("{app}-{id}{SUFFIX}"));
+        // Segments are read by name: in the order in which they are created.
+        let path = dir.join(format!("{app}-{id:06}{SUFFIX}"));
         let file = File::options()
             .create_new(true)
             .write(true)
