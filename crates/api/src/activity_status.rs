@@ -7,10 +7,10 @@ use crate::{
         usage::Uses,
     },
     answer::{Answer, respond},
+    call::run,
     config::{Api, Gate},
     error::ApiError,
     params::Params,
-    query::run,
 };
 use http::HeaderMap;
 use narthex_model::{

@@ -5,18 +5,14 @@
 
 use crate::{
     activity::Activity,
+    call::ShortQuestions,
     kept::KeptAnswers,
     metrics,
     process::{NoStatus, ServerStatus},
 };
-use narthex_model::storage::{
-    Budget, Context, Lease, OverBudget, Stop, StopReason, Store, Warnings,
-};
+use narthex_model::storage::{Budget, Context, Lease, OverBudget, Stop, Store, Warnings};
 use narthex_promql::{Engine, KeptSteps};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
 
 /// Most bytes of kept answers.
@@ -98,6 +94,7 @@ pub struct Api {
     /// Memory of listings.
     listings: Budget,
     pub(crate) kept: KeptAnswers,
+    pub(crate) short: ShortQuestions,
     /// Runtime for calls when the serving one has enough to do.
     overflow: Option<OverflowThreads>,
 }
@@ -133,6 +130,7 @@ impl Api {
             activity: activity.expect("nothing is leased from a new budget"),
             listings: budget.clone(),
             kept: KeptAnswers::new(&budget, MOST_KEPT_BYTES),
+            short: ShortQuestions::default(),
             overflow: None,
             budget,
         }
@@ -192,30 +190,17 @@ impl Api {
         }
     }
 
-    /// Returns a context for one call and the guard that cancels it when the client disconnects.
-    pub(crate) fn context(&self, gate: Gate, timeout: Duration) -> (Context, CancelOnDrop) {
-        let stop = Stop::at(Instant::now() + timeout.min(self.config.timeout));
+    /// Returns a context for one call.
+    pub(crate) fn context(&self, gate: Gate, stop: Stop) -> Context {
         let most_bytes = self.config.query_memory_bytes;
         let budget = match gate {
             Gate::Query => self.budget.child("the query", most_bytes),
             Gate::Metadata => self.listings.child("the listing", most_bytes),
         };
-        (
-            Context {
-                budget,
-                stop: stop.clone(),
-                warnings: Warnings::default(),
-            },
-            CancelOnDrop(stop),
-        )
-    }
-}
-
-/// Cancels a running call when its request is dropped.
-pub(crate) struct CancelOnDrop(Stop);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.stop(StopReason::Canceled);
+        Context {
+            budget,
+            stop,
+            warnings: Warnings::default(),
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::{
     answer::{Answer, Data, respond},
+    call::run,
     config::{Api, Gate},
     error::ApiError,
     json,
     params::Params,
-    query::run,
 };
 use http::{HeaderMap, StatusCode};
 use narthex_model::storage::{ExemplarSeries, SeriesQuery};

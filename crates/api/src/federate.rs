@@ -6,11 +6,11 @@
 
 use crate::{
     answer::{Answer, Data, pieces},
+    call::run,
     config::{Api, Gate},
     error::ApiError,
     listing::selectors,
     params::Params,
-    query::run,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use narthex_expfmt::Escaping;

@@ -11,6 +11,7 @@
 mod activity;
 mod activity_status;
 mod answer;
+mod call;
 mod config;
 mod debug;
 mod error;

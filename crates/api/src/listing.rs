@@ -2,12 +2,12 @@
 
 use crate::{
     answer::{Answer, Item, Text, respond},
+    call::{run, run_known},
     config::{Api, Gate},
     error::ApiError,
     json,
     kept::{Asked, LookedUp, Of, Question},
     params::Params,
-    query::run,
 };
 use http::HeaderMap;
 use narthex_model::{
@@ -64,12 +64,12 @@ pub(crate) async fn series(
     respond(outcome.await, &headers)
 }
 
-/// Runs a listing: reads the common parameters, asks the store on a blocking thread, writes the items.
+/// Runs a listing: reads the common parameters, asks the store, writes the items.
 async fn listed<T: Item>(
     api: &Arc<Api>,
     request: Request,
     of: Of,
-    list: impl FnOnce(&dyn View, &SeriesQuery, &Context) -> Result<Listing<T>, StorageError>
+    list: impl Fn(&dyn View, &SeriesQuery, &Context) -> Result<Listing<T>, StorageError>
     + Send
     + 'static,
 ) -> Result<Answer, ApiError> {
@@ -80,7 +80,14 @@ async fn listed<T: Item>(
     }
     let limit = params.limit()?;
     let range = params.range()?;
-    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+    let question = Question {
+        of,
+        selectors: params.all("match[]").map(Cow::into_owned).collect(),
+        limit,
+    };
+    let length_ms = range.max_ms.saturating_sub(range.min_ms);
+    let key = api.short.key((&question, length_ms));
+    let work = move |api: &Api, ctx: &Context| {
         let named = |reason: String| {
             // Only `/series` names the parameter in this error.
             if match_required {
@@ -98,11 +105,6 @@ async fn listed<T: Item>(
             range,
             limit,
         };
-        let question = Question {
-            of,
-            selectors: params.all("match[]").map(Cow::into_owned).collect(),
-            limit,
-        };
         kept_or_listed(api, &question, &query, ctx, || {
             let view = api.store.view(query.range)?;
             let listing = list(&*view, &query, ctx)?;
@@ -117,8 +119,8 @@ async fn listed<T: Item>(
             }
             Ok(answer)
         })
-    })
-    .await
+    };
+    run_known(api, Gate::Metadata, api.config.timeout, key, work).await
 }
 
 /// Returns the answer that was given before, if it would be given again; otherwise lists, and keeps what comes out if it was

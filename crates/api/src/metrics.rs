@@ -30,11 +30,23 @@ pub(crate) static REUSED_STEPS: Counter = Counter::new(
     "Steps of range queries that were answered as an earlier query had them, since nothing came that would change them.",
 );
 
+pub(crate) static MOVED: Counter = Counter::new(
+    "narthex_api_moved_calls_total",
+    "Calls that took longer than the last time, and began anew on a thread where they delay no other request.",
+);
+
 /// Registers the metrics of the API.
 ///
 /// # Errors
 /// Fails when a name is taken.
 pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     crate::activity::register_metrics(registry)?;
-    registry.register_all(&[&QUERIES, &QUERIES_MAX, &DURATION, &KEPT, &REUSED_STEPS])
+    registry.register_all(&[
+        &QUERIES,
+        &QUERIES_MAX,
+        &DURATION,
+        &KEPT,
+        &REUSED_STEPS,
+        &MOVED,
+    ])
 }

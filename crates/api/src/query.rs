@@ -3,8 +3,9 @@
 use crate::{
     activity::{Asked, Origin, Ticket},
     answer::{Answer, Item, LABEL_BYTES, Text, respond},
+    call::run_known,
     config::{Api, Gate},
-    error::{ApiError, ErrorType},
+    error::ApiError,
     json::{self, LabelNames},
     metrics,
     params::Params,
@@ -64,10 +65,7 @@ async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError
     let time_ms = params.time_or("time", (api.now_ms)())?;
     let times = [time_ms, time_ms, 0];
     let options = Options::read(params, api, (limit, times), origin)?;
-    run(api, Gate::Query, options.timeout, move |api, ctx| {
-        options.answer(api, ctx)
-    })
-    .await
+    options.run(api).await
 }
 
 async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
@@ -95,10 +93,7 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
     }
     let times = [start_ms, end_ms, step_ms];
     let options = Options::read(params, api, (limit, times), origin)?;
-    run(api, Gate::Query, options.timeout, move |api, ctx| {
-        options.answer(api, ctx)
-    })
-    .await
+    options.run(api).await
 }
 
 /// Returns who sent a request.
@@ -179,6 +174,15 @@ impl Options {
         })
     }
 
+    /// Answers the query.
+    async fn run(self, api: &Arc<Api>) -> Result<Answer, ApiError> {
+        let [start_ms, end_ms, step_ms] = self.times;
+        let question = api.short.key((self.query(), end_ms - start_ms, step_ms));
+        let timeout = self.timeout;
+        let work = move |api: &Api, ctx: &Context| self.answer(api, ctx);
+        run_known(api, Gate::Query, timeout, question, work).await
+    }
+
     fn query(&self) -> Cow<'_, str> {
         self.params.get("query")
     }
@@ -236,50 +240,6 @@ impl Options {
         answer.warnings = warnings;
         answer.infos = infos;
         Ok(answer)
-    }
-}
-
-/// Runs `work` on a blocking thread with a permit of `gate`, which the response keeps until it has been sent; cancels
-/// it when the client disconnects.
-pub(crate) async fn run(
-    api: &Arc<Api>,
-    gate: Gate,
-    timeout: Duration,
-    work: impl FnOnce(&Api, &Context) -> Result<Answer, ApiError> + Send + 'static,
-) -> Result<Answer, ApiError> {
-    let (ctx, cancel) = api.context(gate, timeout);
-    let _counted = (gate == Gate::Query).then(Counted::new);
-    let waiting = api.gate(gate).pass(timeout.min(api.config.timeout));
-    let pass = waiting.await.map_err(|_refused| ApiError {
-        kind: ErrorType::Timeout,
-        message: "query timed out in query queue".to_owned(),
-    })?;
-    let of_work = Arc::clone(api);
-    let task = api.spawn(move || {
-        let mut answer = work(&of_work, &ctx)?;
-        answer.holds.add(pass);
-        answer.warnings.extend(ctx.warnings.drain());
-        Ok(answer)
-    });
-    let outcome = task
-        .await
-        .map_err(|panic| ApiError::internal(format!("unexpected error: {panic}")))?;
-    drop(cancel);
-    outcome
-}
-
-struct Counted;
-
-impl Counted {
-    fn new() -> Self {
-        metrics::QUERIES.inc();
-        Self
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        metrics::QUERIES.dec();
     }
 }
 

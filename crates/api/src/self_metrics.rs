@@ -5,10 +5,10 @@
 
 use crate::{
     answer::{Answer, respond},
+    call::run,
     config::{Api, Gate},
     error::ApiError,
     params::Params,
-    query::run,
 };
 use http::HeaderMap;
 use narthex_client::{MetricType, Sample, Visitor};

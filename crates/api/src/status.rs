@@ -5,13 +5,13 @@
 
 use crate::{
     answer::{Answer, respond},
+    call::run,
     config::{Api, BuildInfo, Gate},
     error::{ApiError, ErrorType},
     json,
     kept::{Asked, LookedUp, Of, Question},
     params::Params,
     process::{BlockStatus, ServerStatus, WalReplay},
-    query::run,
 };
 use http::{HeaderMap, header::CONTENT_TYPE};
 use narthex_model::{

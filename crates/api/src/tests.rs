@@ -2,6 +2,7 @@
 
 mod kept;
 mod surface;
+mod threads;
 
 use super::*;
 use http::{Method, Request, StatusCode, header};
@@ -14,6 +15,7 @@ use narthex_net::axum::{
     response::Response,
 };
 use narthex_promql::{Engine, EngineOptions};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tower_service::Service;
 
@@ -100,6 +102,15 @@ impl Served {
 async fn text(response: Response) -> String {
     let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+async fn data(served: &Served, path: &str) -> Value {
+    let response = served.get(path).await;
+    let status = response.status();
+    let text = text(response).await;
+    assert_eq!(status, StatusCode::OK, "{path}: {text}");
+    let mut whole: Value = serde_json::from_str(&text).unwrap();
+    whole["data"].take()
 }
 
 fn run(work: impl Future<Output = ()>) {

@@ -4,10 +4,10 @@
 
 use crate::{
     answer::{Answer, respond},
+    call::run,
     config::{Api, Gate},
     error::ApiError,
     params::Params,
-    query::run,
 };
 use http::HeaderMap;
 use narthex_model::{

@@ -40,6 +40,8 @@ pub enum QueryError {
     TimedOut,
     /// The client is gone, or the process is shutting down.
     Canceled,
+    /// The query takes longer than it may where it runs; it begins anew elsewhere.
+    Moved,
     /// The store could not be read.
     Storage(StorageError),
 }
@@ -84,7 +86,7 @@ impl QueryError {
             | Self::LabelTooLong { .. }
             | Self::OverBudget(_) => ErrorKind::Execution,
             Self::TimedOut => ErrorKind::Timeout,
-            Self::Canceled => ErrorKind::Canceled,
+            Self::Canceled | Self::Moved => ErrorKind::Canceled,
             Self::Storage(_) => ErrorKind::Internal,
         }
     }
@@ -106,6 +108,7 @@ impl fmt::Display for QueryError {
             Self::OverBudget(e) => write!(f, "query needs too much memory: {e}"),
             Self::TimedOut => f.write_str("query timed out in expression evaluation"),
             Self::Canceled => f.write_str("query was canceled in expression evaluation"),
+            Self::Moved => f.write_str("query was begun anew elsewhere"),
             Self::Storage(e) => write!(f, "expanding series: {e}"),
         }
     }
@@ -132,6 +135,7 @@ impl From<StopReason> for QueryError {
     fn from(reason: StopReason) -> Self {
         match reason {
             StopReason::TimedOut => Self::TimedOut,
+            StopReason::Moved => Self::Moved,
             _ => Self::Canceled,
         }
     }

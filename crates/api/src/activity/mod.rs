@@ -225,12 +225,14 @@ impl Ticket {
     }
 
     fn begin(self: &Arc<Self>, query: &Planned<'_>) -> Box<dyn Observation> {
-        self.progress(State::Evaluating);
+        let before = self.progress(State::Evaluating);
         let activity = &self.activity;
-        let now_ms = (activity.now_ms)();
-        let mut usage = activity.usage.lock().whole();
-        usage.count(query.selectors, &self.entry.origin, now_ms);
-        drop(usage);
+        // A query may have been begun elsewhere.
+        if before.state == State::Queued {
+            let now_ms = (activity.now_ms)();
+            let mut usage = activity.usage.lock().whole();
+            usage.count(query.selectors, &self.entry.origin, now_ms);
+        }
         Box::new(Running {
             ticket: Arc::clone(self),
             // Only the log needs the whole text.
@@ -304,6 +306,9 @@ struct Running {
 
 impl Observation for Running {
     fn end(self: Box<Self>, outcome: Result<&QueryStats, &QueryError>) {
+        if matches!(outcome, Err(QueryError::Moved)) {
+            return;
+        }
         let evaluated = self.begun.elapsed();
         self.ticket.progress(State::Sending);
         let (activity, entry) = (&self.ticket.activity, &*self.ticket.entry);

@@ -7,12 +7,12 @@ mod filter;
 
 use crate::{
     answer::{Answer, Data, Holds, pieces, respond},
+    call::run,
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     json,
     listing::selectors,
     params::Params,
-    query::run,
 };
 use filter::Filter;
 use http::{HeaderMap, HeaderValue, header};

@@ -1,16 +1,6 @@
 //! Calls about queries, names and the process, through the routes as they are served.
 
 use super::*;
-use serde_json::{Value, json};
-
-async fn data(served: &Served, path: &str) -> Value {
-    let response = served.get(path).await;
-    let status = response.status();
-    let text = text(response).await;
-    assert_eq!(status, StatusCode::OK, "{path}: {text}");
-    let mut whole: Value = serde_json::from_str(&text).unwrap();
-    whole["data"].take()
-}
 
 /// Returns the lines of a search.
 async fn lines(served: &Served, path: &str) -> Vec<Value> {

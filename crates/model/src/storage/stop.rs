@@ -16,7 +16,8 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     state: Arc<AtomicU8>,
-    deadline: Option<Instant>,
+    /// When the work must have ended, and why.
+    deadline: Option<(Instant, StopReason)>,
     counted: Option<Arc<Counted>>,
 }
 
@@ -37,6 +38,8 @@ pub enum StopReason {
     TimedOut,
     /// The process shuts down.
     ShuttingDown,
+    /// The work takes longer than it may where it runs; it begins anew elsewhere.
+    Moved,
 }
 
 impl fmt::Display for StopReason {
@@ -45,6 +48,7 @@ impl fmt::Display for StopReason {
             Self::Canceled => "canceled",
             Self::TimedOut => "timed out",
             Self::ShuttingDown => "the server is shutting down",
+            Self::Moved => "begun anew elsewhere",
         })
     }
 }
@@ -61,8 +65,18 @@ impl Stop {
     /// Returns a stop that times out at `deadline`.
     #[must_use]
     pub fn at(deadline: Instant) -> Self {
+        Self::because(StopReason::TimedOut, deadline)
+    }
+
+    /// Returns a stop of work that is to go on elsewhere if it has not ended at `deadline`.
+    #[must_use]
+    pub fn moved_at(deadline: Instant) -> Self {
+        Self::because(StopReason::Moved, deadline)
+    }
+
+    fn because(reason: StopReason, deadline: Instant) -> Self {
         Self {
-            deadline: Some(deadline),
+            deadline: Some((deadline, reason)),
             ..Self::default()
         }
     }
@@ -103,6 +117,7 @@ impl Stop {
             StopReason::Canceled => 1,
             StopReason::TimedOut => 2,
             StopReason::ShuttingDown => 3,
+            StopReason::Moved => 4,
         };
         // The exchange fails when a reason is already set.
         let _ = self
@@ -125,16 +140,16 @@ impl Stop {
             0 => {}
             1 => return Err(StopReason::Canceled),
             2 => return Err(StopReason::TimedOut),
+            4 => return Err(StopReason::Moved),
             _ => return Err(StopReason::ShuttingDown),
         }
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
-            self.stop(StopReason::TimedOut);
-            return self.check();
+        match self.deadline {
+            Some((deadline, reason)) if Instant::now() >= deadline => {
+                self.stop(reason);
+                self.check()
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
