@@ -106,9 +106,10 @@ async fn listed<T: Item>(
             limit,
         };
         kept_or_listed(api, &question, &query, ctx, || {
+            let helpers = api.engine.helpers().of_query();
             let view = api.store.view(query.range)?;
             let listing = list(&*view, &query, ctx)?;
-            let text = Text::of_list(listing.items, api.engine.helpers(), ctx)?;
+            let text = Text::of_list(listing.items, &helpers, ctx)?;
             let mut answer = Answer::of(text);
             answer.holds.add(listing.lease);
             answer.warnings = listing.warnings;

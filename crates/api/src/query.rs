@@ -202,6 +202,7 @@ impl Options {
             count_steps: self.stats == "all",
             clock: self.is_traced.then_some(&clock),
         };
+        let helpers = self.engine.helpers().of_query();
         let QueryResult {
             mut value,
             mut warnings,
@@ -234,7 +235,7 @@ impl Options {
             end.extend_from_slice(trace.to_string().as_bytes());
         }
         end.push(b'}');
-        let mut answer = written(value, end, self.engine.helpers(), ctx)?;
+        let mut answer = written(value, end, &helpers, ctx)?;
         answer.holds.add(held);
         answer.holds.add(Arc::clone(&self.ticket));
         answer.warnings = warnings;

@@ -20,6 +20,8 @@ pub struct Helpers {
     start: fn(),
     /// Work that a query does alone, in cells, and for how long.
     alone: (usize, Duration),
+    /// When the query began; `None` where that is not known, so that each of its parts is taken for a query.
+    begun: Option<Instant>,
 }
 
 /// Some two milliseconds of reading.
@@ -40,11 +42,11 @@ impl Helpers {
             free: Arc::new(AtomicUsize::new(most)),
             start,
             alone: ALONE,
+            begun: None,
         }
     }
 
-    /// Lets them help small queries too, for tests.
-    #[doc(hidden)]
+    /// Lets them help small queries too.
     #[must_use]
     pub fn at_once(self) -> Self {
         let alone = (0, Duration::ZERO);
@@ -57,10 +59,30 @@ impl Helpers {
         Self::new(0, || ())
     }
 
-    /// Returns how much work, in cells, a query does before it asks for help.
+    /// Returns the same for a query that begins now: its later parts are helped sooner.
     #[must_use]
-    pub fn alone(&self) -> usize {
-        self.alone.0
+    pub fn of_query(&self) -> Self {
+        Self {
+            begun: Some(Instant::now()),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the same for a part of a query that is known to be so much work, in cells: if it is much it is helped at once.
+    #[must_use]
+    pub fn of_work(&self, work: usize) -> Self {
+        let alone = self.alone.0;
+        match work >= alone {
+            true => self.clone().at_once(),
+            false => self.clone(),
+        }
+    }
+
+    /// Reports whether a query that did so much work, in cells, is to ask for help.
+    #[must_use]
+    pub fn are_due(&self, work: usize) -> bool {
+        let (most, longest) = self.alone;
+        work >= most || self.begun.is_some_and(|begun| begun.elapsed() >= longest)
     }
 
     /// Returns the right to a helper, if one is free.
@@ -78,7 +100,8 @@ impl Helpers {
 
     /// Computes `work` of each item, and returns the results in the items' order. Helpers take part in what takes long.
     pub fn map<I: Sync, T: Send>(&self, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
-        let (begun, mut done) = (Instant::now(), Vec::with_capacity(items.len()));
+        let begun = self.begun.unwrap_or_else(Instant::now);
+        let mut done = Vec::with_capacity(items.len());
         let mut left = items;
         while let Some((item, others)) = left.split_first() {
             done.push(work(item));
@@ -173,6 +196,14 @@ mod tests {
         assert_eq!(helpers.map(&items, work), expected);
         assert_eq!(helpers.clone().at_once().map(&items, work), expected);
         assert!(by_helpers.load(Ordering::Relaxed) > 10);
+        // A query that has taken long already is helped at once.
+        let of_query = helpers.of_query();
+        thread::sleep(ALONE.1);
+        assert!(of_query.are_due(0) && !helpers.are_due(0));
+        assert!(helpers.of_work(ALONE.0).are_due(0) && !helpers.of_work(ALONE.0 - 1).are_due(0));
+        by_helpers.store(0, Ordering::Relaxed);
+        assert_eq!(of_query.map(&items[..3], work), expected[..3]);
+        assert!(by_helpers.load(Ordering::Relaxed) > 0);
         assert!(helpers.try_acquire().is_some(), "it is free again");
     }
 

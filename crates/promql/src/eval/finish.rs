@@ -3,14 +3,15 @@
 //! **Invariant:** names marked for removal are gone, label sets are distinct, a matrix is sorted by labels.
 
 use super::{
-    Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows, scan::Part,
-    stored::Emitted,
+    Block, Eval, Hold, META_LABELS, Meter, Outcome, Sample, Series, rows,
+    scan::Part,
+    stored::{Emitted, StoredRows},
 };
 use crate::{
     ast::{Extension, ValueType},
     error::QueryError,
     functions::extended,
-    plan::{Node, NodeKind, Plan, Steps, Window},
+    plan::{Node, NodeKind, Plan, Select, Steps, Window},
     result::{MatrixSeries, SampleValue, Value, VectorSample},
 };
 use narthex_model::{
@@ -53,17 +54,20 @@ impl Eval<'_> {
                 }
                 _ => Err(QueryError::Execution("expected a text".to_owned())),
             },
-            ValueType::Vector if range && matches!(root.kind, NodeKind::Select(_)) => {
-                self.stored_matrix(root, steps)
-            }
             ValueType::Vector => {
+                if let NodeKind::Select(select) = &root.kind
+                    && range
+                    && select.extension != Extension::Smoothed
+                {
+                    return self.stored_matrix(root, select, steps);
+                }
                 let block = self.collect(root, steps)?;
                 let block = match returns_stored(root) {
                     true => block,
                     false => self.without_names(block)?,
                 };
                 if range {
-                    self.matrix(&[Emitted::Block(block)], steps)
+                    self.matrix(block, steps)
                 } else {
                     self.vector(&block, time_ms)
                 }
@@ -92,7 +96,7 @@ impl Eval<'_> {
                 let all = 0..s.steps.count;
                 self.count_subquery(counts, std::slice::from_ref(&all));
                 let block = self.without_names(block?)?;
-                self.matrix(&[Emitted::Block(block)], s.steps)
+                self.matrix(block, s.steps)
             }
             NodeKind::Window(w) => self.raw_window(w, steps),
             NodeKind::StepInvariant(inner) => self.matrix_answer(inner, steps),
@@ -170,13 +174,16 @@ impl Eval<'_> {
         Ok((Value::Vector(samples), meter.finish()))
     }
 
-    fn matrix(&self, emitted: &[Emitted], steps: Steps) -> Outcome<Answer> {
-        let pieces = pieces_of(emitted);
+    fn matrix(&self, block: Block, steps: Steps) -> Outcome<Answer> {
+        let emitted = Emitted::Block(block);
+        let starts = (0..emitted.len()).step_by(ROWS_AT_ONCE);
+        let pieces: Vec<Range<usize>> = starts
+            .map(|start| start..emitted.len().min(start + ROWS_AT_ONCE))
+            .collect();
         let (mut all, mut held) = (Vec::new(), Hold::default());
-        for some in self
-            .helpers
-            .map(&pieces, |piece| self.matrix_rows(piece, steps))
-        {
+        for some in self.helpers.map(&pieces, |rows| {
+            self.matrix_rows(&emitted, rows.clone(), steps)
+        }) {
             let (series, hold) = some?;
             all.extend(series);
             held.join(hold);
@@ -185,26 +192,38 @@ impl Eval<'_> {
         Ok((Value::Matrix(all), held))
     }
 
-    /// Returns what a selector finds, without making a block of it: most series may have few of the steps.
-    fn stored_matrix(&self, root: &Node, steps: Steps) -> Outcome<Answer> {
-        let (mut all, mut hold) = (Vec::new(), Hold::default());
-        self.stream_rows(root, steps, &mut |emitted| {
-            if let Emitted::Stored(rows) = &emitted {
-                hold.join(self.hold_for(rows, rows.width)?);
-            }
-            all.push(emitted);
-            Ok(())
+    /// Returns what a selector finds. Whoever reads samples makes their series, while it has the labels at hand.
+    fn stored_matrix(&self, root: &Node, select: &Select, steps: Steps) -> Outcome<Answer> {
+        let (mut all, mut held) = (Vec::new(), Hold::default());
+        let make = |eval: &Eval<'_>, rows: StoredRows| {
+            let mut samples = eval.memory.acquire(rows.weight(), 0)?;
+            let rows = Emitted::Stored(rows);
+            let (series, hold) = eval.matrix_rows(&rows, 0..rows.len(), steps)?;
+            samples.join(hold);
+            Ok((series, samples))
+        };
+        self.as_operation(root, |passed| {
+            self.select_made(select, steps, make, |(series, hold)| {
+                passed(series.len());
+                all.extend(series);
+                held.join(hold);
+                Ok(())
+            })
         })?;
-        self.matrix(&all, steps)
+        self.sort(&mut all)?;
+        Ok((Value::Matrix(all), held))
     }
 
     /// Returns the series of some rows, with their lease.
-    fn matrix_rows(&self, piece: &[Rows<'_>], steps: Steps) -> Outcome<(Vec<MatrixSeries>, Hold)> {
+    fn matrix_rows(
+        &self,
+        emitted: &Emitted,
+        rows: Range<usize>,
+        steps: Steps,
+    ) -> Outcome<(Vec<MatrixSeries>, Hold)> {
         let (mut meter, mut pace) = (Meter::new(&self.memory), self.ctx.stop.pace());
-        let mut all = Vec::new();
-        let rows = piece.iter();
-        let rows = rows.flat_map(|(emitted, rows)| rows.clone().map(move |row| (*emitted, row)));
-        for (emitted, row) in rows {
+        let mut all = Vec::with_capacity(rows.len());
+        for row in rows {
             let (from, cells, histograms) = emitted.row(row);
             pace.spend(SERIES_WORK + 2 * cells.len())?;
             let floats = cells.iter().filter(|x| cell::is_float(**x)).count();
@@ -239,30 +258,6 @@ impl Eval<'_> {
 
 /// Rows of a matrix that are made at once.
 const ROWS_AT_ONCE: usize = 1024;
-
-/// Some rows of what an operator passed on.
-type Rows<'e> = (&'e Emitted, Range<usize>);
-
-/// Divides rows into pieces of about `ROWS_AT_ONCE`.
-fn pieces_of(emitted: &[Emitted]) -> Vec<Vec<Rows<'_>>> {
-    let mut pieces: Vec<Vec<Rows<'_>>> = Vec::new();
-    let mut left = 0;
-    for one in emitted {
-        let mut rows = 0..one.len();
-        while !rows.is_empty() {
-            if left == 0 {
-                pieces.push(Vec::new());
-                left = ROWS_AT_ONCE;
-            }
-            let some = rows.start..rows.end.min(rows.start + left);
-            (rows.start, left) = (some.end, left - some.len());
-            if let Some(piece) = pieces.last_mut() {
-                piece.push((one, some));
-            }
-        }
-    }
-    pieces
-}
 
 /// Memory of a point of a result, in bytes.
 const POINT_BYTES: u64 = size_of::<(i64, f64)>() as u64;

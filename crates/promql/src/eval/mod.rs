@@ -126,7 +126,7 @@ impl<'a> Eval<'a> {
         let helpers = if is_watched {
             Helpers::none()
         } else {
-            watch.helpers.clone()
+            watch.helpers.of_query()
         };
         let view = plan.finds.map(|_| store.view(range));
         let view = view.transpose()?;
@@ -251,6 +251,17 @@ impl<'a> Eval<'a> {
         });
         tracer.resume(consumer);
         outcome
+    }
+
+    /// Runs `work` as the operation of a node; it is passed what counts the operation's series.
+    fn as_operation<T>(&self, node: &Node, work: impl FnOnce(&mut dyn FnMut(usize)) -> T) -> T {
+        let Some(tracer) = self.tracer else {
+            return work(&mut |_| ());
+        };
+        let consumer = tracer.enter_node(node);
+        let result = work(&mut |series| tracer.count_series(series));
+        tracer.resume(consumer);
+        result
     }
 
     /// Runs `work` as a phase of the operation that is evaluated.

@@ -22,7 +22,10 @@ pub(super) const LAST_SERIES: usize = 4096;
 /// What a part costs besides its cells, in cells.
 const PART_WORK: usize = 1 << 10;
 /// Least work of a piece, unless nothing else is left: threads that share pieces wait for each other with each.
-const PIECE_WORK: usize = 16 << 10;
+const PIECE_WORK: usize = 48 << 10;
+
+/// Most work between two polls of the stop, unless a part is more: reading the clock costs as much as reading a few cells.
+const UNCHECKED_WORK: usize = 16 << 10;
 
 /// What a scan reads, piece by piece.
 pub(super) trait Pieces: Send {
@@ -200,6 +203,8 @@ impl<'b> Pieces for Instants<'b> {
 pub(super) struct Reader {
     pub(super) chunk: Vec<u32>,
     tile: Tile,
+    /// Work since the stop was last polled, in cells.
+    unchecked: usize,
     pub(super) newest: Vec<Option<LastCell>>,
     pub(super) hold: Hold,
 }
@@ -282,7 +287,7 @@ impl Eval<'_> {
             let (value, samples) = work(self, piece, &mut reader)?;
             self.count_read(samples);
             emit(value)?;
-            if done >= self.helpers.alone() && parts.has_more() {
+            if parts.has_more() && self.helpers.are_due(done) {
                 let helpers: Vec<Helper> =
                     std::iter::from_fn(|| self.helpers.try_acquire()).collect();
                 if !helpers.is_empty() {
@@ -304,13 +309,21 @@ impl Eval<'_> {
         reader: &mut Reader,
         work: &impl Fn(&Eval<'_>, &Part<'_>) -> Outcome<T>,
     ) -> Outcome<Option<(T, u64)>> {
-        self.ctx.stop.check()?;
         let Reader {
-            chunk, tile, hold, ..
+            chunk,
+            tile,
+            unchecked,
+            hold,
+            ..
         } = reader;
         chunk.clear();
         chunk.extend(numbers);
         let cells = batch.rows(range) * chunk.len();
+        *unchecked += PART_WORK + cells;
+        if *unchecked >= UNCHECKED_WORK {
+            self.ctx.stop.check()?;
+            *unchecked = 0;
+        }
         if cells == 0 {
             return Ok(None);
         }

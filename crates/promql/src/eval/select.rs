@@ -54,11 +54,36 @@ impl Eval<'_> {
             let mut sink = |block| sink(Emitted::Block(block));
             return self.stream_smoothed(select, span, &batches, steps, &mut sink);
         }
-        let look = SampleSearch {
+        let look = self.search_for_values();
+        self.select_from(
+            select,
+            &batches,
+            steps,
+            look,
+            |_, rows| Ok(rows),
+            |rows| self.emit_rows(rows, sink),
+        )
+    }
+
+    /// Reads the samples that `select` finds, passes them to `make` on the thread that reads them, and what it returns to
+    /// `emit` in order.
+    pub(super) fn select_made<T: Send>(
+        &self,
+        select: &Select,
+        steps: Steps,
+        make: impl Fn(&Eval<'_>, StoredRows) -> Outcome<T> + Sync,
+        emit: impl FnMut(T) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let batches = self.batches(select.selector)?;
+        let look = self.search_for_values();
+        self.select_from(select, &batches, steps, look, make, emit)
+    }
+
+    fn search_for_values(&self) -> SampleSearch {
+        SampleSearch {
             wanted: Wanted::Value,
             lookback_ms: self.rules.lookback_ms,
-        };
-        self.select_from(select, &batches, steps, look, sink)
+        }
     }
 
     /// Reads samples from `batches` according to `select`, as blocks.
@@ -70,19 +95,25 @@ impl Eval<'_> {
         look: SampleSearch,
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
-        self.select_from(select, batches, steps, look, &mut |rows| {
-            sink(self.whole(rows, steps.count)?)
-        })
+        self.select_from(
+            select,
+            batches,
+            steps,
+            look,
+            |_, rows| Ok(rows),
+            |rows| self.emit_rows(rows, &mut |rows| sink(self.whole(rows, steps.count)?)),
+        )
     }
 
-    /// Reads samples from `batches` according to `select`.
-    fn select_from(
+    /// Reads samples from `batches` according to `select`; see [`Eval::select_made`].
+    fn select_from<T: Send>(
         &self,
         select: &Select,
         batches: &[Arc<dyn Batch>],
         steps: Steps,
         look: SampleSearch,
-        sink: &mut RowsSink<'_>,
+        make: impl Fn(&Eval<'_>, StoredRows) -> Outcome<T> + Sync,
+        mut emit: impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let SampleSearch {
             wanted,
@@ -97,26 +128,30 @@ impl Eval<'_> {
         let _steps = self.memory.room_for_steps(steps.count)?;
         // Without its buckets, a histogram's resets depend on the one before it.
         if steps.count == 1 && !select.stats_only {
-            return self.newest_of(batches, range, wanted, sink);
+            return self.newest_of(batches, range, wanted, &mut |rows| emit(make(self, rows)?));
         }
-        let read = |_: &Eval<'_>, part: &Part<'_>| {
+        let read = |eval: &Eval<'_>, part: &Part<'_>| {
             let tile = part.tile;
-            let windows = windows(&tile.times_ms, &references, lookback_ms);
+            let reached = reached(&tile.times_ms, &references, lookback_ms);
+            let windows = windows(&tile.times_ms, &references[reached.clone()], lookback_ms);
+            let rows_at = |steps: &Range<usize>| {
+                let mut rows = part.rows(reached.start + steps.start..reached.start + steps.end);
+                rows.series.extend_from_slice(part.numbers());
+                rows
+            };
             let plain = wanted == Wanted::Value && tile.histograms.is_empty();
             let rows = match tile.float_rows().filter(|_| plain) {
                 Some(floats) => {
                     let found = newest_of_all(&windows, floats);
                     let steps = span(&found, |row| *row != NO_ROW);
-                    let mut rows = part.rows(steps.clone());
-                    rows.series.extend_from_slice(part.numbers());
+                    let mut rows = rows_at(&steps);
                     take_rows(tile, &found[steps], &mut rows);
                     rows
                 }
                 None => {
                     let steps = span(&windows, |window| !window.is_empty());
-                    let windows = &windows[steps.clone()];
-                    let mut rows = part.rows(steps);
-                    rows.series.extend_from_slice(part.numbers());
+                    let mut rows = rows_at(&steps);
+                    let windows = &windows[steps];
                     if plain {
                         newest_floats(tile, windows, &mut rows);
                     } else {
@@ -129,11 +164,8 @@ impl Eval<'_> {
                     rows
                 }
             };
-            Ok(rows)
-        };
-        let emit = |rows| {
-            self.count_rows(&rows);
-            self.emit_rows(rows, sink)
+            eval.count_rows(&rows);
+            make(eval, rows)
         };
         self.scan(batches, range, steps.count, read, emit)
     }
@@ -144,16 +176,14 @@ impl Eval<'_> {
         batches: &[Arc<dyn Batch>],
         range: TimeRange,
         wanted: Wanted,
-        sink: &mut RowsSink<'_>,
+        emit: &mut dyn FnMut(StoredRows) -> Outcome<()>,
     ) -> Outcome<()> {
         let all = Instants { batches, first: 0 };
         let read = |eval: &Eval<'_>, piece: Instant<'_>, reader: &mut Reader| {
             eval.newest_of_piece(piece, range, wanted, reader)
         };
         self.in_order(all, read, |of_batches: Vec<StoredRows>| {
-            of_batches
-                .into_iter()
-                .try_for_each(|rows| self.emit_rows(rows, sink))
+            of_batches.into_iter().try_for_each(&mut *emit)
         })
     }
 
@@ -201,6 +231,16 @@ impl Eval<'_> {
         }
         Ok((all, samples))
     }
+}
+
+/// Returns the reference times at which a window may have any of the rows.
+fn reached(times_ms: &[i64], references: &[i64], width_ms: i64) -> Range<usize> {
+    let (Some(first), Some(last)) = (times_ms.first(), times_ms.last()) else {
+        return 0..0;
+    };
+    let start = references.partition_point(|reference| reference < first);
+    let end = references.partition_point(|reference| reference.saturating_sub(width_ms) < *last);
+    start..end.max(start)
 }
 
 /// Returns, for each reference time, the rows within the `width_ms` before it, open to the left.

@@ -152,7 +152,7 @@ impl StoredRows {
     }
 
     /// Counts samples, with histograms by their weight.
-    fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         if self.dense {
             return self.cells.len() as u64;
         }

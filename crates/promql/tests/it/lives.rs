@@ -33,10 +33,12 @@ const QUERIES: [&str; 18] = [
     "max_over_time(sum(x)[1m:13s])",
 ];
 
-/// Writes series that begin, end with a staleness marker or without, pause and come back.
-pub(crate) fn script(random: &mut SplitMix64) -> String {
+pub(crate) const PODS: usize = 12;
+
+/// Writes three series for each pod that begin, end with a staleness marker or without, pause and come back.
+pub(crate) fn script(random: &mut SplitMix64, pods: usize) -> String {
     let mut text = String::new();
-    for pod in 0..12 {
+    for pod in 0..pods {
         let step = random.pick(&["10s", "15s", "7s"]);
         writeln!(text, "\nload {step}").unwrap();
         let mut alive = random.one_in(2);
@@ -82,7 +84,7 @@ fn ranges_are_instants_one_after_the_other() {
     let ctx = Context::unlimited();
     let mut points = 0;
     for seed in 1..=8 {
-        let script = script(&mut SplitMix64::new(seed));
+        let script = script(&mut SplitMix64::new(seed), PODS);
         let store = testing::load(&script, Box::new(MemStore::new())).unwrap();
         for query in QUERIES {
             let result = engine.range(&*store, query, 30_000, 620_000, 11_000, &ctx);
@@ -126,7 +128,8 @@ fn helpers_change_nothing() {
     let helped = alone.clone().with_helpers(helpers.at_once());
     let ctx = Context::unlimited();
     for seed in 1..=8 {
-        let script = script(&mut SplitMix64::new(seed));
+        // More than a thread reads at once.
+        let script = script(&mut SplitMix64::new(seed), 48);
         let store = testing::load(&script, Box::new(MemStore::new())).unwrap();
         // These make notes, some of which say how often they were made.
         let noted = [

@@ -57,7 +57,7 @@ fn ask(
 fn equal_expressions_are_read_once() {
     let engine = Engine::new(EngineOptions::default());
     for seed in 1..=4 {
-        let script = lives::script(&mut SplitMix64::new(seed));
+        let script = lives::script(&mut SplitMix64::new(seed), lives::PODS);
         for (text, one_in) in QUERIES {
             for step_ms in [0, 11_000] {
                 let query = Query::range(text, 300_000, 300_000 + 30 * step_ms, step_ms);

@@ -40,11 +40,12 @@ pub(super) fn merge_aligned(
     let groups = Groups::new(&batches);
     let groups: Vec<&[usize]> = groups.iter().collect();
     let some: Vec<&[&[usize]]> = groups.chunks(GROUPS_AT_ONCE).collect();
-    let (mut merges, mut rest) = (Merges::default(), Vec::new());
+    let (mut merges, mut alone, mut rest) = (Merges::default(), Vec::new(), Vec::new());
     for fitted in helpers.map(&some, |groups| fit(groups, &batches, stop)) {
-        let (aligned, left) = fitted?;
-        merges.all.extend(aligned);
-        rest.extend(left);
+        let fitted = fitted?;
+        merges.all.extend(fitted.aligned);
+        alone.extend(fitted.alone);
+        rest.extend(fitted.rest);
     }
     let mut pace = stop.pace();
     rest.sort_by_key(|at| (std::cmp::Reverse(batches[*at].len()), *at));
@@ -52,21 +53,26 @@ pub(super) fn merge_aligned(
         pace.spend(batches[at].len() * SERIES_WORK)?;
         merges.add(at, &batches[at]);
     }
-    merges.finish(&batches, stop)
+    merges.finish(batches, &alone, stop)
 }
 
-/// Merges the batches of each group; returns the merges, and the batches of groups that do not fit together.
-fn fit(
-    groups: &[&[usize]],
-    batches: &[Arc<dyn Batch>],
-    stop: &Stop,
-) -> Result<(Vec<Aligned>, Vec<usize>), StopReason> {
-    let (mut merges, mut rest) = (Vec::with_capacity(groups.len()), Vec::new());
+/// What became of groups: numbers of batches whose series no other has, merges of several batches, and numbers of batches that do
+/// not fit those of their group.
+#[derive(Default)]
+struct Fitted {
+    alone: Vec<usize>,
+    aligned: Vec<Aligned>,
+    rest: Vec<usize>,
+}
+
+/// Merges the batches of each group.
+fn fit(groups: &[&[usize]], batches: &[Arc<dyn Batch>], stop: &Stop) -> Result<Fitted, StopReason> {
+    let mut fitted = Fitted::default();
     let (mut identities, mut pace) = (Vec::new(), stop.pace());
     for group in groups {
         if let [alone] = group {
             pace.spend(SERIES_WORK)?;
-            merges.extend(Aligned::of_one(*alone, batches));
+            fitted.alone.push(*alone);
             continue;
         }
         if group.len() <= MOST_FITTED {
@@ -77,13 +83,13 @@ fn fit(
             let series: usize = by_len.iter().map(|(len, _)| len).sum();
             pace.spend(series * SERIES_WORK)?;
             if let Some(aligned) = Aligned::of_all(&by_len, batches, &mut identities) {
-                merges.push(aligned);
+                fitted.aligned.push(aligned);
                 continue;
             }
         }
-        rest.extend_from_slice(group);
+        fitted.rest.extend_from_slice(group);
     }
-    Ok((merges, rest))
+    Ok(fitted)
 }
 
 /// Most batches of a group that are fitted to the largest of them before anything is looked up.
@@ -106,9 +112,10 @@ impl Groups {
                 ends: vec![batches.len()],
             };
         };
-        let mut numbers: HashMap<LabelHash, usize, foldhash::fast::RandomState> =
-            HashMap::default();
-        let mut counts: Vec<usize> = Vec::new();
+        let hasher = foldhash::fast::RandomState::default();
+        let mut numbers: HashMap<LabelHash, usize, _> =
+            HashMap::with_capacity_and_hasher(batches.len(), hasher);
+        let mut counts: Vec<usize> = Vec::with_capacity(batches.len());
         let number = |common: &Option<Common<'_>>| {
             let key = common.map(|(common, _)| names.key(common));
             let number = *numbers
@@ -222,13 +229,21 @@ impl Merges {
         }
     }
 
+    /// Returns the merged batches, and those that have no series in common with others.
     fn finish(
         self,
-        batches: &[Arc<dyn Batch>],
+        mut batches: Vec<Arc<dyn Batch>>,
+        alone: &[usize],
         stop: &Stop,
     ) -> Result<Vec<Arc<dyn Batch>>, StopReason> {
+        if alone.len() == batches.len() {
+            batches.retain(|batch| !batch.is_empty());
+            return Ok(batches);
+        }
         let mut overlapping = self.overlapping;
-        let mut result: Vec<(usize, Arc<dyn Batch>)> = Vec::new();
+        let alone = alone.iter().map(|at| (*at, Arc::clone(&batches[*at])));
+        let mut result: Vec<(usize, Arc<dyn Batch>)> =
+            alone.filter(|(_, batch)| !batch.is_empty()).collect();
         for mut aligned in self.all {
             if aligned.overlapping {
                 overlapping.extend(aligned.members.iter().map(|member| member.0));
@@ -239,7 +254,7 @@ impl Merges {
             let batch = if aligned.members.len() == 1 {
                 aligned.leader
             } else {
-                Arc::new(aligned.into_batch(batches))
+                Arc::new(aligned.into_batch(&batches))
             };
             result.push((first, batch));
         }
@@ -254,16 +269,6 @@ impl Merges {
 }
 
 impl Aligned {
-    /// Returns the merge of a batch whose series no other has.
-    fn of_one(at: usize, batches: &[Arc<dyn Batch>]) -> Option<Self> {
-        let leader = &batches[at];
-        (!leader.is_empty()).then(|| Self {
-            leader: Arc::clone(leader),
-            members: vec![(at, None)],
-            overlapping: false,
-        })
-    }
-
     /// Merges batches, given with their numbers of series, the largest first, if all of them fit that one; `identities` is
     /// room for those of its series.
     fn of_all(

@@ -106,6 +106,9 @@ impl DbView {
             leases: Vec::new(),
             _guard: Arc::clone(&self.guard),
         };
+        let work = selected.iter().map(Selected::work).sum();
+        let helpers = self.inner.context.options.helpers.of_query();
+        let helpers = &helpers.of_work(work);
         for (selector, selected) in selectors.iter().zip(selected) {
             let Selector {
                 matchers,
@@ -114,7 +117,6 @@ impl DbView {
             } = selector;
             self.warn_of_missing(*range, ctx);
             let blocks: Vec<&Arc<Block>> = self.blocks_within(*range).collect();
-            let helpers = &self.inner.context.options.helpers;
             let selected_in = helpers.map(&blocks, |block| block.select(matchers, *range, ctx));
             let mut selections = Vec::with_capacity(blocks.len());
             for (block, selection) in blocks.into_iter().zip(selected_in) {

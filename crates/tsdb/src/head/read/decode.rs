@@ -173,8 +173,10 @@ fn each_page<'p>(
     ctx: &Context,
     mut work: impl FnMut(&OfPage, &'p PageRows, Range<usize>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
-    for of in &picks.pages {
-        ctx.stop.check().map_err(Failed::Stopped)?;
+    for (count, of) in picks.pages.iter().enumerate() {
+        if count > 0 {
+            ctx.stop.check().map_err(Failed::Stopped)?;
+        }
         let Some(page) = row_chunk.pages.get(of.page) else {
             continue;
         };

@@ -113,13 +113,8 @@ impl Head {
                 }
                 Ok(())
             };
-            let mut alone = visible
-                .rows_alone
-                .iter()
-                .flat_map(|all| all.iter())
-                .chain(&visible.out_of_order_alone);
+            let (mut alone, mut mixed) = visible.parted_columns();
             alone.try_for_each(|column| one(*column, false))?;
-            let mut mixed = visible.rows_mixed.iter().chain(&visible.out_of_order_mixed);
             mixed.try_for_each(|column| one(*column, true))?;
             count.add(common, all)?;
             count.add_series(all);

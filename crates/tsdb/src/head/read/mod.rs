@@ -131,15 +131,22 @@ struct Visible {
     schema: Schema,
     /// Columns with only rows, ascending, if there are any.
     rows_alone: Option<Arc<[u32]>>,
-    /// Columns with rows and another source.
-    rows_mixed: Vec<u32>,
-    /// Columns with only out-of-order samples and no other owner.
-    out_of_order_alone: Vec<u32>,
-    out_of_order_mixed: Vec<u32>,
+    /// The others, which few strips have.
+    others: Option<Box<OtherColumns>>,
     snapshot: StripSnapshot,
     /// Most rows within the range.
     rows: usize,
     range: TimeRange,
+}
+
+/// Columns with another source than rows.
+#[derive(Clone, Default)]
+struct OtherColumns {
+    /// Those with rows and another source.
+    rows_mixed: Vec<u32>,
+    /// Those with only out-of-order samples and no other owner.
+    out_of_order_alone: Vec<u32>,
+    out_of_order_mixed: Vec<u32>,
 }
 
 impl Visible {
@@ -159,9 +166,7 @@ impl Visible {
         let mut visible = Self {
             schema: state.schema.clone(),
             rows_alone: are_alone.then(|| Arc::clone(columns)),
-            rows_mixed: Vec::new(),
-            out_of_order_alone: Vec::new(),
-            out_of_order_mixed: Vec::new(),
+            others: None,
             snapshot,
             rows: row_chunks
                 .iter()
@@ -181,7 +186,7 @@ impl Visible {
         if are_alone {
             return Some(visible);
         }
-        let mut rows_alone = Vec::new();
+        let (mut rows_alone, mut others) = (Vec::new(), OtherColumns::default());
         for column in columns.iter().copied() {
             let in_rows = in_rows(column);
             let in_out_of_order = out_of_order_overlaps
@@ -192,7 +197,7 @@ impl Visible {
             let mixed = shared || (in_rows && in_out_of_order);
             if in_rows {
                 if mixed {
-                    &mut visible.rows_mixed
+                    &mut others.rows_mixed
                 } else {
                     &mut rows_alone
                 }
@@ -200,26 +205,32 @@ impl Visible {
             }
             if in_out_of_order {
                 if mixed {
-                    &mut visible.out_of_order_mixed
+                    &mut others.out_of_order_mixed
                 } else {
-                    &mut visible.out_of_order_alone
+                    &mut others.out_of_order_alone
                 }
                 .push(column);
             }
         }
         visible.rows_alone = Some(rows_alone.into()).filter(|all: &Arc<[u32]>| !all.is_empty());
+        visible.others = Some(Box::new(others));
         Some(visible)
     }
 
     /// Returns the columns, those with both rows and out-of-order samples twice.
     fn columns(&self) -> impl Iterator<Item = u32> + '_ {
-        let all = [
-            self.rows_alone.as_deref().unwrap_or_default(),
-            &*self.rows_mixed,
-            &*self.out_of_order_alone,
-            &*self.out_of_order_mixed,
-        ];
-        all.into_iter().flatten().copied()
+        let (alone, mixed) = self.parted_columns();
+        alone.chain(mixed).copied()
+    }
+
+    /// Returns the columns with one source, and those with several.
+    fn parted_columns(&self) -> (impl Iterator<Item = &u32>, impl Iterator<Item = &u32>) {
+        let alone = self.rows_alone.as_deref().into_iter().flatten();
+        let others = || self.others.iter();
+        (
+            alone.chain(others().flat_map(|others| &others.out_of_order_alone)),
+            others().flat_map(|others| others.rows_mixed.iter().chain(&others.out_of_order_mixed)),
+        )
     }
 
     fn series(&self) -> impl Iterator<Item = SeriesParts> + '_ {
@@ -290,6 +301,11 @@ fn visible<'s, C: Borrow<Chosen>>(
 }
 
 impl Selected {
+    /// Returns what looking at the strips costs, in samples read.
+    pub(crate) fn work(&self) -> usize {
+        self.chosen.len() * STRIP_WORK
+    }
+
     /// Returns the batches that a snapshot shows within `range`; with `only_alive`, without strips that are known to have
     /// ended by its last moment. Helpers take part if there are many.
     ///
@@ -402,22 +418,22 @@ impl HeadBatches {
                 let batch = StripBatch::new(visible, columns, range, hints.start_times, decoded);
                 batches.push(Arc::new(batch), mixed);
             };
-            let is_alone = visible.columns().next().is_none();
-            match alone {
+            let Some(others) = visible.others.take() else {
                 // Nearly all strips: threads that count references to the same things wait for each other.
-                Some(columns) if is_alone => {
+                if let Some(columns) = alone {
                     add_rows(visible, columns, false);
-                    continue;
                 }
-                Some(columns) => add_rows(visible.clone(), columns, false),
-                None => {}
+                continue;
+            };
+            if let Some(columns) = alone {
+                add_rows(visible.clone(), columns, false);
             }
-            if !visible.rows_mixed.is_empty() {
-                add_rows(visible.clone(), Arc::from(&*visible.rows_mixed), true);
+            if !others.rows_mixed.is_empty() {
+                add_rows(visible.clone(), others.rows_mixed.into(), true);
             }
             let out_of_order = [
-                (&visible.out_of_order_alone, false),
-                (&visible.out_of_order_mixed, true),
+                (&others.out_of_order_alone, false),
+                (&others.out_of_order_mixed, true),
             ];
             for (columns, mixed) in out_of_order.into_iter().filter(|(all, _)| !all.is_empty()) {
                 let lease = ctx

@@ -43,6 +43,8 @@ pub(crate) struct StripBatch {
 
 /// Rows that an instant selector may step back before everything is decoded.
 const LAST_STEPS: usize = 8;
+/// Series that take so little that whoever reads them polls the stop often enough.
+const FEW_SERIES: usize = 64;
 /// Rows of a strip that are decoded at most while its writer waits, which takes some microseconds.
 const NEWEST_ROWS: usize = 64;
 
@@ -517,7 +519,9 @@ impl Batch for StripBatch {
         tile: &mut Tile,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        ctx.stop.check()?;
+        if series.len() > FEW_SERIES {
+            ctx.stop.check()?;
+        }
         let whole = self.is_whole(series);
         let copied =
             whole.then(|| self.in_window(range, |window, rows| window.copy(rows, layout, tile)));
@@ -568,7 +572,9 @@ impl Batch for StripBatch {
         out: &mut Vec<Option<LastCell>>,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        ctx.stop.check()?;
+        if series.len() > FEW_SERIES {
+            ctx.stop.check()?;
+        }
         if let Some(found) = self.last_of_open(series, range) {
             out.extend(found);
             return Ok(());
