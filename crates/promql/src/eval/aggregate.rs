@@ -19,8 +19,7 @@ use crate::{
     span::Span,
 };
 use narthex_model::{
-    Histogram, LabelHash, LabelSet,
-    cell::{self, ABSENT},
+    Histogram, LabelHash, LabelSet, cell,
     histogram::{HistogramSum, ResetHint},
     storage::Pace,
 };
@@ -365,14 +364,15 @@ pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
 struct Accumulators {
     op: AggregateOp,
     steps: usize,
-    /// Sum, extreme, or mean of a variance.
+    /// Sum, also of an average, extreme, or mean of a variance.
     values: Vec<f64>,
     /// Compensation of a sum, or sum of squares of a variance.
     seconds: Vec<f64>,
     counts: Vec<f64>,
     /// Number of gapless rows of each group that `counts` does not include.
     whole_rows: Vec<f64>,
-    means: Vec<Option<Mean>>,
+    /// Averages whose sums would be infinite.
+    means: HashMap<usize, Mean>,
     lists: Vec<Vec<f64>>,
     histograms: HashMap<(usize, usize), HistogramGroup>,
     /// Steps of the last run of floats.
@@ -405,7 +405,7 @@ impl Accumulators {
             seconds: Vec::new(),
             counts: Vec::new(),
             whole_rows: Vec::new(),
-            means: Vec::new(),
+            means: HashMap::new(),
             lists: Vec::new(),
             histograms: HashMap::new(),
             run: 0..0,
@@ -417,18 +417,17 @@ impl Accumulators {
     /// Adds a group whose labels take `labels_bytes` bytes.
     fn grow(&mut self, labels_bytes: usize) -> Outcome<()> {
         let size = self.counts.len() + self.steps;
-        // Three numbers and a mean, or a list, plus one number of the result.
-        let cell_bytes = size_of::<f64>() * 4 + size_of::<Option<Mean>>();
+        // Three numbers and a list, or a mean, plus one number of the result.
+        let cell_bytes = size_of::<f64>() * 4 + size_of::<(usize, Mean)>();
         self.meter.add(self.steps * cell_bytes + labels_bytes)?;
         self.counts.resize(size, 0.0);
         self.whole_rows.push(0.0);
         match self.op {
             // −0 leaves any first value unchanged.
-            AggregateOp::Sum => {
+            AggregateOp::Sum | AggregateOp::Avg => {
                 self.values.resize(size, -0.0);
                 self.seconds.resize(size, 0.0);
             }
-            AggregateOp::Avg => self.means.resize(size, None),
             AggregateOp::Quantile => self.lists.resize(size, Vec::new()),
             AggregateOp::Min | AggregateOp::Max => self.values.resize(size, cell::NAN),
             AggregateOp::Stddev | AggregateOp::Stdvar => {
@@ -487,6 +486,10 @@ impl Accumulators {
                 let sums = &mut self.values[cells.clone()];
                 add_row(sums, &mut self.seconds[cells.clone()], floats);
             }
+            AggregateOp::Avg if self.means.is_empty() && self.sums_stay_finite(begin, floats) => {
+                let sums = &mut self.values[cells.clone()];
+                add_row(sums, &mut self.seconds[cells.clone()], floats);
+            }
             AggregateOp::Min => {
                 for (least, x) in self.values[cells.clone()].iter_mut().zip(floats) {
                     *least = if *x < *least || least.is_nan() {
@@ -520,8 +523,35 @@ impl Accumulators {
         }
     }
 
+    /// Reports whether none of the sums from place `begin` on becomes infinite with one more value.
+    fn sums_stay_finite(&self, begin: usize, floats: &[f64]) -> bool {
+        let both = self.values[begin..].iter().zip(floats);
+        both.fold(true, |stay, (sum, x)| stay & !(sum + x).is_infinite())
+    }
+
+    /// Adds the value of an average that has `before` values, or more of them where the sum became infinite.
+    fn add_to_mean(&mut self, at: usize, before: f64, x: f64) {
+        if let Some(mean) = self.means.get_mut(&at) {
+            mean.add(x);
+            return;
+        }
+        let mut mean = Mean::of_sum(before, self.values[at], self.seconds[at]);
+        if before > 0.0 {
+            mean.add(x);
+        } else {
+            mean = Mean::new(x);
+        }
+        match mean.sum() {
+            Some((sum, lost)) => (self.values[at], self.seconds[at]) = (sum, lost),
+            None => {
+                self.means.insert(at, mean);
+            }
+        }
+    }
+
     fn add_float(&mut self, group: usize, step: usize, x: f64) {
         let at = group * self.steps + step;
+        let before = self.counts[at] + self.whole_rows[group];
         self.counts[at] += 1.0;
         let first = self.counts[at] == 1.0;
         match self.op {
@@ -529,10 +559,7 @@ impl Accumulators {
                 (self.values[at], self.seconds[at]) =
                     kahan_add(x, self.values[at], self.seconds[at]);
             }
-            AggregateOp::Avg => match &mut self.means[at] {
-                Some(mean) => mean.add(x),
-                empty => *empty = Some(Mean::new(x)),
-            },
+            AggregateOp::Avg => self.add_to_mean(at, before, x),
             AggregateOp::Min if x < self.values[at] || self.values[at].is_nan() => {
                 self.values[at] = x;
             }
@@ -557,7 +584,12 @@ impl Accumulators {
         let at = group * self.steps + step;
         match self.op {
             AggregateOp::Sum => self.values[at] + self.seconds[at],
-            AggregateOp::Avg => self.means[at].map_or(ABSENT, Mean::finish),
+            AggregateOp::Avg => {
+                let count = self.counts[at] + self.whole_rows[group];
+                let mean = self.means.remove(&at);
+                mean.unwrap_or_else(|| Mean::of_sum(count, self.values[at], self.seconds[at]))
+                    .finish()
+            }
             AggregateOp::Count => self.counts[at] + self.whole_rows[group],
             AggregateOp::Group => 1.0,
             AggregateOp::Quantile => quantile(q, &mut self.lists[at]),

@@ -44,6 +44,21 @@ impl Mean {
         }
     }
 
+    /// Returns the mean of `count` values with a compensated sum that has not become infinite.
+    pub(crate) fn of_sum(count: f64, value: f64, lost: f64) -> Self {
+        Self {
+            count,
+            value,
+            lost,
+            running: false,
+        }
+    }
+
+    /// Returns the compensated sum, unless it would be infinite.
+    pub(crate) fn sum(&self) -> Option<(f64, f64)> {
+        (!self.running).then_some((self.value, self.lost))
+    }
+
     pub(crate) fn add(&mut self, x: f64) {
         self.count += 1.0;
         if !self.running {

@@ -42,6 +42,47 @@ fn rows_are_summed_as_single_values_are() {
     }
 }
 
+/// Averages whose sums become infinite go on as running means, each from the value on at which it does.
+#[test]
+fn averages_are_those_of_single_means() {
+    let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100).unwrap();
+    let mut rng = SplitMix64::new(11);
+    let huge = [1e308, -1.7e308, f64::INFINITY, f64::NEG_INFINITY, cell::NAN];
+    let mut ran = 0;
+    for round in 0..400 {
+        let rare = [0, 400, 30][round % 3];
+        let mut averages = Accumulators::new(AggregateOp::Avg, 12, &memory);
+        averages.grow(0).expect("unlimited");
+        let mut expected: [Option<Mean>; 12] = [None; 12];
+        for _ in 0..rng.below(40) {
+            let from = if rng.one_in(2) { 0 } else { rng.index(12) };
+            let row: Vec<f64> = (from..12)
+                .map(|_| match rare > 0 && rng.one_in(rare) {
+                    true => *rng.pick(&huge),
+                    false => (rng.unit_f64() - 0.5) * 1e3,
+                })
+                .collect();
+            averages.add_floats(0, from, &row);
+            for (mean, x) in expected[from..].iter_mut().zip(&row) {
+                match mean {
+                    Some(mean) => mean.add(*x),
+                    none => *none = Some(Mean::new(*x)),
+                }
+            }
+        }
+        ran += averages.means.len();
+        for (step, mean) in expected.into_iter().enumerate() {
+            assert_eq!(averages.seen(0, step), mean.is_some());
+            if let Some(mean) = mean {
+                let (found, mean) = (averages.finish(0, step, 0.0), mean.finish());
+                let same = found.to_bits() == mean.to_bits() || found.is_nan() && mean.is_nan();
+                assert!(same, "round {round}, step {step}: {found}, not {mean}");
+            }
+        }
+    }
+    assert!(ran > 200, "{ran} averages ran on");
+}
+
 #[test]
 fn runs_of_floats_are_added_as_single_values_are() {
     let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100).unwrap();
@@ -75,7 +116,7 @@ fn runs_of_floats_are_added_as_single_values_are() {
             let holes = rng.one_in(4);
             // As some rows in a row.
             for _ in 0..1 + rng.below(3) {
-                let mut row = [ABSENT; 20];
+                let mut row = [cell::ABSENT; 20];
                 for step in steps.clone() {
                     if !holes || rng.below(3) > 0 {
                         row[step] = rng.unit_f64() - 0.5;
