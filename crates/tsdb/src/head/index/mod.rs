@@ -20,7 +20,7 @@ use narthex_model::{
     LabelHash, LabelSet, METRIC_NAME, Matcher,
     storage::{Budget, Context, Lease, OverBudget, Stop, StopReason, StorageError},
 };
-use selections::Selections;
+use selections::{Known, Selections};
 use smallvec::SmallVec;
 use std::{
     collections::{HashMap, hash_map::Entry as MapEntry},
@@ -91,6 +91,16 @@ pub(crate) type Numbered = (u64, Arc<[Chosen]>);
 pub(crate) struct Chosen {
     pub(crate) strip: Arc<Strip>,
     pub(crate) columns: Arc<[u32]>,
+}
+
+/// What is searched.
+struct Search<'a> {
+    matchers: &'a [Matcher],
+    /// The sets that satisfy each matcher, where they were looked up.
+    of_matcher: Vec<Option<SetIds>>,
+    /// Strips with nothing at or after this are left out.
+    from_ms: i64,
+    stop: &'a Stop,
 }
 
 /// Local sets that satisfy some matchers, and where the last strips have them: origins of a kind have the same columns.
@@ -170,7 +180,7 @@ impl Index {
         let entry = self.entries[at as usize].as_mut()?;
         let selections = self.selections.get_mut().whole();
         if !selections.is_empty() {
-            selections.forget(metric_name(&entry.strip.common, set));
+            selections.note_change(metric_name(&entry.strip.common, set), strip);
         }
         self.changes += 1;
         let id = self.sets.acquire(set, at);
@@ -379,9 +389,10 @@ impl Index {
             (columns * column_bytes) as u64
         };
         let mut selections = self.selections.lock().whole();
-        if let Some((_, known)) = selections.get(matchers) {
+        if let Some(known) = selections.get(matchers) {
             drop(selections);
-            let recent = recent(&known);
+            let all = self.up_to_date(matchers, known, stop)?;
+            let recent = recent(&all);
             lease.grow(bytes_of(&recent))?;
             return Ok(recent);
         }
@@ -392,13 +403,26 @@ impl Index {
             min_ms
         };
         drop(selections);
-        let (mut chosen, is_all) =
-            self.search(matchers, from_ms, stop, &mut |columns: usize| {
-                lease.grow((columns * column_bytes) as u64)
-            })?;
+        let mut of_matcher = vec![None; matchers.len()];
+        let candidates = self.candidates(matchers, &mut of_matcher, stop)?;
+        let places: Box<dyn Iterator<Item = usize>> = match &candidates {
+            Some(some) => Box::new(some.iter().map(|at| at as usize)),
+            None => Box::new(0..self.entries.len()),
+        };
+        let mut found = |columns: usize| -> Result<(), OverBudget> {
+            lease.grow((columns * column_bytes) as u64)
+        };
+        let search = Search {
+            matchers,
+            of_matcher,
+            from_ms,
+            stop,
+        };
+        let (mut chosen, has_ended) = self.search(search, places, &mut found)?;
         chosen.sort_by_key(|chosen| chosen.strip.id);
         let chosen: Arc<[Chosen]> = chosen.into();
-        if is_all {
+        // Few had to be asked, and none was left out.
+        if candidates.is_some() && !has_ended {
             self.selections.lock().whole().keep(matchers, &chosen);
         }
         if from_ms == min_ms {
@@ -409,24 +433,62 @@ impl Index {
         Ok(recent)
     }
 
-    /// Searches strips with anything at or after `from_ms`, passing the number of columns of each that is found to `found`;
-    /// reports whether no other strip was left out, and few had to be asked.
-    fn search(
+    /// Returns a selection that was kept with what changed since.
+    fn up_to_date(
         &self,
         matchers: &[Matcher],
-        from_ms: i64,
+        known: Known,
         stop: &Stop,
+    ) -> Result<Arc<[Chosen]>, StorageError> {
+        let Known {
+            chosen,
+            mut changed,
+            ..
+        } = known;
+        if changed.is_empty() {
+            return Ok(chosen);
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        let places = changed.iter().filter_map(|strip| self.by_strip.get(strip));
+        let search = Search {
+            matchers,
+            of_matcher: vec![None; matchers.len()],
+            from_ms: i64::MIN,
+            stop,
+        };
+        let (mut found, _) = self.search(search, places.map(|at| *at as usize), &mut |_| Ok(()))?;
+        // Strips of a kind go on sharing the list of their columns.
+        if let Some(like) = chosen.last() {
+            let same = found.iter_mut().filter(|new| new.columns == like.columns);
+            same.for_each(|new| new.columns = Arc::clone(&like.columns));
+        }
+        let is_same = |chosen: &&Chosen| changed.binary_search(&chosen.strip.id).is_err();
+        let mut all: Vec<Chosen> = chosen.iter().filter(is_same).cloned().collect();
+        all.extend(found);
+        all.sort_by_key(|chosen| chosen.strip.id);
+        let all: Arc<[Chosen]> = all.into();
+        self.selections.lock().whole().keep(matchers, &all);
+        Ok(all)
+    }
+
+    /// Searches the strips of some entries, passing the number of columns of each that is found to `found`; reports whether one was
+    /// left out because it has nothing recent.
+    fn search(
+        &self,
+        search: Search<'_>,
+        places: impl Iterator<Item = usize>,
         found: &mut dyn FnMut(usize) -> Result<(), OverBudget>,
     ) -> Result<(Vec<Chosen>, bool), StorageError> {
+        let Search {
+            matchers,
+            mut of_matcher,
+            from_ms,
+            stop,
+        } = search;
         let mut pace = stop.pace();
-        let mut of_matcher: Vec<Option<SetIds>> = vec![None; matchers.len()];
         let mut of_rest: HashMap<Vec<usize>, ChosenSets> = HashMap::new();
         let (mut chosen, mut has_ended) = (Vec::new(), false);
-        let candidates = self.candidates(matchers, &mut of_matcher, stop)?;
-        let places: Box<dyn Iterator<Item = usize>> = match &candidates {
-            Some(some) => Box::new(some.iter().map(|at| at as usize)),
-            None => Box::new(0..self.entries.len()),
-        };
         for at in places {
             let Some(entry) = &self.entries[at] else {
                 continue;
@@ -462,7 +524,7 @@ impl Index {
                 });
             }
         }
-        Ok((chosen, candidates.is_some() && !has_ended))
+        Ok((chosen, has_ended))
     }
 
     /// Returns what `matchers` select in all strips, by age; `None` where it is not kept.
@@ -474,14 +536,18 @@ impl Index {
         matchers: &[Matcher],
         ctx: &Context,
     ) -> Result<Option<Numbered>, StorageError> {
-        let known = self.selections.lock().whole().get(matchers);
-        if known.is_some() {
-            return Ok(known);
+        let known = || {
+            let known = self.selections.lock().whole().get(matchers);
+            let known = known.filter(|known| known.changed.is_empty());
+            known.map(|known| (known.number, known.chosen))
+        };
+        if let Some(known) = known() {
+            return Ok(Some(known));
         }
         let mut lease = ctx.budget.lease(0)?;
         let column_bytes = 2 * size_of::<u32>();
         self.select(matchers, i64::MIN, &ctx.stop, column_bytes, &mut lease)?;
-        Ok(self.selections.lock().whole().get(matchers))
+        Ok(known())
     }
 
     /// Returns the entries that can have a series with the labels that `matchers` want, found by those that accept few

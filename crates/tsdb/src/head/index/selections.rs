@@ -1,13 +1,14 @@
-//! Selections that are asked again and again, as rules and dashboards do, kept until the index changes under them.
+//! Selections that are asked again and again, as rules and dashboards do.
 //!
-//! A selection of one metric depends on the series of that metric alone: others that come and go leave it. Selections
-//! that name no metric are forgotten with every change.
+//! A selection of one metric depends on the series of that metric alone: others that come and go leave it. One that names
+//! no metric depends on all. Where targets come all the time, few strips change between two questions: only these are
+//! searched again.
 //!
-//! **Invariant:** a selection is kept only while it is what the index would select: a series that comes, and a strip that
-//! goes, takes along the selections that may have it.
+//! **Invariant:** a selection is what the index would select but for the strips that it lists as changed: a series that comes
+//! lists its strip in the selections that may have it, a strip that goes takes them along.
 //! **Invariant:** what is kept is leased, and holds texts of matchers, not their patterns: those belong to queries.
 
-use super::{Chosen, Numbered};
+use super::Chosen;
 use hashbrown::{Equivalent, HashMap};
 use narthex_model::{
     METRIC_NAME, MatchOp, Matcher,
@@ -24,6 +25,10 @@ const MOST_OF_ONE: u64 = 1 << 20;
 const MOST_BYTES: u64 = 20 << 20;
 /// Places for matchers that were asked once.
 const ASKED: usize = 256;
+/// Changed strips of a small selection, and which share of a large one's, with which it is forgotten: all are searched almost as
+/// fast.
+const FEW_CHANGED: usize = 16;
+const CHANGED_SHARE: usize = 8;
 /// Selections that there is room for, however large.
 const LARGEST: u64 = 4;
 
@@ -33,6 +38,8 @@ pub(super) struct Selections {
     of_metrics: HashMap<String, Table, foldhash::fast::RandomState>,
     /// Without such a matcher.
     others: Table,
+    /// The strip that all of `others` list as changed last: it may get hundreds of series at once.
+    noted: Option<u32>,
     most_of_one: u64,
     memory: Budget,
     held: Option<Lease>,
@@ -50,7 +57,17 @@ struct Kept {
     /// Different for all that were ever kept.
     number: u64,
     chosen: Arc<[Chosen]>,
+    /// Strips that got series since.
+    changed: Vec<u32>,
     bytes: u64,
+}
+
+/// What is known of a selection.
+pub(super) struct Known {
+    pub(super) number: u64,
+    pub(super) chosen: Arc<[Chosen]>,
+    /// Strips that must be searched again.
+    pub(super) changed: Vec<u32>,
 }
 
 /// Matchers as texts: operator, name and value of each.
@@ -84,6 +101,7 @@ impl Selections {
         Self {
             of_metrics: HashMap::default(),
             others: Table::default(),
+            noted: None,
             most_of_one: (most / LARGEST).min(MOST_OF_ONE),
             memory: memory.share("selections", most, memory.percent(50)),
             held: None,
@@ -101,15 +119,17 @@ impl Selections {
         std::mem::replace(&mut self.asked[place], hash) == hash
     }
 
-    /// Returns what `matchers` select, in all strips, and its number.
-    pub(super) fn get(&self, matchers: &[Matcher]) -> Option<Numbered> {
+    /// Returns what is known of what `matchers` select, in all strips.
+    pub(super) fn get(&self, matchers: &[Matcher]) -> Option<Known> {
         let table = match metric_of(matchers) {
             Some(metric) => self.of_metrics.get(metric)?,
             None => &self.others,
         };
-        table
-            .get(&Asked(matchers))
-            .map(|kept| (kept.number, Arc::clone(&kept.chosen)))
+        table.get(&Asked(matchers)).map(|kept| Known {
+            number: kept.number,
+            chosen: Arc::clone(&kept.chosen),
+            changed: kept.changed.clone(),
+        })
     }
 
     /// Keeps what `matchers` select in all strips. When there is no memory for it, all are made anew.
@@ -136,10 +156,12 @@ impl Selections {
             Some(metric) => self.of_metrics.entry_ref(metric).or_default(),
             None => &mut self.others,
         };
+        self.noted = None;
         self.count += 1;
         let kept = Kept {
             number: self.count,
             chosen: Arc::clone(chosen),
+            changed: Vec::new(),
             bytes,
         };
         // Two queries that asked at once may both have found it missing.
@@ -153,7 +175,26 @@ impl Selections {
         self.others.is_empty() && self.of_metrics.is_empty()
     }
 
-    /// Forgets what a series with the metric name `metric` may be selected by, as it comes or its strip goes.
+    /// Notes that a strip got a series with the metric name `metric`.
+    pub(super) fn note_change(&mut self, metric: &str, strip: u32) {
+        let of_metric = self.of_metrics.get_mut(metric);
+        let others = (self.noted != Some(strip)).then_some(&mut self.others);
+        self.noted = Some(strip);
+        let mut bytes = 0;
+        for table in of_metric.into_iter().chain(others) {
+            table.retain(|_, kept| {
+                if kept.changed.last() != Some(&strip) {
+                    kept.changed.push(strip);
+                }
+                let is_kept = kept.changed.len() <= most_changed(&kept.chosen);
+                bytes += if is_kept { 0 } else { kept.bytes };
+                is_kept
+            });
+        }
+        shrink(&mut self.held, bytes);
+    }
+
+    /// Forgets what a series with the metric name `metric` may be selected by, as its strip goes.
     pub(super) fn forget(&mut self, metric: &str) {
         if !self.others.is_empty() {
             let bytes = self.others.values().map(|kept| kept.bytes).sum();
@@ -188,6 +229,11 @@ fn metric_of(matchers: &[Matcher]) -> Option<&str> {
     named.map(|matcher| &*matcher.value)
 }
 
+/// Returns how many strips of a selection may change before it is forgotten.
+fn most_changed(chosen: &[Chosen]) -> usize {
+    FEW_CHANGED + chosen.len() / CHANGED_SHARE
+}
+
 /// Returns about how many bytes a selection takes.
 fn bytes_of(matchers: &[Matcher], chosen: &[Chosen]) -> usize {
     /// Of an entry of the table, or of a matcher, with what allocating takes.
@@ -201,5 +247,6 @@ fn bytes_of(matchers: &[Matcher], chosen: &[Chosen]) -> usize {
     let lists = chosen.chunk_by(|a, b| Arc::ptr_eq(&a.columns, &b.columns));
     let columns = lists.map(|chosen| BESIDE / 2 + size_of_val(&*chosen[0].columns));
     let columns = size_of_val(chosen) + columns.sum::<usize>();
+    let columns = columns + most_changed(chosen) * size_of::<u32>();
     TABLE + BESIDE + texts.sum::<usize>() + columns
 }

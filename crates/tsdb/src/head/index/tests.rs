@@ -195,8 +195,14 @@ fn selections_are_leased_until_their_metric_changes() {
         index.add_strip(&strip(id));
         index.resolve(id, &set, true, &mut Vec::new());
     };
+    let kept = memory.used_bytes();
     add(&mut index, 100, "other");
+    assert_eq!(memory.used_bytes(), kept, "one strip changed");
+    (200..300).for_each(|id| add(&mut index, id, "other"));
     assert_eq!(memory.used_bytes(), 0, "any metric may be selected");
+    index.remove_strip(100);
+    (200..300).for_each(|id| assert!(index.remove_strip(id) > 0));
+    add(&mut index, 100, "other");
     let of_metric = |index: &Index, name: &str| {
         let matchers = [Matcher::equal(METRIC_NAME, name)];
         let mut lease = Budget::unlimited().lease(0).expect("unlimited");
@@ -211,7 +217,9 @@ fn selections_are_leased_until_their_metric_changes() {
     add(&mut index, 101, "third");
     assert_eq!(memory.used_bytes(), both, "of neither metric");
     add(&mut index, 102, "other");
-    assert_eq!(memory.used_bytes(), all);
+    assert_eq!(memory.used_bytes(), both, "its strip is searched");
+    assert_eq!(of_metric(&index, "other"), 2);
+    assert!(memory.used_bytes() > both);
     index.remove_strip(102);
     assert_eq!(memory.used_bytes(), all);
     index.remove_strip(50);
@@ -251,8 +259,41 @@ fn selections_of_many_strips_are_kept() {
         // Another search would make another list.
         assert!(Arc::ptr_eq(&one.columns, &other.columns));
     }
+    // One that comes is found, in its place, with the list of the others; nothing else is searched.
+    let late = Strip::new(0, LabelSet::new([("job", "late")]), StripMark::default());
+    index.add_strip(&Arc::new(late));
+    for name in ["m", "n", "info"] {
+        let set = LabelSet::new([(METRIC_NAME, name)]);
+        index.resolve(0, &set, true, &mut Vec::new());
+    }
+    for id in [2500, 0] {
+        let set = LabelSet::new([(METRIC_NAME, "n"), ("late", "1")]);
+        index.resolve(id, &set, true, &mut Vec::new());
+    }
+    let grown = ask(&index);
+    assert_eq!((grown.len(), grown[0].strip.id), (3001, 0));
+    for one in &*grown {
+        let is_changed = [0, 2500].contains(&one.strip.id);
+        assert_eq!(is_changed, *one.columns == [1, 3]);
+        assert_eq!(is_changed, !Arc::ptr_eq(&one.columns, &first[0].columns));
+    }
     assert!(index.remove_strip(7) > 0);
-    assert_eq!((memory.used_bytes(), ask(&index).len()), (0, 2999));
+    assert_eq!((memory.used_bytes(), ask(&index).len()), (0, 3000));
+}
+
+#[test]
+fn selections_of_any_metric_follow_each_series_of_a_strip() {
+    let mut index = Index::new(&Budget::new("head", 64 << 20));
+    let common = LabelSet::new([("job", "j")]);
+    index.add_strip(&Arc::new(Strip::new(1, common, StripMark::default())));
+    for series in 1..=5 {
+        let set = LabelSet::new([(METRIC_NAME, &*format!("m{series}"))]);
+        index.resolve(1, &set, true, &mut Vec::new());
+        let mut lease = Budget::unlimited().lease(0).expect("unlimited");
+        let matchers = [Matcher::equal("job", "j")];
+        let found = index.select(&matchers, i64::MIN, &Stop::never(), 1, &mut lease);
+        assert_eq!(found.expect("selected")[0].columns.len(), series);
+    }
 }
 
 #[test]
