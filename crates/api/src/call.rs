@@ -1,7 +1,7 @@
 //! Calls: the permit, the time and the thread of each.
 //!
 //! A thread that sleeps begins some 50 µs after it was woken, and the connection that waits for it goes on as late:
-//! together more than a small query takes. So a question that took no longer than [`SHORT`] when it was last asked is
+//! together more than a small query takes. So a question that took at most half a millisecond when it was last asked is
 //! answered in place, on the thread that serves its connection; all others on a blocking thread.
 //!
 //! **Invariant:** a call that was begun in place and takes longer than [`LONGEST`] gives up when it next polls its stop,
@@ -12,77 +12,20 @@ use crate::{
     config::{Api, Gate},
     error::{ApiError, ErrorType},
     metrics,
+    short_questions::QuestionKey,
 };
 use narthex_model::storage::{Context, Stop, StopReason};
 use narthex_net::{Pass, catch_panic};
 use std::{
-    hash::{BuildHasher as _, Hash, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-/// Longest time that a question took which is answered in place, and that others who share the thread may wait for it.
-const SHORT: Duration = Duration::from_micros(500);
+/// Longest time that others who share the thread may wait for a call.
 const LONGEST: Duration = Duration::from_millis(2);
-/// Questions that are known, 32 KiB.
-const PLACES: usize = 1 << 12;
 
 /// Task name of what is answered in place, in metrics and logs.
 const IN_PLACE: &str = "api call";
-
-/// Questions that took little time when they were last asked. They may be taken for each other: each is a hash, in the place
-/// that it leads to.
-pub(crate) struct ShortQuestions {
-    places: Box<[AtomicU64]>,
-    hasher: RandomState,
-}
-
-impl Default for ShortQuestions {
-    fn default() -> Self {
-        Self {
-            places: (0..PLACES).map(|_| AtomicU64::default()).collect(),
-            hasher: RandomState::default(),
-        }
-    }
-}
-
-/// What a question is known by.
-#[derive(Clone, Copy)]
-pub(crate) struct QuestionKey(u64);
-
-impl ShortQuestions {
-    /// Returns the key of a question: of all that decides how long its answer takes, as far as it stays the same from one time
-    /// that it is asked to the next.
-    pub(crate) fn key(&self, question: impl Hash) -> QuestionKey {
-        QuestionKey(self.hasher.hash_one(question))
-    }
-
-    fn place(&self, QuestionKey(hash): QuestionKey) -> Option<&AtomicU64> {
-        let place = usize::try_from(hash % PLACES as u64).ok()?;
-        self.places.get(place)
-    }
-
-    fn contains(&self, key: QuestionKey) -> bool {
-        let place = self.place(key);
-        place.is_some_and(|place| place.load(Ordering::Relaxed) == key.0)
-    }
-
-    /// Notes how long a question took.
-    fn note(&self, key: QuestionKey, took: Duration) {
-        let (Some(place), QuestionKey(hash)) = (self.place(key), key) else {
-            return;
-        };
-        if took <= SHORT {
-            place.store(hash, Ordering::Relaxed);
-        } else {
-            // Another one may have taken the place.
-            let _ = place.compare_exchange(hash, 0, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-}
 
 /// Runs `work` on a blocking thread with a permit of `gate`, which the response keeps until it has been sent; cancels
 /// it when the client disconnects.

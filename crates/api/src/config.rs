@@ -5,10 +5,10 @@
 
 use crate::{
     activity::Activity,
-    call::ShortQuestions,
     kept::KeptAnswers,
     metrics,
     process::{NoStatus, ServerStatus},
+    short_questions::ShortQuestions,
 };
 use narthex_model::storage::{Budget, Context, Lease, OverBudget, Stop, Store, Warnings};
 use narthex_promql::{Engine, KeptSteps};

@@ -29,6 +29,7 @@ mod process;
 mod query;
 mod search;
 mod self_metrics;
+mod short_questions;
 mod stats;
 mod status;
 #[cfg(test)]

@@ -482,11 +482,7 @@ impl Accumulators {
         let begin = group * self.steps + from;
         let cells = begin..begin + floats.len();
         match self.op {
-            AggregateOp::Sum => {
-                let sums = &mut self.values[cells.clone()];
-                add_row(sums, &mut self.seconds[cells.clone()], floats);
-            }
-            AggregateOp::Avg if self.means.is_empty() && self.sums_stay_finite(begin, floats) => {
+            AggregateOp::Sum | AggregateOp::Avg if self.adds_to_sums(begin, floats) => {
                 let sums = &mut self.values[cells.clone()];
                 add_row(sums, &mut self.seconds[cells.clone()], floats);
             }
@@ -523,10 +519,14 @@ impl Accumulators {
         }
     }
 
-    /// Reports whether none of the sums from place `begin` on becomes infinite with one more value.
-    fn sums_stay_finite(&self, begin: usize, floats: &[f64]) -> bool {
-        let both = self.values[begin..].iter().zip(floats);
-        both.fold(true, |stay, (sum, x)| stay & !(sum + x).is_infinite())
+    /// Reports whether floats from place `begin` on are added to sums: averages are unless a sum is or would be infinite.
+    fn adds_to_sums(&self, begin: usize, floats: &[f64]) -> bool {
+        let stay_finite = || {
+            let both = self.values[begin..].iter().zip(floats);
+            // All are looked at, without branches.
+            both.fold(true, |stay, (sum, x)| stay & !(sum + x).is_infinite())
+        };
+        self.op == AggregateOp::Sum || self.means.is_empty() && stay_finite()
     }
 
     /// Adds the value of an average that has `before` values, or more of them where the sum became infinite.
@@ -535,12 +535,13 @@ impl Accumulators {
             mean.add(x);
             return;
         }
-        let mut mean = Mean::of_sum(before, self.values[at], self.seconds[at]);
-        if before > 0.0 {
+        let mean = if before > 0.0 {
+            let mut mean = Mean::of_sum(before, self.values[at], self.seconds[at]);
             mean.add(x);
+            mean
         } else {
-            mean = Mean::new(x);
-        }
+            Mean::new(x)
+        };
         match mean.sum() {
             Some((sum, lost)) => (self.values[at], self.seconds[at]) = (sum, lost),
             None => {

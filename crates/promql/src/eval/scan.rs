@@ -1,7 +1,7 @@
 //! Reads all samples from the store: batches, part by part, as tiles.
 //!
-//! **Invariant:** a part's tile and result stay small, whatever the batch's size; both are held while in use, and
-//! between two parts the stop is checked. Results come in the parts' order, and do not depend on where parts end.
+//! **Invariant:** a part's tile and result stay small, whatever the batch's size; both are held while in use, and the
+//! stop is polled after some hundred microseconds of parts. Results come in the parts' order, and do not depend on where parts end.
 
 use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::StoredRows};
 use crate::trace::Phase;
