@@ -196,6 +196,7 @@ impl Eval<'_> {
     fn stored_matrix(&self, root: &Node, select: &Select, steps: Steps) -> Outcome<Answer> {
         let (mut all, mut held) = (Vec::new(), Hold::default());
         let make = |eval: &Eval<'_>, rows: StoredRows| {
+            let _rows = eval.memory.acquire(0, rows.heap_bytes(rows.width))?;
             let mut samples = eval.memory.acquire(rows.weight(), 0)?;
             let rows = Emitted::Stored(rows);
             let (series, hold) = eval.matrix_rows(&rows, 0..rows.len(), steps)?;
