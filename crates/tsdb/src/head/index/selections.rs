@@ -19,8 +19,8 @@ use std::{
     sync::Arc,
 };
 
-/// Most bytes of one selection, some forty thousand strips: of more it may be any that is not asked again.
-const MOST_OF_ONE: u64 = 1 << 20;
+/// Most bytes of one selection, some hundred and sixty thousand strips: of more it may be any that is not asked again.
+const MOST_OF_ONE: u64 = 4 << 20;
 /// Most bytes of all selections.
 const MOST_BYTES: u64 = 20 << 20;
 /// Places for matchers that were asked once.
