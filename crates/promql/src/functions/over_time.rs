@@ -36,12 +36,7 @@ pub(crate) struct Mean {
 
 impl Mean {
     pub(crate) fn new(first: f64) -> Self {
-        Self {
-            count: 1.0,
-            value: first,
-            lost: 0.0,
-            running: false,
-        }
+        Self::of_sum(1.0, first, 0.0)
     }
 
     /// Returns the mean of `count` values with a compensated sum that has not become infinite.

@@ -48,6 +48,14 @@ const FEW_SERIES: usize = 64;
 /// Rows of a strip that are decoded at most while its writer waits, which takes some microseconds.
 const NEWEST_ROWS: usize = 64;
 
+/// Polls the stop before reading some series, unless they are few.
+fn poll_for(series: &[u32], ctx: &Context) -> Result<(), StorageError> {
+    if series.len() > FEW_SERIES {
+        ctx.stop.check()?;
+    }
+    Ok(())
+}
+
 impl StripBatch {
     /// Returns columns of a visible strip, of which there may be rows within `range`.
     pub(super) fn new(
@@ -519,9 +527,7 @@ impl Batch for StripBatch {
         tile: &mut Tile,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        if series.len() > FEW_SERIES {
-            ctx.stop.check()?;
-        }
+        poll_for(series, ctx)?;
         let whole = self.is_whole(series);
         let copied =
             whole.then(|| self.in_window(range, |window, rows| window.copy(rows, layout, tile)));
@@ -572,9 +578,7 @@ impl Batch for StripBatch {
         out: &mut Vec<Option<LastCell>>,
         ctx: &Context,
     ) -> Result<(), StorageError> {
-        if series.len() > FEW_SERIES {
-            ctx.stop.check()?;
-        }
+        poll_for(series, ctx)?;
         if let Some(found) = self.last_of_open(series, range) {
             out.extend(found);
             return Ok(());
