@@ -208,8 +208,11 @@ func (r *Recorder) prepare(processor int) {
 		slots[i].Store(b)
 	}
 	if r.shards == nil {
-		// None is locked here: nobody can have a slot yet.
 		r.shards = make([]shard, min(len(slots), maxShards))
+		// They are given back with all others, and who sees the slots before that must find them taken.
+		for i := range r.shards {
+			r.shards[i].lock.Store(1)
+		}
 	}
 	r.slots.Store(&slots)
 }

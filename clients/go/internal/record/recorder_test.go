@@ -116,6 +116,31 @@ func TestProcessorsMayBeAdded(t *testing.T) {
 	}
 }
 
+func TestTheFirstObservationsAreCountedOneAtATime(t *testing.T) {
+	before := runtime.GOMAXPROCS(4)
+	defer runtime.GOMAXPROCS(before)
+	const goroutines, each = 4, 2 * firstBuffer
+	for range 3_000 {
+		r := newRecorder(1, &clock{})
+		var start, end sync.WaitGroup
+		start.Add(goroutines)
+		for range goroutines {
+			end.Go(func() {
+				start.Done()
+				start.Wait()
+				for i := range each {
+					r.Observe(float64(i))
+				}
+			})
+		}
+		end.Wait()
+		totals := Read(r, nil, nil)
+		if totals.Count != goroutines*each || totals.Sum != goroutines*each*(each-1)/2 {
+			t.Fatalf("%+v", totals)
+		}
+	}
+}
+
 func TestWindowsEnd(t *testing.T) {
 	c := &clock{}
 	r := newRecorder(3, c)
