@@ -32,6 +32,7 @@ mod io;
 mod label_order;
 mod metrics;
 mod options;
+mod shared_names;
 mod sync;
 mod wal;
 

@@ -5,6 +5,7 @@
 use super::chosen::ChosenStrip;
 use super::page::Page;
 use super::reader::{Block, Index};
+use super::strip_table::StripTable;
 use super::strips::LastPage;
 use super::times::Times;
 use narthex_chunks::column::{column_facts, decode_rows};
@@ -26,8 +27,9 @@ const ABREAST: usize = 8;
 pub(super) struct BatchSource {
     pub(super) block: Arc<Block>,
     pub(super) index: Arc<Index>,
-    /// Memory lease, held while the selection or a batch of it lives.
-    pub(super) _lease: Lease,
+    pub(super) table: Arc<StripTable>,
+    /// Memory of what was found, and of the selection, held while that or a batch of it lives.
+    pub(super) _leases: (Arc<Lease>, Lease),
 }
 
 /// Series of one strip.
@@ -186,14 +188,16 @@ impl Batch for BlockBatch {
                 stale.map(|last| last.time_ms) == last_ms
             };
             if out[begin..].iter().all(ends) {
-                self.strip.note_ended();
+                let ChosenStrip { known, columns, .. } = &self.strip;
+                columns.note_ended(&self.source.table, known.place);
             }
         }
         Ok(())
     }
 
     fn has_ended(&self, range: TimeRange) -> bool {
-        self.strip.has_ended(range)
+        let ChosenStrip { known, columns, .. } = &self.strip;
+        columns.have_ended(&self.source.table, known.place, range)
     }
 }
 

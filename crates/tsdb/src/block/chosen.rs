@@ -1,7 +1,7 @@
 //! The strips and columns of a block that a selection chose.
 
 use super::reader::{Block, Index};
-use super::strip_table::KnownStrip;
+use super::strip_table::{KnownStrip, StripTable};
 use super::times::Times;
 use narthex_model::storage::TimeRange;
 use narthex_model::sync::Whole as _;
@@ -23,17 +23,6 @@ impl ChosenStrip {
     pub(crate) fn common(&self) -> &LabelSet {
         &self.known.labels
     }
-
-    /// Reports whether the newest cell within `range` of every column is known to be a staleness marker.
-    pub(crate) fn has_ended(&self, range: TimeRange) -> bool {
-        range.contains(self.known.range.max_ms)
-            && self.columns.ended.lock().whole().contains(self.known.place)
-    }
-
-    /// Records that the last row has a staleness marker in every column.
-    pub(crate) fn note_ended(&self) {
-        self.columns.ended.lock().whole().insert(self.known.place);
-    }
 }
 
 /// Chosen columns of strips that have the same columns.
@@ -46,7 +35,7 @@ pub(crate) struct ChosenColumns {
     /// Hash of each local set.
     pub(crate) hashes: Vec<LabelHash>,
     pub(super) labels: Vec<OnceLock<LabelSet>>,
-    /// Places of the strips whose last row is known to have a staleness marker in every column.
+    /// Places of the strips whose last row is known to have a staleness marker in every column, of those that have others too.
     pub(super) ended: Mutex<RoaringBitmap>,
 }
 
@@ -68,6 +57,21 @@ impl ChosenColumns {
     pub(crate) fn bytes(&self) -> usize {
         let count = self.columns.len();
         Self::bytes_of(count) + count * LABELS_BYTES + ENDED_BYTES
+    }
+
+    /// Reports whether the newest cell within `range` of every column of a strip is known to be a staleness marker.
+    pub(crate) fn have_ended(&self, table: &StripTable, strip: u32, range: TimeRange) -> bool {
+        table.ends(strip, range)
+            && (table.has_ended(strip) || self.ended.lock().whole().contains(strip))
+    }
+
+    /// Records that the last row of a strip has a staleness marker in every column.
+    pub(crate) fn note_ended(&self, table: &StripTable, strip: u32) {
+        if self.columns.len() == table.width(strip) {
+            table.note_ended(strip);
+        } else {
+            self.ended.lock().whole().insert(strip);
+        }
     }
 
     /// Returns the labels of the local set at `at`.

@@ -144,7 +144,8 @@ impl Block {
             &query.any_of
         };
         for matchers in any_of {
-            take(&self.select_labels(matchers, query.range, ctx)?)?;
+            let found = self.find(matchers, query.range, true, ctx)?;
+            take(&found.select_labels(ctx)?)?;
         }
         Ok(())
     }

@@ -44,5 +44,5 @@ pub use fuzz::fuzz_block;
 pub use meta::{BlockId, BlockMeta};
 pub(crate) use pool::{FilePool, GONE, PENDING, with_suffix};
 pub use reader::Block;
-pub(crate) use select::Selection;
+pub(crate) use select::FoundStrips;
 pub(crate) use writer::{BlockWriter, ColumnInput};

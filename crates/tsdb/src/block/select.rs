@@ -4,13 +4,14 @@
 //! over labels later.
 
 use super::batch::{BatchSource, BlockBatch};
-use super::chosen::ChosenStrip;
+use super::chosen::{ChosenColumns, ChosenStrip};
 use super::reader::{Block, Index};
 use super::resolver::Resolver;
-use super::strip_table::STOP_STRIPS;
+use super::strip_table::{STOP_STRIPS, StripTable};
 use super::times::Times;
+use crate::shared_names::Common;
 use narthex_model::Matcher;
-use narthex_model::storage::{Batch, Context, Estimate, Hints, StorageError, TimeRange};
+use narthex_model::storage::{Batch, Context, Estimate, Hints, Lease, StorageError, TimeRange};
 use std::sync::Arc;
 
 /// The series of a block that satisfy a set of matchers.
@@ -24,12 +25,17 @@ pub struct Selection {
 const STRIP_BYTES: usize =
     size_of::<ChosenStrip>() + size_of::<BlockBatch>() + 4 * size_of::<Arc<dyn Batch>>();
 
-/// What series are selected for.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Purpose {
-    Read,
-    ReadOnce,
-    List,
+/// Approximate bytes of a strip that was found: its place and columns.
+const FOUND_BYTES: usize = size_of::<(u32, Arc<ChosenColumns>)>();
+
+/// The strips of a block whose columns satisfy a set of matchers, of which nothing was read yet.
+pub(crate) struct FoundStrips {
+    block: Arc<Block>,
+    index: Arc<Index>,
+    table: Arc<StripTable>,
+    /// By their places in the table, ascending.
+    strips: Vec<(u32, Arc<ChosenColumns>)>,
+    lease: Arc<Lease>,
 }
 
 impl Block {
@@ -43,76 +49,111 @@ impl Block {
         range: TimeRange,
         ctx: &Context,
     ) -> Result<Selection, StorageError> {
-        self.select_as(Purpose::Read, matchers, range, ctx)
+        self.find(matchers, range, true, ctx)?.select(ctx)
     }
 
-    /// Selects as `select` does, for matchers of one series that hardly come again: what they select is not kept.
+    /// Finds the strips that overlap `range` and have columns that satisfy all `matchers`. These come again if `again`, and what
+    /// they select is kept.
     ///
     /// # Errors
     /// As `select`.
-    pub(crate) fn select_once(
+    pub(crate) fn find(
         self: &Arc<Self>,
         matchers: &[Matcher],
         range: TimeRange,
+        again: bool,
         ctx: &Context,
-    ) -> Result<Selection, StorageError> {
-        self.select_as(Purpose::ReadOnce, matchers, range, ctx)
-    }
-
-    /// Selects as `select` does, for the labels alone: no batch may be made of it.
-    ///
-    /// # Errors
-    /// As `select`.
-    pub(super) fn select_labels(
-        self: &Arc<Self>,
-        matchers: &[Matcher],
-        range: TimeRange,
-        ctx: &Context,
-    ) -> Result<Selection, StorageError> {
-        self.select_as(Purpose::List, matchers, range, ctx)
-    }
-
-    fn select_as(
-        self: &Arc<Self>,
-        purpose: Purpose,
-        matchers: &[Matcher],
-        range: TimeRange,
-        ctx: &Context,
-    ) -> Result<Selection, StorageError> {
-        let keep = purpose != Purpose::ReadOnce;
+    ) -> Result<FoundStrips, StorageError> {
         let (index, mut lease) = self.leased_index(ctx)?;
         let index = Arc::new(index);
         let table = self.strip_table(&index, &mut lease, &ctx.stop)?;
         let mut resolver = Resolver::new(self, &index, matchers)?;
-        let chosen = resolver.strips(&table, range, keep, &mut lease, &ctx.stop)?;
-        if keep {
+        let strips = resolver.strips(&table, range, again, &mut lease, &ctx.stop)?;
+        if again {
             resolver.keep();
         }
-        lease.grow((chosen.len() * STRIP_BYTES) as u64)?;
-        let places: Vec<u32> = chosen.iter().map(|(at, _)| *at).collect();
-        let known = self.known_strips(&index, &table, &places, &mut lease, &ctx.stop)?;
+        lease.grow((strips.len() * FOUND_BYTES) as u64)?;
+        Ok(FoundStrips {
+            block: Arc::clone(self),
+            index,
+            table,
+            strips,
+            lease: Arc::new(lease),
+        })
+    }
+}
+
+impl FoundStrips {
+    pub(crate) fn block(&self) -> &Arc<Block> {
+        &self.block
+    }
+
+    /// Returns the labels that all series of each strip have, if they are known.
+    pub(crate) fn commons(&self) -> impl Iterator<Item = Option<Common<'_>>> + Clone {
+        self.strips.iter().map(|(at, _)| self.table.common(*at))
+    }
+
+    /// Reports of each strip whether the newest cell within `range` of all its columns is known to be a staleness marker.
+    pub(crate) fn ended(&self, range: TimeRange) -> impl Iterator<Item = bool> {
+        self.strips
+            .iter()
+            .map(move |(at, columns)| columns.have_ended(&self.table, *at, range))
+    }
+
+    /// Keeps the strips for which `keep` holds.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut() -> bool) {
+        self.strips.retain(|_| keep());
+    }
+
+    /// Reads what batches need of the strips.
+    ///
+    /// # Errors
+    /// As `Block::select`.
+    pub(crate) fn select(&self, ctx: &Context) -> Result<Selection, StorageError> {
+        self.select_as(true, ctx)
+    }
+
+    /// Reads what the labels alone need: no batch may be made of it.
+    ///
+    /// # Errors
+    /// As `Block::select`.
+    pub(super) fn select_labels(&self, ctx: &Context) -> Result<Selection, StorageError> {
+        self.select_as(false, ctx)
+    }
+
+    fn select_as(&self, with_times: bool, ctx: &Context) -> Result<Selection, StorageError> {
+        let Self {
+            block,
+            index,
+            table,
+            strips: found,
+            ..
+        } = self;
+        let mut lease = ctx.budget.lease((found.len() * STRIP_BYTES) as u64)?;
+        let places: Vec<u32> = found.iter().map(|(at, _)| *at).collect();
+        let known = block.known_strips(index, table, &places, &mut lease, &ctx.stop)?;
         let (without_times, mut scratch) = (Times::default(), Vec::new());
         let mut strips = Vec::with_capacity(known.len());
-        for (count, (known, (_, columns))) in known.into_iter().zip(chosen).enumerate() {
+        for (count, (known, (_, columns))) in known.into_iter().zip(found).enumerate() {
             if count.is_multiple_of(STOP_STRIPS) {
                 ctx.stop.check()?;
             }
-            let times = match purpose {
-                Purpose::List => without_times.clone(),
-                Purpose::Read | Purpose::ReadOnce => {
-                    known.times(self, &index, &mut scratch, &mut lease)?
-                }
+            let times = if with_times {
+                known.times(block, index, &mut scratch, &mut lease)?
+            } else {
+                without_times.clone()
             };
             strips.push(ChosenStrip {
                 known,
                 times,
-                columns,
+                columns: Arc::clone(columns),
             });
         }
         let source = BatchSource {
-            block: Arc::clone(self),
-            index,
-            _lease: lease,
+            block: Arc::clone(block),
+            index: Arc::clone(index),
+            table: Arc::clone(table),
+            _leases: (Arc::clone(&self.lease), lease),
         };
         Ok(Selection {
             source: Arc::new(source),
@@ -147,16 +188,11 @@ impl Selection {
         self.strips.into_iter().map(batch).collect()
     }
 
-    pub(crate) fn strips(&self) -> &[ChosenStrip] {
+    pub(super) fn strips(&self) -> &[ChosenStrip] {
         &self.strips
     }
 
-    /// Keeps the strips for which `keep` holds.
-    pub(crate) fn retain(&mut self, keep: impl FnMut(&ChosenStrip) -> bool) {
-        self.strips.retain(keep);
-    }
-
-    pub(crate) fn index(&self) -> &Arc<Index> {
+    pub(super) fn index(&self) -> &Arc<Index> {
         &self.source.index
     }
 }

@@ -1,7 +1,7 @@
 //! A block's strips: a little of all of them, and more of those that queries chose.
 //!
 //! A block of replaced targets has many strips, of which a query wants few series each: finding them would cost more
-//! than reading them. So a table keeps, for all queries, what it takes to choose among strips, some ninety bytes of each,
+//! than reading them. So a table keeps, for all queries, what it takes to choose among strips, some hundred bytes of each,
 //! and what it takes to read those that were chosen. Times are kept where they are regular, as they nearly always are; a
 //! list of them would take most, so each query decodes its own.
 //!
@@ -12,11 +12,12 @@ use super::strips::Pages;
 use super::times::{Runs, Times};
 use crate::error::TsdbError;
 use crate::label_order::order_of;
+use crate::shared_names::Common;
 use narthex_model::LabelSet;
 use narthex_model::storage::{Lease, Stop, StorageError, TimeRange};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// All strips of a block.
@@ -29,8 +30,13 @@ pub(crate) struct StripTable {
     everywhere: Vec<Range<u32>>,
     /// Local sets of the columns, as runs (number of the first, length), by layout.
     layouts: Vec<Box<[(u32, u32)]>>,
-    /// The strips that queries chose.
-    known: Vec<OnceLock<Arc<KnownStrip>>>,
+    /// The strips that queries chose, each with its key: the half of its labels' hash, here where looking at many finds it.
+    known: Vec<OnceLock<(Arc<KnownStrip>, u64)>>,
+    /// The names of the labels of the first of them, and whether another has others.
+    names: OnceLock<u64>,
+    has_other_names: AtomicBool,
+    /// A bit for each strip whose last row is known to have a staleness marker in every column.
+    ended: Box<[AtomicU64]>,
     /// Approximate bytes.
     bytes: AtomicUsize,
 }
@@ -115,7 +121,7 @@ impl Block {
         lease: &mut Lease,
         stop: &Stop,
     ) -> Result<Vec<Arc<KnownStrip>>, StorageError> {
-        let known = |at: u32| table.known[at as usize].get();
+        let known = |at: u32| table.known[at as usize].get().map(|(strip, _)| strip);
         let is_unknown = |at: &u32| known(*at).is_none();
         let unknown: Vec<u32> = places.iter().copied().filter(is_unknown).collect();
         let mut learned = Vec::with_capacity(unknown.len());
@@ -187,7 +193,10 @@ impl StripTable {
         let known: Vec<_> = outlines.iter().map(|_| OnceLock::new()).collect();
         let everywhere = labels_everywhere(block, index, &outlines, &pairs)?;
         let of_layouts: usize = layouts.iter().map(|runs| size_of_val(&**runs)).sum();
+        let words = outlines.len().div_ceil(u64::BITS as usize);
+        let ended: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
         let bytes = size_of_val(&*outlines)
+            + size_of_val(&*ended)
             + size_of_val(&*pairs)
             + size_of_val(&*layouts)
             + of_layouts
@@ -198,6 +207,9 @@ impl StripTable {
             everywhere,
             layouts,
             known,
+            names: OnceLock::new(),
+            has_other_names: AtomicBool::new(false),
+            ended,
             bytes: AtomicUsize::new(bytes),
         })
     }
@@ -211,6 +223,44 @@ impl StripTable {
     pub(crate) fn overlaps(&self, at: u32, range: TimeRange) -> bool {
         let outline = self.outlines.get(at as usize);
         outline.is_some_and(|outline| outline.range.overlaps(range))
+    }
+
+    /// Reports whether the last row of strip `at` is within `range`.
+    pub(crate) fn ends(&self, at: u32, range: TimeRange) -> bool {
+        let outline = self.outlines.get(at as usize);
+        outline.is_some_and(|outline| range.contains(outline.range.max_ms))
+    }
+
+    /// Reports whether the last row of strip `at` is known to have a staleness marker in every column.
+    pub(crate) fn has_ended(&self, at: u32) -> bool {
+        let (word, bit) = (at / u64::BITS, 1 << (at % u64::BITS));
+        let word = self.ended.get(word as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    /// Records that it has.
+    pub(crate) fn note_ended(&self, at: u32) {
+        let (word, bit) = (at / u64::BITS, 1 << (at % u64::BITS));
+        if let Some(word) = self.ended.get(word as usize) {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of columns of strip `at`.
+    pub(crate) fn width(&self, at: u32) -> usize {
+        let (_, runs) = self.columns(at);
+        runs.iter().map(|(_, len)| *len as usize).sum()
+    }
+
+    /// Returns the labels that all columns of strip `at` have, if queries chose it.
+    pub(crate) fn common(&self, at: u32) -> Option<Common<'_>> {
+        let (strip, key) = self.known[at as usize].get()?;
+        let names = if self.has_other_names.load(Ordering::Acquire) {
+            strip.names
+        } else {
+            *self.names.get()?
+        };
+        Some(Common::with_key(&strip.labels, names, *key))
     }
 
     /// Returns the number of strips that may have samples within `range`.
@@ -307,11 +357,12 @@ impl StripTable {
     /// Adds strips that became known.
     fn add(&self, learned: &[Arc<KnownStrip>]) {
         for strip in learned {
+            if *self.names.get_or_init(|| strip.names) != strip.names {
+                self.has_other_names.store(true, Ordering::Release);
+            }
             // Another query may have been faster.
-            if self.known[strip.place as usize]
-                .set(Arc::clone(strip))
-                .is_ok()
-            {
+            let known = (Arc::clone(strip), strip.labels.hash().low());
+            if self.known[strip.place as usize].set(known).is_ok() {
                 self.bytes.fetch_add(strip.bytes(), Ordering::Relaxed);
             }
         }

@@ -112,10 +112,9 @@ impl Inner {
         for block in blocks {
             let strips = block.meta().strips;
             self.late.spend(strips.saturating_mul(STRIP_EFFORT));
-            for batch in block
-                .select_once(&matchers, instant, &ctx)?
-                .batches(&Hints::default())
-            {
+            // Those of one series hardly come again.
+            let found = block.find(&matchers, instant, false, &ctx)?;
+            for batch in found.select(&ctx)?.batches(&Hints::default()) {
                 let Some(at) = (0..batch.len()).find(|at| batch.identity(*at) == labels.hash())
                 else {
                     continue;

@@ -7,7 +7,7 @@
 //!
 //! **Invariant:** every identity occurs once in the result; on equal times the earlier batch wins.
 
-use super::shared_names::{Common, SharedNames, common_of};
+use crate::shared_names::{Common, SharedNames};
 use narthex_model::{
     LabelHash,
     storage::{Batch, Helpers, Layer, MergedBatch, Stop, StopReason, unify},
@@ -105,7 +105,7 @@ struct Groups {
 
 impl Groups {
     fn new(batches: &[Arc<dyn Batch>]) -> Self {
-        let commons: Vec<Option<Common<'_>>> = batches.iter().map(common_of).collect();
+        let commons: Vec<Option<Common<'_>>> = batches.iter().map(Common::of).collect();
         let Some(names) = SharedNames::new(commons.iter().copied()) else {
             return Self {
                 members: (0..batches.len()).collect(),
@@ -113,11 +113,11 @@ impl Groups {
             };
         };
         let hasher = foldhash::fast::RandomState::default();
-        let mut numbers: HashMap<LabelHash, usize, _> =
+        let mut numbers: HashMap<u64, usize, _> =
             HashMap::with_capacity_and_hasher(batches.len(), hasher);
         let mut counts: Vec<usize> = Vec::with_capacity(batches.len());
         let number = |common: &Option<Common<'_>>| {
-            let key = common.map(|(common, _)| names.key(common));
+            let key = common.map(|common| names.key(&common));
             let number = *numbers
                 .entry(key.unwrap_or_default())
                 .or_insert(counts.len());

@@ -5,11 +5,11 @@
 use super::{
     Inner,
     blocks::{Unreadable, range_of},
+    ended::leave_out_ended,
     merge_aligned::merge_aligned,
-    shared_names,
     snapshots::SnapshotGuard,
 };
-use crate::block::Block;
+use crate::block::{Block, FoundStrips};
 use crate::head::read::{HeadBatches, HeadSnapshot, Selected};
 use crate::label_order;
 use crate::sync::Guarded as _;
@@ -117,16 +117,10 @@ impl DbView {
             } = selector;
             self.warn_of_missing(*range, ctx);
             let blocks: Vec<&Arc<Block>> = self.blocks_within(*range).collect();
-            let selected_in = helpers.map(&blocks, |block| block.select(matchers, *range, ctx));
-            let mut selections = Vec::with_capacity(blocks.len());
-            for (block, selection) in blocks.into_iter().zip(selected_in) {
-                match selection {
-                    Ok(selection) => selections.push(selection),
-                    Err(error) => block.leave_out(error, ctx)?,
-                }
-            }
+            let found_in = helpers.map(&blocks, |block| block.find(matchers, *range, true, ctx));
+            let mut found = all_but_left_out(found_in, blocks, ctx)?;
             // Blocks may have samples from before the end, which would be the newest without it.
-            let only_alive = hints.newest && selections.is_empty();
+            let only_alive = hints.newest && found.is_empty();
             let HeadBatches {
                 mut alone,
                 mixed,
@@ -136,10 +130,12 @@ impl DbView {
             prepared.leases.extend(leases);
             prepared.estimate += estimate;
             if hints.newest {
-                shared_names::leave_out_ended(&mut selections, &mut alone, &mixed, *range);
+                leave_out_ended(&mut found, &mut alone, &mixed, *range);
             }
+            let selected_in = helpers.map(&found, |found| found.select(ctx));
+            let blocks = found.iter().map(FoundStrips::block);
             let mut in_blocks = Vec::new();
-            for selection in selections {
+            for selection in all_but_left_out(selected_in, blocks, ctx)? {
                 prepared.estimate += selection.estimate();
                 in_blocks.extend(selection.batches(hints));
             }
@@ -351,6 +347,22 @@ fn select(
             .select(&selector.matchers, selector.range.min_ms, ctx)
     })
     .collect()
+}
+
+/// Returns the results of blocks but for those whose index is damaged.
+fn all_but_left_out<'b, T>(
+    results: Vec<Result<T, StorageError>>,
+    blocks: impl IntoIterator<Item = &'b Arc<Block>>,
+    ctx: &Context,
+) -> Result<Vec<T>, StorageError> {
+    let mut all = Vec::with_capacity(results.len());
+    for (result, block) in results.into_iter().zip(blocks) {
+        match result {
+            Ok(result) => all.push(result),
+            Err(error) => block.leave_out(error, ctx)?,
+        }
+    }
+    Ok(all)
 }
 
 /// Skips a block whose index is damaged: everything else is served, with a warning.

@@ -72,8 +72,12 @@ fn newest(batch: &dyn Batch, range: TimeRange) -> Option<f64> {
 
 /// Returns the series of `up` at an instant, and how many samples were read.
 fn ask(db: &Db, time_ms: i64) -> (String, u64) {
+    ask_for(db, "up", time_ms)
+}
+
+fn ask_for(db: &Db, query: &str, time_ms: i64) -> (String, u64) {
     let engine = Engine::new(EngineOptions::default());
-    let result = engine.instant(db, "up", time_ms, &Context::unlimited());
+    let result = engine.instant(db, query, time_ms, &Context::unlimited());
     let result = result.expect("the query is valid");
     (format!("{:?}", result.value), result.stats.samples_read)
 }
@@ -138,6 +142,24 @@ fn what_has_ended_is_not_read_again() {
 }
 
 #[test]
+fn who_reads_all_series_of_a_target_knows_its_end_for_others() {
+    const DEAD: usize = 20;
+    let db = database(DEAD);
+    db.flush().expect("flushed");
+    let read = |query: &str| ask_for(&db, query, BASE_MS + 9000).1;
+    assert_eq!(read("up"), (DEAD + LIVE) as u64);
+    assert_eq!(read("queue"), (DEAD + LIVE) as u64, "that ended on its own");
+    assert_eq!(read("up"), LIVE as u64);
+    let db = database(DEAD);
+    db.flush().expect("flushed");
+    let read = |query: &str| ask_for(&db, query, BASE_MS + 9000).1;
+    let all = "{job=\"churn\"}";
+    assert_eq!(read(all), 2 * (DEAD + LIVE) as u64);
+    assert_eq!(read(all), 2 * LIVE as u64);
+    assert_eq!((read("up"), read("queue")), (LIVE as u64, LIVE as u64));
+}
+
+#[test]
 fn an_end_in_the_head_hides_what_blocks_have() {
     let clock = ManualClock::new(BASE_MS + 10_000);
     let db = Db::open(Arc::new(FaultyIo::new()), options(), Arc::new(clock)).expect("a database");
@@ -180,6 +202,35 @@ fn an_end_in_the_head_hides_what_blocks_have() {
     assert!(earlier.contains("pod-0") && !earlier.contains("pod-1"));
     db.flush().expect("flushed");
     assert!(!ask(&db, end_ms).0.contains("pod-0"));
+}
+
+/// Both the same series, of which one is in strips with and without `pod` among the labels that all their series have.
+#[test]
+fn an_end_hides_what_strips_with_other_common_labels_have() {
+    let db = database(3);
+    let end_ms = BASE_MS + 9000;
+    let mut edit = Schema::new(LabelSet::new([("job", "churn")])).edit();
+    let family = edit.family(Family {
+        name: "up".into(),
+        ..Family::default()
+    });
+    edit.push(
+        &LabelSet::new([(METRIC_NAME, "up"), ("pod", "dead-1")]),
+        family,
+    );
+    let schema = edit.finish();
+    let mut binding = db.bind(&schema).expect("a binding");
+    let mut frame = Frame::new(schema, BASE_MS + 150);
+    frame.set(ColumnId(0), 5.0);
+    binding.append(&frame).expect("appended");
+    let in_head = ask(&db, end_ms).0;
+    assert!(!in_head.contains("dead-"), "{in_head}");
+    assert!(ask(&db, BASE_MS + 160).0.contains("dead-1"));
+    db.flush().expect("flushed");
+    for round in 0..3 {
+        let in_block = ask(&db, end_ms).0;
+        assert_eq!(in_block, in_head, "round {round}");
+    }
 }
 
 /// Returns the most memory that selecting `up` took, and the number of series selected.
