@@ -77,7 +77,6 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     /// Waits for a permit.
     async fn begin(api: &'a Arc<Api>, gate: Gate, timeout: Duration) -> Result<Self, ApiError> {
-        let timeout = timeout.min(api.config.timeout);
         let end = Instant::now() + timeout;
         let counted = (gate == Gate::Query).then(Counted::new);
         let pass = api.gate(gate).pass(timeout).await;

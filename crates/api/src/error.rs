@@ -18,6 +18,7 @@ pub(crate) struct ApiError {
 pub(crate) enum ErrorType {
     BadData,
     Execution,
+    CostLimit,
     Timeout,
     Canceled,
     Internal,
@@ -33,6 +34,7 @@ impl ErrorType {
         match self {
             Self::BadData | Self::TooLarge => "bad_data",
             Self::Execution => "execution",
+            Self::CostLimit => "cost_limit",
             Self::Timeout => "timeout",
             Self::Canceled => "canceled",
             Self::Internal => "internal",
@@ -43,7 +45,7 @@ impl ErrorType {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::BadData => StatusCode::BAD_REQUEST,
-            Self::Execution => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Execution | Self::CostLimit => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Timeout | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             // nginx' code for a client that closed the request; Prometheus uses it too.
@@ -79,6 +81,7 @@ impl From<QueryError> for ApiError {
         let kind = match error.kind() {
             ErrorKind::BadData => ErrorType::BadData,
             ErrorKind::Execution => ErrorType::Execution,
+            ErrorKind::CostLimit => ErrorType::CostLimit,
             ErrorKind::Timeout => ErrorType::Timeout,
             ErrorKind::Canceled => ErrorType::Canceled,
             ErrorKind::Internal => ErrorType::Internal,

@@ -96,6 +96,7 @@ pub(crate) async fn features(State(api): State<Arc<Api>>, headers: HeaderMap) ->
         add("api", name, true);
     }
     add("api", "search", api.config.search);
+    add("api", "query_cost", api.engine.cost_limits().is_some());
     for (category, name, is_on) in api.status.features() {
         add(category, &name, is_on);
     }

@@ -13,6 +13,7 @@ mod activity_status;
 mod answer;
 mod call;
 mod config;
+mod cost;
 mod debug;
 mod error;
 mod exemplars;
@@ -44,7 +45,7 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 pub use activity::{Activity, Origin};
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use debug::profile_routes;
-pub use metrics::register_metrics;
+pub use metrics::{register_cost_metrics, register_metrics};
 pub use process::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
 pub use status::early_routes;
 
@@ -122,7 +123,21 @@ pub fn routes(api: Arc<Api>) -> Router {
         .route("/version", get(status::version))
         .route("/federate", get(federate::federate))
         .merge(debug_routes())
+        .merge(cost_routes(&api))
         .with_state(api)
+}
+
+/// Returns the routes that there are when costs are limited.
+fn cost_routes(api: &Api) -> Router<Arc<Api>> {
+    if api.engine.cost_limits().is_none() {
+        return Router::new();
+    }
+    Router::new()
+        .route("/api/v1/query_cost", get(cost::instant).post(cost::instant))
+        .route(
+            "/api/v1/query_range_cost",
+            get(cost::range).post(cost::range),
+        )
 }
 
 fn debug_routes() -> Router<Arc<Api>> {

@@ -171,14 +171,13 @@ impl Params {
         parse_duration(&text).map_err(|unread| ApiError::parameter(name, unread))
     }
 
-    /// Parses `timeout`; `default` if it is missing.
-    pub(crate) fn timeout(&self, default: Duration) -> Result<Duration, ApiError> {
+    /// Parses `timeout`, which is `most` at most and if it is missing.
+    pub(crate) fn timeout(&self, most: Duration) -> Result<Duration, ApiError> {
         if self.scalar("timeout")?.is_empty() {
-            return Ok(default);
+            return Ok(most);
         }
-        Ok(Duration::from_millis(
-            self.duration("timeout")?.max(0).unsigned_abs(),
-        ))
+        let asked_ms = self.duration("timeout")?.max(0).unsigned_abs();
+        Ok(most.min(Duration::from_millis(asked_ms)))
     }
 
     /// Parses `limit`; `None` if it is 0 or missing.

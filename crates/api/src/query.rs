@@ -5,6 +5,7 @@ use crate::{
     answer::{Answer, Item, LABEL_BYTES, Text, respond},
     call::run_known,
     config::{Api, Gate},
+    cost::{CostOptions, comparison},
     error::ApiError,
     json::{self, LabelNames},
     metrics,
@@ -17,7 +18,10 @@ use narthex_net::axum::{
     extract::{ConnectInfo, Request, State},
     response::Response,
 };
-use narthex_promql::{Engine, MatrixSeries, Query, QueryResult, SampleValue, Value, VectorSample};
+use narthex_promql::{
+    CostEstimate, Engine, MatrixSeries, Query, QueryError, QueryResult, SampleValue, Value,
+    VectorSample,
+};
 use std::{
     borrow::Cow,
     net::SocketAddr,
@@ -59,16 +63,25 @@ async fn measured(
 }
 
 async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    instant_options(api, request).await?.run(api).await
+}
+
+async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    range_options(api, request).await?.run(api).await
+}
+
+/// Reads the options of an instant query.
+pub(crate) async fn instant_options(api: &Arc<Api>, request: Request) -> Result<Options, ApiError> {
     let origin = origin(&request);
     let params = Params::read(api, request).await?;
     let limit = params.limit()?;
     let time_ms = params.time_or("time", (api.now_ms)())?;
     let times = [time_ms, time_ms, 0];
-    let options = Options::read(params, api, (limit, times), origin)?;
-    options.run(api).await
+    Options::read(params, api, (limit, times), origin)
 }
 
-async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+/// Reads the options of a range query.
+pub(crate) async fn range_options(api: &Arc<Api>, request: Request) -> Result<Options, ApiError> {
     let origin = origin(&request);
     let params = Params::read(api, request).await?;
     let limit = params.limit()?;
@@ -92,8 +105,7 @@ async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
         ));
     }
     let times = [start_ms, end_ms, step_ms];
-    let options = Options::read(params, api, (limit, times), origin)?;
-    options.run(api).await
+    Options::read(params, api, (limit, times), origin)
 }
 
 /// Returns who sent a request.
@@ -117,10 +129,12 @@ fn origin(request: &Request) -> Origin {
 }
 
 /// Options that instant and range queries share.
-struct Options {
+pub(crate) struct Options {
     engine: Engine,
     params: Params,
-    timeout: Duration,
+    pub(crate) timeout: Duration,
+    /// Whether the answer has costs.
+    has_costs: bool,
     limit: Option<usize>,
     stats: String,
     is_traced: bool,
@@ -137,7 +151,8 @@ impl Options {
         (limit, times): (Option<usize>, [i64; 3]),
         origin: Origin,
     ) -> Result<Self, ApiError> {
-        let timeout = params.timeout(api.config.timeout)?;
+        let costs = CostOptions::read(&params, api)?;
+        let timeout = params.timeout(costs.duration)?;
         let lookback = params.scalar("lookback_delta")?;
         let lookback_delta_ms = if lookback.is_empty() {
             0
@@ -146,11 +161,12 @@ impl Options {
                 ApiError::bad_data(format!("error parsing lookback delta duration: {unread}"))
             })?
         };
-        let mut engine = Engine::clone(&api.engine);
+        let mut engine = Engine::clone(&api.engine).reading_at_most(costs.most_read);
         if lookback_delta_ms > 0 {
             engine = engine.with_lookback(lookback_delta_ms);
         }
-        if params.is_on("nocache")? {
+        // Costs are those of a whole evaluation.
+        if params.is_on("nocache")? || costs.is_asked {
             engine = engine.keeping(None);
         }
         let [start_ms, end_ms, step_ms] = times;
@@ -159,11 +175,13 @@ impl Options {
             start_ms,
             end_ms,
             step_ms,
+            is_limited: costs.is_limited && timeout == costs.duration,
         };
         let ticket = api.activity.arrive(&asked, origin);
         Ok(Self {
             engine: engine.observed(ticket.observer()),
             timeout,
+            has_costs: costs.is_asked,
             limit,
             stats: params.scalar("stats")?.into_owned(),
             is_traced: params.is_on("trace")?,
@@ -187,6 +205,24 @@ impl Options {
         self.params.get("query")
     }
 
+    /// Estimates what the query reads.
+    pub(crate) fn estimate(&self, api: &Api, ctx: &Context) -> Result<CostEstimate, QueryError> {
+        let [start_ms, end_ms, step_ms] = self.times;
+        let text = self.query();
+        let query = Query::range(&text, start_ms, end_ms, step_ms);
+        self.engine.estimate(&*api.store, &query, ctx)
+    }
+
+    /// Warns of a value of `stats` that is not understood in the future.
+    pub(crate) fn warning_of_stats(&self) -> Option<String> {
+        let stats = &*self.stats;
+        (!matches!(stats, "" | "true" | "all")).then(|| {
+            format!(
+                "value {stats:?} for parameter \"stats\" is deprecated and will be rejected in the next major release, use \"true\" or \"all\""
+            )
+        })
+    }
+
     /// Evaluates the query and returns the response.
     fn answer(&self, api: &Api, ctx: &Context) -> Result<Answer, ApiError> {
         let begun = Instant::now();
@@ -202,6 +238,9 @@ impl Options {
             count_steps: self.stats == "all",
             clock: self.is_traced.then_some(&clock),
         };
+        let estimate = self.has_costs.then(|| self.estimate(api, ctx));
+        // An estimate that fails is no reason to refuse the query, unless its time is over.
+        ctx.stop.check()?;
         let helpers = self.engine.helpers().of_query();
         let QueryResult {
             mut value,
@@ -217,17 +256,28 @@ impl Options {
         }
         let mut end = Vec::new();
         let queued = begun.duration_since(self.arrived);
-        if !self.stats.is_empty() {
-            if !matches!(&*self.stats, "true" | "all") {
-                warnings.push(format!(
-                    "value {:?} for parameter \"stats\" is deprecated and will be rejected in the next major release, use \"true\" or \"all\"",
-                    self.stats
-                ));
+        warnings.extend(self.warning_of_stats());
+        let costs = match estimate {
+            Some(Ok(estimate)) => {
+                let costs = comparison(&estimate, &stats);
+                warnings.extend(estimate.warnings);
+                Some(costs)
             }
+            Some(Err(failed)) => {
+                warnings.push(format!("cost estimation failed: {failed}"));
+                None
+            }
+            None => None,
+        };
+        if !self.stats.is_empty() {
             let by_step = by_step && self.stats == "all";
             let stats = stats_json(&stats, queued, begun.elapsed(), by_step);
             end.extend_from_slice(b",\"stats\":");
             end.extend_from_slice(stats.to_string().as_bytes());
+        }
+        if let Some(costs) = costs {
+            end.extend_from_slice(b",\"cost\":");
+            end.extend_from_slice(costs.to_string().as_bytes());
         }
         if let Some(trace) = trace {
             end.extend_from_slice(b",\"trace\":");

@@ -1,5 +1,6 @@
 //! Costs of untrusted calls, through the routes as they are served.
 
+mod costs;
 mod kept;
 mod surface;
 mod threads;
@@ -33,6 +34,11 @@ fn served(budget_bytes: u64) -> Served {
 
 /// Serves the same; `status` makes what tells of the process, and sees the budget.
 fn served_by(budget_bytes: u64, status: impl Fn(&Budget) -> Arc<dyn ServerStatus>) -> Served {
+    served_from(budget_bytes, filled(), status)
+}
+
+/// Returns 200 series of 501 points.
+fn filled() -> Arc<dyn Store> {
     let store = MemStore::new();
     for n in 0..200 {
         let labels = LabelSet::new([("__name__", "x"), ("a", "v"), ("n", &*format!("{n:03}"))]);
@@ -40,13 +46,22 @@ fn served_by(budget_bytes: u64, status: impl Fn(&Budget) -> Arc<dyn ServerStatus
         let samples: Vec<SeriesSample> = (0..=500).map(sample).collect();
         store.append_samples(&samples).unwrap();
     }
-    served_from(budget_bytes, Arc::new(store), status)
+    Arc::new(store)
 }
 
 fn served_from(
     budget_bytes: u64,
     store: Arc<dyn Store>,
     status: impl Fn(&Budget) -> Arc<dyn ServerStatus>,
+) -> Served {
+    served_with(budget_bytes, store, status, |engine| engine)
+}
+
+fn served_with(
+    budget_bytes: u64,
+    store: Arc<dyn Store>,
+    status: impl Fn(&Budget) -> Arc<dyn ServerStatus>,
+    change: impl FnOnce(Engine) -> Engine,
 ) -> Served {
     let config = ApiConfig {
         timeout: Duration::from_secs(60),
@@ -60,7 +75,7 @@ fn served_from(
         build: BuildInfo::default(),
     };
     let budget = Budget::new("all queries", budget_bytes);
-    let engine = Arc::new(Engine::new(EngineOptions::default()));
+    let engine = Arc::new(change(Engine::new(EngineOptions::default())));
     let now_ms = Arc::new(|| END_MS);
     let api = Api::new(store, engine, config, budget.clone(), now_ms);
     let api = api.with_status(status(&budget));

@@ -243,6 +243,7 @@ impl Reloader {
         let rule_set = load_rules(rules.as_ref(), &config)?;
         open_failure_logs(&manager, &config)?;
         open_query_log(&activity, rules.is_some(), &config)?;
+        limit_costs(&activity, &config);
         send(&remote, &config)?;
         let options = discovery_options();
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
@@ -343,6 +344,7 @@ impl Reloader {
         open_failure_logs(&self.applied.manager, &config)?;
         open_query_log(&self.activity, self.rules.is_some(), &config)?;
         send(&self.remote, &config)?;
+        limit_costs(&self.activity, &config);
         Ok((config, rules))
     }
 
@@ -508,6 +510,14 @@ fn open_query_log(activity: &Activity, has_queries: bool, config: &Config) -> Re
             path.display()
         )
     })
+}
+
+/// Limits what queries cost, if they are limited.
+fn limit_costs(activity: &Activity, config: &Config) {
+    if let Some(limits) = activity.cost_limits() {
+        let (reads, duration) = config.query_costs;
+        limits.set(reads, duration);
+    }
 }
 
 /// Returns a hash of the paths and contents of files.

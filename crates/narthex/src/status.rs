@@ -54,7 +54,6 @@ pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
         ("api", "admin", false),
         ("api", "lifecycle", options.enable_lifecycle),
         ("api", "otlp_write_receiver", false),
-        ("api", "query_cost", false),
         (
             "api",
             "remote_write_receiver",

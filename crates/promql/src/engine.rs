@@ -5,6 +5,7 @@
 
 use crate::{
     ast::{Expr, ValueType},
+    cost::{CostEstimate, CostLimits, ReadLimits},
     error::QueryError,
     eval::{Eval, Limits, Rules, Source, Watch},
     kept_steps::KeptSteps,
@@ -68,6 +69,9 @@ pub struct Engine {
     helpers: Helpers,
     kept: Option<Arc<KeptSteps>>,
     kept_patterns: Option<Arc<KeptPatterns>>,
+    /// What all queries may read, and what this engine's may.
+    cost_limits: Option<Arc<CostLimits>>,
+    most_read: ReadLimits,
 }
 
 impl Engine {
@@ -80,6 +84,8 @@ impl Engine {
             helpers: Helpers::none(),
             kept: None,
             kept_patterns: None,
+            cost_limits: None,
+            most_read: ReadLimits::default(),
         }
     }
 
@@ -122,6 +128,30 @@ impl Engine {
             kept_patterns: Some(kept),
             ..self
         }
+    }
+
+    /// Returns the same engine whose queries obey limits that may change.
+    #[must_use]
+    pub fn limited(self, limits: Arc<CostLimits>) -> Self {
+        Self {
+            cost_limits: Some(limits),
+            ..self
+        }
+    }
+
+    /// Returns the same engine whose queries read no more than `most`, nor than other limits allow.
+    #[must_use]
+    pub fn reading_at_most(self, most: ReadLimits) -> Self {
+        Self {
+            most_read: self.most_read.and(most),
+            ..self
+        }
+    }
+
+    /// Returns the limits that may change, if there are any.
+    #[must_use]
+    pub fn cost_limits(&self) -> Option<&Arc<CostLimits>> {
+        self.cost_limits.as_ref()
     }
 
     /// Returns the threads that help its queries.
@@ -243,6 +273,32 @@ impl Engine {
         .map_err(no_thread)?
     }
 
+    /// Estimates what `query` reads, without evaluating it.
+    ///
+    /// # Errors
+    /// Like `instant` and `range`, except for what the data does not allow.
+    pub fn estimate(
+        &self,
+        store: &dyn Store,
+        query: &Query<'_>,
+        ctx: &Context,
+    ) -> Result<CostEstimate, QueryError> {
+        let (expr, _parsed) = self.parse(query.text, ctx)?;
+        check_type(&expr, query)?;
+        stack::with_room(expr.depth() as usize, || {
+            let plan = self.plan(&expr, query)?;
+            let source = source(store, &plan);
+            let ctx = &ctx.with_own_warnings();
+            let prepared = store.prepare(source.range, &plan.selectors, ctx)?;
+            let is_partial = plan.finds.is_some();
+            let estimate = CostEstimate::new(&*prepared, &plan.selector_uses, is_partial, ctx);
+            let mut estimate = estimate?;
+            estimate.warnings.extend(ctx.warnings.drain());
+            Ok(estimate)
+        })
+        .map_err(no_thread)?
+    }
+
     /// Evaluates `query`.
     ///
     /// # Errors
@@ -266,14 +322,7 @@ impl Engine {
         tracer: Option<&Tracer<'_>>,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
-        let value_type = expr.value_type();
-        if query.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
-            let got = crate::fmt::quote(value_type.documented());
-            let text = format!(
-                "invalid expression type {got} for range query, must be Scalar or instant Vector"
-            );
-            return Err(QueryError::Invalid(text));
-        }
+        check_type(expr, query)?;
         ctx.stop.check()?;
         let depth = expr.depth() as usize;
         stack::with_room(depth, || {
@@ -374,14 +423,7 @@ impl Engine {
         tracer: Option<&Tracer<'_>>,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
-        let ranges = plan.selectors.iter().map(|selector| selector.range);
-        let ranges = ranges.chain(plan.finds);
-        let source = Source {
-            store,
-            range: ranges
-                .reduce(TimeRange::hull)
-                .unwrap_or(TimeRange::new(0, -1)),
-        };
+        let source = source(store, plan);
         let rules = Rules {
             lookback_ms: self.options.lookback_delta_ms,
             delayed_name_removal: self.options.delayed_name_removal,
@@ -392,6 +434,10 @@ impl Engine {
         let limits = Limits {
             max_samples: self.options.max_samples,
             max_label_bytes: self.options.max_label_bytes,
+            reads: match &self.cost_limits {
+                Some(limits) => limits.reads().and(self.most_read),
+                None => self.most_read,
+            },
         };
         let watch = Watch {
             count_steps: query.count_steps,
@@ -480,6 +526,31 @@ impl InstantQuery {
             none => none.insert(engine.plan_for(&self.expr, &query, true)?),
         };
         engine.evaluate(plan, store, &query, None, ctx)
+    }
+}
+
+/// Fails on a range query whose value is neither a vector nor a scalar.
+fn check_type(expr: &Expr, query: &Query<'_>) -> Result<(), QueryError> {
+    let value_type = expr.value_type();
+    if query.step_ms > 0 && !matches!(value_type, ValueType::Vector | ValueType::Scalar) {
+        let got = crate::fmt::quote(value_type.documented());
+        let text = format!(
+            "invalid expression type {got} for range query, must be Scalar or instant Vector"
+        );
+        return Err(QueryError::Invalid(text));
+    }
+    Ok(())
+}
+
+/// Returns what a plan reads of a store.
+fn source<'a>(store: &'a dyn Store, plan: &Plan) -> Source<'a> {
+    let ranges = plan.selectors.iter().map(|selector| selector.range);
+    let ranges = ranges.chain(plan.finds);
+    Source {
+        store,
+        range: ranges
+            .reduce(TimeRange::hull)
+            .unwrap_or(TimeRange::new(0, -1)),
     }
 }
 

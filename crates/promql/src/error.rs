@@ -25,6 +25,16 @@ pub enum QueryError {
         /// The limit.
         limit: u64,
     },
+    /// The query reads more series than allowed.
+    TooManySeries {
+        /// The limit.
+        limit: u64,
+    },
+    /// The query reads more samples than allowed.
+    TooManySamplesRead {
+        /// The limit.
+        limit: u64,
+    },
     /// A label of a result is longer than allowed.
     LabelTooLong {
         /// The label's name.
@@ -53,6 +63,8 @@ pub enum ErrorKind {
     BadData,
     /// `execution`
     Execution,
+    /// `cost_limit`
+    CostLimit,
     /// `timeout`
     Timeout,
     /// `canceled`
@@ -68,6 +80,7 @@ impl ErrorKind {
         match self {
             Self::BadData => "bad_data",
             Self::Execution => "execution",
+            Self::CostLimit => "cost_limit",
             Self::Timeout => "timeout",
             Self::Canceled => "canceled",
             Self::Internal => "internal",
@@ -85,6 +98,7 @@ impl QueryError {
             | Self::TooManySamples { .. }
             | Self::LabelTooLong { .. }
             | Self::OverBudget(_) => ErrorKind::Execution,
+            Self::TooManySeries { .. } | Self::TooManySamplesRead { .. } => ErrorKind::CostLimit,
             Self::TimedOut => ErrorKind::Timeout,
             Self::Canceled | Self::Moved => ErrorKind::Canceled,
             Self::Storage(_) => ErrorKind::Internal,
@@ -100,6 +114,12 @@ impl fmt::Display for QueryError {
             Self::TooManySamples { .. } => f.write_str(
                 "query processing would load too many samples into memory in query execution",
             ),
+            Self::TooManySeries { .. } => {
+                f.write_str("query would load too many series into memory in query execution")
+            }
+            Self::TooManySamplesRead { .. } => {
+                f.write_str("query would read too many samples in query execution")
+            }
             Self::LabelTooLong { name, bytes, limit } => write!(
                 f,
                 "label {} would have a value of {bytes} bytes, more than the limit of {limit}",

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod cost;
 mod date;
 mod engine;
 mod error;
@@ -45,6 +46,7 @@ mod stack;
 pub mod testing;
 mod trace;
 
+pub use cost::{CostEstimate, CostLimits, ReadLimits};
 pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
 pub use kept_steps::KeptSteps;

@@ -9,14 +9,14 @@ mod tests;
 pub(crate) mod top;
 pub(crate) mod usage;
 
-use crate::stats::stats_json;
+use crate::{metrics, stats::stats_json};
 use log::QueryLog;
 use narthex_client::Registry;
 use narthex_model::{
     storage::{Budget, Lease, OverBudget},
     sync::Whole as _,
 };
-use narthex_promql::{Observation, Observer, Planned, QueryError, QueryStats};
+use narthex_promql::{CostLimits, Observation, Observer, Planned, QueryError, QueryStats};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -65,6 +65,8 @@ pub struct Activity {
     pub(crate) top: Mutex<Top>,
     pub(crate) usage: Mutex<Usage>,
     log: QueryLog,
+    /// Limits of all queries, if there are any.
+    limits: OnceLock<Arc<CostLimits>>,
 }
 
 impl fmt::Debug for Activity {
@@ -81,6 +83,8 @@ pub(crate) struct Entry {
     pub(crate) start_ms: i64,
     pub(crate) end_ms: i64,
     pub(crate) step_ms: i64,
+    /// Whether its time is limited for what it costs.
+    is_limited: bool,
     pub(crate) origin: Origin,
     pub(crate) arrived_ms: i64,
     arrived: Instant,
@@ -123,7 +127,25 @@ impl Activity {
             top: Mutex::new(Top::new(lease("the most expensive queries")?)),
             usage: Mutex::new(Usage::new(lease("which metrics are asked for")?)),
             log: QueryLog::default(),
+            limits: OnceLock::new(),
         }))
+    }
+
+    /// Returns the limits of what queries cost; without [`Activity::limit_costs`] there are none.
+    #[must_use]
+    pub fn cost_limits(&self) -> Option<&Arc<CostLimits>> {
+        self.limits.get()
+    }
+
+    /// Limits what queries cost, from here on to nothing.
+    pub fn limit_costs(&self) {
+        self.limits.get_or_init(Arc::default);
+    }
+
+    /// Reports whether the time of all queries is limited for what they cost.
+    fn limits_time(&self) -> bool {
+        let limits = self.cost_limits();
+        limits.is_some_and(|limits| limits.duration().is_some())
     }
 
     /// Logs queries to the file at `path` from here on, or nowhere; a file that is open is opened again.
@@ -163,6 +185,7 @@ impl Activity {
             start_ms: query.start_ms,
             end_ms: query.end_ms,
             step_ms: query.step_ms,
+            is_limited: query.is_limited,
             origin,
             arrived_ms: (self.now_ms)(),
             arrived,
@@ -191,6 +214,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) start_ms: i64,
     pub(crate) end_ms: i64,
     pub(crate) step_ms: i64,
+    /// Whether its time is limited for what it costs.
+    pub(crate) is_limited: bool,
 }
 
 /// A query's place among those that run, given up on drop.
@@ -278,6 +303,7 @@ impl Observer for RuleObserver {
             start_ms: query.start_ms,
             end_ms: query.end_ms,
             step_ms: query.step_ms,
+            is_limited: self.activity.limits_time(),
         };
         let origin = Origin::Rule {
             file: Arc::clone(&self.file),
@@ -309,6 +335,7 @@ impl Observation for Running {
         if matches!(outcome, Err(QueryError::Moved)) {
             return;
         }
+        count_costs(outcome, self.ticket.entry.is_limited);
         let evaluated = self.begun.elapsed();
         self.ticket.progress(State::Sending);
         let (activity, entry) = (&self.ticket.activity, &*self.ticket.entry);
@@ -325,6 +352,22 @@ impl Observation for Running {
             .log
             .write((activity.now_ms)(), text, entry, &stats, outcome.err());
     }
+}
+
+/// Counts what a query cost, or why it was refused.
+fn count_costs(outcome: Result<&QueryStats, &QueryError>, is_limited: bool) {
+    let reason = match outcome {
+        Ok(stats) => {
+            metrics::SERIES_TOUCHED.observe(stats.series as f64);
+            metrics::SAMPLES_READ.observe(stats.samples_read as f64);
+            return;
+        }
+        Err(QueryError::TooManySeries { .. }) => "max_series",
+        Err(QueryError::TooManySamplesRead { .. }) => "max_samples_read",
+        Err(QueryError::TimedOut) if is_limited => "max_duration",
+        Err(_) => return,
+    };
+    metrics::REJECTED.with(&[reason]).inc();
 }
 
 impl Entry {

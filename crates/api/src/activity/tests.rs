@@ -16,6 +16,7 @@ fn ask(activity: &Arc<Activity>, text: &str, is_dashboard: bool) {
         start_ms: 0,
         end_ms: 0,
         step_ms: 0,
+        is_limited: false,
     };
     let origin = Origin::Http {
         client: String::new(),
@@ -110,6 +111,7 @@ fn count(activity: &Arc<Activity>, top: &mut Top, text: &str, took: Duration) {
         start_ms: 0,
         end_ms: 0,
         step_ms: 0,
+        is_limited: false,
     };
     let origin = Origin::Rule {
         file: "".into(),

@@ -195,6 +195,13 @@ pub struct LastCell {
 }
 
 impl LastCell {
+    /// Returns what it counts for in samples: a histogram by its size.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let histogram = self.histogram.as_ref();
+        histogram.map_or(1, |histogram| histogram.weight() as u64)
+    }
+
     /// Returns the newest cell of a tile's series.
     #[must_use]
     pub fn newest_of(tile: &Tile, series: usize) -> Option<Self> {

@@ -25,6 +25,8 @@ pub(crate) const EXTRA_SCRAPE_METRICS: &str = "extra-scrape-metrics";
 pub(crate) const DELAYED_NAME_REMOVAL: &str = "promql-delayed-name-removal";
 /// Feature that makes `stats=all` show each step.
 pub(crate) const PER_STEP_STATS: &str = "promql-per-step-stats";
+/// Feature that limits and estimates what queries cost.
+pub(crate) const QUERY_COST: &str = "query-cost";
 /// Feature that adds the calls for searching names.
 pub(crate) const SEARCH: &str = "search-api";
 /// Feature that stores when scraped counters began.
@@ -79,10 +81,7 @@ pub(crate) const FEATURES: [(&str, Support); 32] = [
     ("promql-extended-range-selectors", Support::Always),
     (PER_STEP_STATS, Support::Honoured),
     (UNQUOTED_UTF8_NAMES, Support::Honoured),
-    (
-        "query-cost",
-        Support::Missing("costs of queries are not estimated"),
-    ),
+    (QUERY_COST, Support::Honoured),
     (SEARCH, Support::Honoured),
     (START_STORAGE, Support::Honoured),
     (

@@ -157,8 +157,9 @@ flags! {
         /// --enable-feature=search-api.
         max_search_limit: usize = "web.search.max-limit", default("10000");
         /// Comma-separated feature names, as Prometheus has them: auto-reload-config, concurrent-rule-eval,
-        /// promql-delayed-name-removal, promql-per-step-stats, promql-unquoted-utf8-names, search-api and
-        /// use-start-timestamps have an effect; the others cause a warning that says why not.
+        /// extra-scrape-metrics, promql-delayed-name-removal, promql-per-step-stats, promql-unquoted-utf8-names,
+        /// query-cost, search-api, st-storage, type-and-unit-labels, use-start-timestamps and zstd-scrape have an
+        /// effect; the others cause a warning that says why not.
         features: List = "enable-feature";
         /// Minimum level of log lines: debug, info, warn or error.
         log_level: String = "log.level", default("info"), offers(&["debug", "info", "warn", "error"]);

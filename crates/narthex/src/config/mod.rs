@@ -38,6 +38,7 @@ use narthex_files::FilesConfig;
 use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
 use narthex_notify::AlertingConfig;
+use narthex_promql::ReadLimits;
 use narthex_yaml::{Node, Scalar, Value, Word};
 use remote::RemoteWrite;
 use std::{
@@ -61,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) retention: Option<Retention>,
     /// Most exemplars held in memory.
     pub(crate) max_exemplars: Option<usize>,
+    /// What queries may read, and how long they may take; zero means no limit.
+    pub(crate) query_costs: (ReadLimits, Duration),
     /// Where queries are logged.
     pub(crate) query_log: Option<PathBuf>,
     /// Where alerts are sent.
@@ -270,6 +273,13 @@ impl Config {
         let labels = labels.unwrap_or_default();
         let pairs = labels.iter();
         self.external_labels = LabelSet::new(pairs.map(|(name, value)| (&**name, &**value)));
+        self.query_costs = global.map_or_else(Default::default, |global| {
+            let reads = ReadLimits {
+                series: global.count("query_max_series"),
+                samples: global.count("query_max_samples_read"),
+            };
+            (reads, global.period("query_max_duration"))
+        });
         let query_log = global.map(|global| global.text_of("query_log_file"));
         let query_log = query_log.filter(|path| !path.is_empty());
         self.query_log = query_log.map(PathBuf::from);

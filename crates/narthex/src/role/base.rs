@@ -7,8 +7,8 @@ use super::{
 use crate::{
     cgroup::Resources,
     cli::{
-        DELAYED_NAME_REMOVAL, PER_STEP_STATS, SEARCH, ServerOptions, Support, TYPE_AND_UNIT_LABELS,
-        USE_START_TIMESTAMPS,
+        DELAYED_NAME_REMOVAL, PER_STEP_STATS, QUERY_COST, SEARCH, ServerOptions, Support,
+        TYPE_AND_UNIT_LABELS, USE_START_TIMESTAMPS,
     },
     config::Config,
     host,
@@ -93,6 +93,11 @@ impl Base {
             flag: "memory.limit",
             reason: error.to_string(),
         })?;
+        if options.has_feature(QUERY_COST) {
+            activity.limit_costs();
+            narthex_api::register_cost_metrics(narthex_client::global())
+                .map_err(ServerError::Metrics)?;
+        }
         let notifications = Arc::clone(&status.notifications);
         notifications.add(notifications::STARTING_UP, now_ms());
         let notified = notifications::routes(notifications, Arc::clone(&now_ms), stop.clone());
@@ -386,7 +391,11 @@ pub(super) fn engine(options: &ServerOptions, base: &Base) -> Engine {
         type_and_unit_labels: options.has_feature(TYPE_AND_UNIT_LABELS),
         ..EngineOptions::default()
     });
-    engine.keeping_patterns(Arc::clone(&base.patterns))
+    let engine = engine.keeping_patterns(Arc::clone(&base.patterns));
+    match base.activity.cost_limits() {
+        Some(limits) => engine.limited(Arc::clone(limits)),
+        None => engine,
+    }
 }
 
 /// Divides the memory and starts watching it.

@@ -40,7 +40,7 @@ fn what_is_described_is_served_by_these_methods_and_no_others() {
         "--web.enable-lifecycle",
         "--web.enable-remote-write-receiver",
         "--web.enable-push-receiver",
-        "--enable-feature=search-api",
+        "--enable-feature=search-api,query-cost",
     ]));
     let document = http::get(&format!("{}/api/v1/openapi.yaml", server.url)).unwrap();
     assert_eq!(
@@ -173,6 +173,73 @@ fn features_of_scraping_change_what_is_stored_and_shown() {
         assert!(shown.contains("- PrometheusProto"), "{shown}");
         assert_eq!(reload().status, 200);
     }
+    server.stop();
+}
+
+/// Limits of what queries cost follow the configuration, for rules too.
+#[test]
+fn queries_cost_no_more_than_the_configuration_allows() {
+    let dir = TempDir::new("query-cost");
+    let target = Target::answering(|n| Reply {
+        status: 200,
+        content_type: "text/plain; version=0.0.4",
+        body: format!("a{{x=\"1\"}} {n}\na{{x=\"2\"}} {n}\n").into_bytes(),
+    });
+    dir.write(
+        "rules.yml",
+        "groups: [{name: g, interval: 200ms, rules: [{record: total, expr: sum(a)}]}]\n",
+    );
+    let limited = |limits: &str| {
+        let text = format!(
+            "global: {{{limits}}}\nrule_files: [rules.yml]\n\
+             scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
+             static_configs: [{{targets: [{:?}]}}]}}]\n",
+            target.address
+        );
+        dir.write("p.yml", &text)
+    };
+    let spawn = support::server_in(&dir.join("data"))
+        .arg(support::config_flag(&limited("")))
+        .arg("--web.enable-lifecycle")
+        .arg("--enable-feature=query-cost");
+    let server = Running::of(spawn);
+    server.wait_vector("total > 0", |elements| !elements.is_empty());
+    let estimate = server.data("/api/v1/query_cost", &[("query", "a")]);
+    assert_eq!(
+        estimate["estimate"],
+        serde_json::json!({"seriesTouched": 2, "samplesRead": 2})
+    );
+    let reload = |limits: &str| {
+        limited(limits);
+        let answer = http::post(&format!("{}/-/reload", server.url), "text/plain", b"");
+        assert_eq!(answer.unwrap().status, 200, "{limits}");
+    };
+    let asked = |query: &str| {
+        let path = format!("{}/api/v1/query?query={query}", server.url);
+        let answer = http::get(&path).unwrap();
+        (answer.status, answer.text().contains("\"cost_limit\""))
+    };
+    let refused = |reason: &str| {
+        server.metric(&format!(
+            "prometheus_engine_query_rejected_total{{reason=\"{reason}\"}}"
+        ))
+    };
+    reload("query_max_series: 1");
+    assert_eq!(asked("a"), (422, true));
+    until("a rule is refused, too", || {
+        let rules = server.data("/api/v1/rules", &[]);
+        let error = &rules["groups"][0]["rules"][0]["lastError"];
+        let text = error.as_str().unwrap_or_default();
+        text.contains("would load too many series").then_some(())
+    });
+    assert!(refused("max_series") >= Some(2.0));
+    reload("query_max_samples_read: 1");
+    assert_eq!(asked("a"), (422, true));
+    assert_eq!(asked("a%7Bx=%221%22%7D"), (200, false));
+    assert!(refused("max_samples_read") >= Some(1.0));
+    reload("");
+    assert_eq!(asked("a"), (200, false));
+    assert!(server.metric("prometheus_engine_query_series_touched_count") > Some(1.0));
     server.stop();
 }
 

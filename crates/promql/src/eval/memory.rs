@@ -6,7 +6,8 @@
 //! **Invariant:** dropping a hold gives back everything it took; a query never holds more samples than its limit, nor
 //! more bytes than its budget. A result's memory stays held until the result is dropped.
 
-use crate::error::QueryError;
+use super::Limits;
+use crate::{cost::ReadLimits, error::QueryError};
 use narthex_model::{
     storage::{Budget, Lease, OverBudget},
     sync::Whole as _,
@@ -31,6 +32,8 @@ struct Counts {
     read: AtomicU64,
     series: AtomicU64,
     limit: u64,
+    /// Most samples and series that may be read.
+    most_read: ReadLimits,
     /// Bytes that are leased and that nobody holds.
     spare: AtomicU64,
     lease: Mutex<Lease>,
@@ -70,24 +73,21 @@ impl Memory {
     ///
     /// # Errors
     /// Fails when the budget is exceeded already.
-    pub(crate) fn new(
-        budget: &Budget,
-        max_samples: u64,
-        max_label_bytes: usize,
-    ) -> Result<Self, QueryError> {
+    pub(crate) fn new(budget: &Budget, limits: Limits) -> Result<Self, QueryError> {
         let zero = AtomicU64::default;
         let counts = Counts {
             held: zero(),
             peak: zero(),
             read: zero(),
             series: zero(),
-            limit: max_samples,
+            limit: limits.max_samples,
+            most_read: limits.reads,
             spare: zero(),
             lease: Mutex::new(budget.lease(0)?),
         };
         Ok(Self {
             counts: Arc::new(counts),
-            max_label_bytes,
+            max_label_bytes: limits.max_label_bytes,
         })
     }
 
@@ -151,9 +151,23 @@ impl Memory {
         self.acquire(0, steps as u64 * 64)
     }
 
-    /// Notes that `samples` samples were read from the store.
-    pub(crate) fn count_read(&self, samples: u64) {
-        self.counts.read.fetch_add(samples, Ordering::Relaxed);
+    /// Notes that `samples` samples were read from the store; fails when these are more than may be read, or the series are that
+    /// were found.
+    pub(crate) fn count_read(&self, samples: u64) -> Result<(), QueryError> {
+        let read = self.counts.read.fetch_add(samples, Ordering::Relaxed) + samples;
+        let ReadLimits {
+            series: most_series,
+            samples: most_samples,
+        } = self.counts.most_read;
+        if most_series > 0 && self.found_series() > most_series {
+            return Err(QueryError::TooManySeries { limit: most_series });
+        }
+        if most_samples > 0 && read > most_samples {
+            return Err(QueryError::TooManySamplesRead {
+                limit: most_samples,
+            });
+        }
+        Ok(())
     }
 
     /// Notes that a selector found `series` series.
@@ -301,7 +315,12 @@ mod tests {
     use super::*;
 
     fn memory(budget: &Budget) -> Memory {
-        Memory::new(budget, 1_000, 100).unwrap()
+        let limits = Limits {
+            max_samples: 1_000,
+            max_label_bytes: 100,
+            reads: ReadLimits::default(),
+        };
+        Memory::new(budget, limits).unwrap()
     }
 
     #[test]

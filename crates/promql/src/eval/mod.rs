@@ -41,6 +41,7 @@ pub(crate) use rows::{merge_equal, same_labels};
 pub(crate) use scalar::Scalars;
 
 use crate::{
+    cost::ReadLimits,
     error::QueryError,
     notes::{Note, Notes},
     plan::{self, Node, NodeKind, Plan, Steps},
@@ -72,6 +73,7 @@ pub(crate) struct Rules {
 pub(crate) struct Limits {
     pub(crate) max_samples: u64,
     pub(crate) max_label_bytes: usize,
+    pub(crate) reads: ReadLimits,
 }
 
 /// What is observed of an evaluation, and who may help.
@@ -138,7 +140,7 @@ impl<'a> Eval<'a> {
         for warning in prepared.warnings() {
             notes.add(Note::storage(warning));
         }
-        let memory = Memory::new(&ctx.budget, limits.max_samples, limits.max_label_bytes)?;
+        let memory = Memory::new(&ctx.budget, limits)?;
         Ok(Self {
             rules,
             view,
@@ -281,12 +283,12 @@ impl<'a> Eval<'a> {
         Ok(found?)
     }
 
-    /// Notes that samples were read from the store.
-    fn count_read(&self, samples: u64) {
-        self.memory.count_read(samples);
+    /// Notes that samples were read from the store; fails when these are more than the query may read, or their series are.
+    fn count_read(&self, samples: u64) -> Outcome<()> {
         if let Some(tracer) = self.tracer {
             tracer.count_samples(samples);
         }
+        self.memory.count_read(samples)
     }
 
     fn stream_stored(&self, node: &Node, steps: Steps, sink: &mut RowsSink<'_>) -> Outcome<()> {

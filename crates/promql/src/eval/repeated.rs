@@ -208,9 +208,9 @@ impl Eval<'_> {
     }
 
     fn pass_on(&self, values: Arc<Values>, sink: &mut RowsSink<'_>) -> Outcome<()> {
-        self.memory.count_read(values.samples);
         self.memory
             .count_series(usize::try_from(values.series).unwrap_or(usize::MAX));
+        self.memory.count_read(values.samples)?;
         let mut pass = |piece| {
             self.ctx.stop.check()?;
             sink(match piece {

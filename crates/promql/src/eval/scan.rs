@@ -285,7 +285,7 @@ impl Eval<'_> {
         while let Some(piece) = parts.next(self) {
             done += parts.work(&piece);
             let (value, samples) = work(self, piece, &mut reader)?;
-            self.count_read(samples);
+            self.count_read(samples)?;
             emit(value)?;
             if parts.has_more() && self.helpers.are_due(done) {
                 let helpers: Vec<Helper> =

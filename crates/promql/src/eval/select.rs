@@ -217,7 +217,7 @@ impl Eval<'_> {
             self.traced(Phase::Read, || batch.last(chunk, range, newest, self.ctx))?;
             let mut rows = StoredRows::new(batch, 0..1);
             for (series, last) in chunk.iter().zip(&*newest) {
-                samples += u64::from(last.is_some());
+                samples += last.as_ref().map_or(0, LastCell::weight);
                 let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
                     continue;
                 };

@@ -207,7 +207,7 @@ impl Eval<'_> {
                 Next::Result(result) => {
                     shared.changed.notify_all();
                     let (value, notes, samples) = result?;
-                    self.count_read(samples);
+                    self.count_read(samples)?;
                     self.notes().append(notes);
                     emit(value)?;
                 }

@@ -59,11 +59,13 @@ pub(crate) fn build(
     } else {
         Vec::new()
     };
+    let (selectors, selector_uses) = builder.selectors.finish();
     Ok(Plan {
         root,
         steps,
         uses,
-        selectors: builder.selectors.finish(),
+        selectors,
+        selector_uses,
         finds: builder.finds,
     })
 }

@@ -29,7 +29,8 @@ impl Plan {
         let by_ms = time_ms.saturating_sub(self.steps.start_ms);
         self.steps = Steps::one(time_ms);
         let ranges = self.selectors.iter_mut().map(|one| &mut one.range);
-        for range in ranges.chain(&mut self.finds) {
+        let of_uses = self.selector_uses.iter_mut().map(|one| &mut one.range);
+        for range in ranges.chain(of_uses).chain(&mut self.finds) {
             let TimeRange { min_ms, max_ms } = *range;
             *range = TimeRange::new(min_ms.saturating_add(by_ms), max_ms.saturating_add(by_ms));
         }

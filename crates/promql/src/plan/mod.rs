@@ -18,6 +18,7 @@ pub(crate) use build::build;
 pub(crate) use kept::moves_with_time;
 pub(crate) use names::distinct_without_names;
 pub(crate) use reference::{Reference, shared as shared_reference};
+pub(crate) use share::Use;
 pub(crate) use step_invariant::depends_on_time;
 
 use crate::{
@@ -93,6 +94,7 @@ pub(crate) struct Plan {
     pub(crate) root: Node,
     pub(crate) steps: Steps,
     pub(crate) selectors: Vec<Selector>,
+    pub(crate) selector_uses: Vec<Use>,
     /// The times of selectors that evaluation finds, which must see the same state of the store.
     pub(crate) finds: Option<TimeRange>,
     /// How often each of the repeated expressions is used.

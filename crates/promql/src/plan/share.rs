@@ -11,14 +11,33 @@ use narthex_model::{
 #[derive(Debug, Default)]
 pub(super) struct Selectors {
     all: Vec<Selector>,
-    has_repeated: bool,
+    uses: Vec<Use>,
+}
+
+/// A use of a selector, by its index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) selector: usize,
+    pub(crate) range: TimeRange,
+    /// Whether it reads the newest samples alone.
+    pub(crate) newest: bool,
 }
 
 impl Selectors {
     /// Adds a selector, or extends the one with these matchers, and returns its index.
     pub(super) fn add(&mut self, matchers: &[Matcher], range: TimeRange, hints: Hints) -> usize {
+        let newest = hints.newest;
+        let selector = self.find_or_add(matchers, range, hints);
+        self.uses.push(Use {
+            selector,
+            range,
+            newest,
+        });
+        selector
+    }
+
+    fn find_or_add(&mut self, matchers: &[Matcher], range: TimeRange, hints: Hints) -> usize {
         if let Some(at) = self.all.iter().position(|s| s.matchers == matchers) {
-            self.has_repeated = true;
             let shared = &mut self.all[at];
             // The newest sample of a longer range is another.
             let newest = shared.hints.newest && hints.newest && shared.range == range;
@@ -53,10 +72,10 @@ impl Selectors {
 
     /// Reports whether a selector has several uses.
     pub(super) fn has_repeated(&self) -> bool {
-        self.has_repeated
+        self.uses.len() > self.all.len()
     }
 
-    pub(super) fn finish(self) -> Vec<Selector> {
-        self.all
+    pub(super) fn finish(self) -> (Vec<Selector>, Vec<Use>) {
+        (self.all, self.uses)
     }
 }

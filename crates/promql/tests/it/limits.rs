@@ -5,10 +5,10 @@ use narthex_model::{
     storage::{Budget, Context, Stop, Store},
 };
 use narthex_promql::{
-    Engine, EngineOptions, QueryError, QueryResult,
+    CostLimits, Engine, EngineOptions, Query, QueryError, QueryResult, ReadLimits,
     testing::{self, TestStore},
 };
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 const END_MS: i64 = 3_600_000;
 
@@ -184,6 +184,98 @@ fn samples_are_what_is_counted() {
         refused,
         Err(QueryError::TooManySamples { limit: 10 })
     ));
+}
+
+/// Queries of which some read series more than once, with the series and samples that each reads.
+const COSTS: [(&str, u64, u64); 10] = [
+    ("1 + 1", 0, 0),
+    ("x", 1, 1),
+    ("x + on() x", 2, 2),
+    ("x + on() (x offset 10m)", 2, 2),
+    ("x + on() max_over_time(x[10m])", 2, 11),
+    ("sum(count_over_time(x[10m]))", 1, 10),
+    ("max_over_time(x[10m:5m])", 1, 10),
+    ("x offset 10m", 1, 1),
+    ("gone", 0, 0),
+    ("h", 1, 12),
+];
+
+#[test]
+fn what_a_query_reads_is_estimated_and_limited() {
+    let store = load(
+        "  x{job=\"j\"} 1+1x60\n  gone 1 1 stale\n  h {{schema:0 sum:1 count:1 buckets:[1]}}x60\n",
+    );
+    let ctx = Context::unlimited();
+    let engine = engine();
+    for (text, series, samples) in COSTS {
+        let query = Query::instant(text, END_MS);
+        let estimate = engine.estimate(&*store, &query, &ctx).unwrap();
+        assert_eq!(
+            (estimate.series, estimate.samples),
+            (series, samples),
+            "{text}"
+        );
+        assert!(estimate.warnings.is_empty());
+        let read = engine.run(&*store, &query, &ctx).unwrap().stats;
+        assert_eq!(
+            (read.series, read.samples_read),
+            (series, samples),
+            "{text}"
+        );
+    }
+    let range = Query::range("sum(rate(x[5m]))", 0, END_MS, 60_000);
+    let estimate = engine.estimate(&*store, &range, &ctx).unwrap();
+    let read = engine.run(&*store, &range, &ctx).unwrap().stats;
+    assert_eq!((read.series, read.samples_read), (1, 61));
+    assert_eq!((estimate.series, estimate.samples), (1, 61));
+
+    let all = Arc::new(CostLimits::default());
+    let engine = engine.limited(Arc::clone(&all));
+    assert!(
+        engine.run(&*store, &range, &ctx).is_ok(),
+        "nothing is limited"
+    );
+    let limits = |series, samples| ReadLimits { series, samples };
+    all.set(limits(1, 61), Duration::ZERO);
+    assert!(engine.run(&*store, &range, &ctx).is_ok());
+    let own = engine.clone().reading_at_most(limits(0, 60));
+    let refused = own.run(&*store, &range, &ctx).unwrap_err();
+    assert!(matches!(
+        refused,
+        QueryError::TooManySamplesRead { limit: 60 }
+    ));
+    assert_eq!(refused.kind().as_str(), "cost_limit");
+    assert_eq!(
+        refused.to_string(),
+        "query would read too many samples in query execution"
+    );
+    let refused = engine.instant(&*store, "{__name__=~\".+\"}", END_MS, &ctx);
+    assert!(matches!(
+        refused,
+        Err(QueryError::TooManySeries { limit: 1 })
+    ));
+    all.set(limits(2, 0), Duration::ZERO);
+    assert!(
+        engine
+            .instant(&*store, "{__name__=~\".+\"}", END_MS, &ctx)
+            .is_ok()
+    );
+    assert!(
+        own.run(&*store, &range, &ctx).is_err(),
+        "its own limit stays"
+    );
+}
+
+#[test]
+fn an_estimate_says_what_it_leaves_out() {
+    let (store, ctx) = (few(), Context::unlimited());
+    let query = Query::instant("info(x)", END_MS);
+    let estimate = engine().estimate(&*store, &query, &ctx).unwrap();
+    let warning = "query cost estimate is incomplete: info() selects additional series at runtime";
+    assert_eq!(estimate.warnings, [warning]);
+    let bad = Query::range("x[5m]", 0, END_MS, 1000);
+    let refused = engine().estimate(&*store, &bad, &ctx).unwrap_err();
+    assert_eq!(refused.kind().as_str(), "bad_data");
 }
 
 #[test]

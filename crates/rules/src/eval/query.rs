@@ -115,7 +115,9 @@ impl Settings {
 
     /// Returns the context of one rule's queries, and what cancels them.
     pub(crate) fn context(&self) -> (Context, Stop) {
-        let stop = Stop::at(Instant::now() + self.timeout);
+        let limits = self.engine.cost_limits();
+        let timeout = limits.and_then(|limits| limits.duration());
+        let stop = Stop::at(Instant::now() + timeout.unwrap_or(self.timeout));
         let ctx = Context {
             budget: self
                 .queries

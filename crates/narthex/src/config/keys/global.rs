@@ -36,8 +36,6 @@ pub(crate) static SCRAPE_FILE: Section = Section {
     parts: &[&[key("scrape_configs", KeyKind::Sections(&SCRAPE), "", "Scrape jobs.")]],
 };
 
-const QUERY_COST: &str = "it belongs to a feature that this version does not have";
-
 #[rustfmt::skip]
 pub(crate) static GLOBAL: Section = Section {
     name: "global",
@@ -49,9 +47,9 @@ pub(crate) static GLOBAL: Section = Section {
         key("evaluation_interval", KeyKind::Period, "1m", "Interval between evaluations of a rule."),
         key("rule_query_offset", KeyKind::Period, "", "Offset into the past at which rules are evaluated."),
         key("query_log_file", KeyKind::Path, "", "File to which queries are logged, one JSON object per line; reopened on every reload. An agent has none."),
-        key("query_max_series", KeyKind::Count, "", "Maximum number of series per query.").no_effect(QUERY_COST),
-        key("query_max_samples_read", KeyKind::Count, "", "Maximum number of samples read per query.").no_effect(QUERY_COST),
-        key("query_max_duration", KeyKind::Period, "", "Timeout of a query.").no_effect(QUERY_COST),
+        key("query_max_series", KeyKind::Count, "", "Maximum number of series that a query reads, summed over its selectors, with --enable-feature=query-cost; 0 means no limit."),
+        key("query_max_samples_read", KeyKind::Count, "", "Maximum number of samples that a query reads, with --enable-feature=query-cost; 0 means no limit."),
+        key("query_max_duration", KeyKind::Period, "", "Timeout of queries, those of rules included, instead of --query.timeout, with --enable-feature=query-cost."),
         key("scrape_failure_log_file", KeyKind::Path, "", "File to which failed scrapes are logged, one JSON object per line; reopened on every reload."),
         key("external_labels", KeyKind::Labels, "", "Labels added to everything that leaves this server; ${NAME} is replaced from the environment."),
         key("body_size_limit", KeyKind::Size, "", "Maximum size of a page, uncompressed; 0 means no limit."),

@@ -1,6 +1,7 @@
 //! Tests of the accumulators.
 
 use super::*;
+use crate::{cost::ReadLimits, eval::Limits};
 use narthex_testkit::rng::SplitMix64;
 
 #[test]
@@ -45,7 +46,7 @@ fn rows_are_summed_as_single_values_are() {
 /// Averages whose sums become infinite go on as running means, each from the value on at which it does.
 #[test]
 fn averages_are_those_of_single_means() {
-    let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100).unwrap();
+    let memory = memory();
     let mut rng = SplitMix64::new(11);
     let huge = [1e308, -1.7e308, f64::INFINITY, f64::NEG_INFINITY, cell::NAN];
     let mut ran = 0;
@@ -85,7 +86,7 @@ fn averages_are_those_of_single_means() {
 
 #[test]
 fn runs_of_floats_are_added_as_single_values_are() {
-    let memory = Memory::new(&narthex_model::storage::Budget::unlimited(), 1 << 40, 100).unwrap();
+    let memory = memory();
     let ops = [
         AggregateOp::Sum,
         AggregateOp::Avg,
@@ -145,4 +146,13 @@ fn runs_of_floats_are_added_as_single_values_are() {
         }
         assert!(!single.seen(2, 19), "some steps have nothing");
     }
+}
+
+fn memory() -> Memory {
+    let limits = Limits {
+        max_samples: 1 << 40,
+        max_label_bytes: 100,
+        reads: ReadLimits::default(),
+    };
+    Memory::new(&narthex_model::storage::Budget::unlimited(), limits).unwrap()
 }
