@@ -1,24 +1,11 @@
-//! `/query_cost` and `/query_range_cost`, and limits of what a query may read.
+//! What a request says about the costs of its query, and what an answer says.
 //!
-//! All of it exists when the engine has limits that may change (`--enable-feature=query-cost`).
+//! Requests may do so when the engine has limits that may change (`--enable-feature=query-cost`).
 
-use crate::{
-    answer::{Answer, respond},
-    call::run,
-    config::{Api, Gate},
-    error::ApiError,
-    params::Params,
-    query::{instant_options, range_options},
-    time::parse_duration,
-};
-use http::HeaderMap;
-use narthex_net::axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use crate::{config::Api, error::ApiError, params::Params, time::parse_duration};
 use narthex_promql::{CostEstimate, QueryStats, ReadLimits};
 use serde_json::{Value as Json, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// What a request says about costs.
 pub(crate) struct CostOptions {
@@ -112,44 +99,6 @@ fn is_asked(params: &Params) -> Result<bool, ApiError> {
         "" | "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err(ApiError::parameter("cost", "must be a boolean")),
     }
-}
-
-pub(crate) async fn instant(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(estimate(&api, request, false).await, &headers)
-}
-
-pub(crate) async fn range(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(estimate(&api, request, true).await, &headers)
-}
-
-/// Estimates a query that the parameters describe, those of its answer included.
-async fn estimate(api: &Arc<Api>, request: Request, is_range: bool) -> Result<Answer, ApiError> {
-    let options = if is_range {
-        range_options(api, request).await?
-    } else {
-        instant_options(api, request).await?
-    };
-    run(api, Gate::Query, options.timeout, move |api, ctx| {
-        let CostEstimate {
-            series,
-            samples,
-            mut warnings,
-        } = options.estimate(api, ctx)?;
-        warnings.extend(options.warning_of_stats());
-        let data = json!({"estimate": {"seriesTouched": series, "samplesRead": samples}});
-        let mut answer = Answer::whole(data.to_string().into_bytes());
-        answer.warnings = warnings;
-        Ok(answer)
-    })
-    .await
 }
 
 /// Returns an estimate beside what was read.

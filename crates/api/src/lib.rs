@@ -16,6 +16,7 @@ mod config;
 mod cost;
 mod debug;
 mod error;
+mod estimate;
 mod exemplars;
 mod features;
 mod federate;
@@ -42,10 +43,10 @@ mod tree;
 #[global_allocator]
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
-pub use activity::{Activity, Origin};
+pub use activity::{Activity, Origin, register_cost_metrics};
 pub use config::{Api, ApiConfig, BuildInfo};
 pub use debug::profile_routes;
-pub use metrics::{register_cost_metrics, register_metrics};
+pub use metrics::register_metrics;
 pub use process::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
 pub use status::early_routes;
 
@@ -133,10 +134,13 @@ fn cost_routes(api: &Api) -> Router<Arc<Api>> {
         return Router::new();
     }
     Router::new()
-        .route("/api/v1/query_cost", get(cost::instant).post(cost::instant))
+        .route(
+            "/api/v1/query_cost",
+            get(estimate::instant).post(estimate::instant),
+        )
         .route(
             "/api/v1/query_range_cost",
-            get(cost::range).post(cost::range),
+            get(estimate::range).post(estimate::range),
         )
 }
 

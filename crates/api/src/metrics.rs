@@ -1,6 +1,6 @@
 //! The API's own metrics.
 
-use narthex_client::{Counter, CounterVec, Gauge, Histogram, HistogramVec, Registry};
+use narthex_client::{Counter, Gauge, HistogramVec, Registry};
 
 pub(crate) static QUERIES: Gauge = Gauge::new(
     "prometheus_engine_queries",
@@ -34,58 +34,6 @@ pub(crate) static MOVED: Counter = Counter::new(
     "narthex_api_moved_calls_total",
     "Calls that took longer than the last time, and began anew on a thread where they delay no other request.",
 );
-
-pub(crate) static REJECTED: CounterVec<1> = CounterVec::new(
-    "prometheus_engine_query_rejected_total",
-    "Queries refused for what they cost, by the limit: max_series, max_samples_read or max_duration.",
-    &["reason"],
-);
-
-pub(crate) static SERIES_TOUCHED: Histogram = Histogram::new(
-    "prometheus_engine_query_series_touched",
-    "Series that a query read, summed over its selectors.",
-    &[
-        1.0,
-        4.0,
-        16.0,
-        64.0,
-        256.0,
-        1024.0,
-        4096.0,
-        16384.0,
-        65536.0,
-        262_144.0,
-        1_048_576.0,
-        4_194_304.0,
-    ],
-);
-
-pub(crate) static SAMPLES_READ: Histogram = Histogram::new(
-    "prometheus_engine_query_samples_read",
-    "Samples that a query read.",
-    &[
-        100.0,
-        400.0,
-        1600.0,
-        6400.0,
-        25_600.0,
-        102_400.0,
-        409_600.0,
-        1_638_400.0,
-        6_553_600.0,
-        26_214_400.0,
-        104_857_600.0,
-        419_430_400.0,
-    ],
-);
-
-/// Registers the metrics of the costs of queries.
-///
-/// # Errors
-/// Fails when a name is taken.
-pub fn register_cost_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
-    registry.register_all(&[&REJECTED, &SERIES_TOUCHED, &SAMPLES_READ])
-}
 
 /// Registers the metrics of the API.
 ///

@@ -3,13 +3,16 @@
 //! **Invariant:** what is remembered is leased; when there is no memory for it, something is forgotten or not
 //! remembered, which is counted, and no query fails for it.
 
+mod costs;
 mod log;
 #[cfg(test)]
 mod tests;
 pub(crate) mod top;
 pub(crate) mod usage;
 
-use crate::{metrics, stats::stats_json};
+pub use costs::register_cost_metrics;
+
+use crate::stats::stats_json;
 use log::QueryLog;
 use narthex_client::Registry;
 use narthex_model::{
@@ -335,7 +338,7 @@ impl Observation for Running {
         if matches!(outcome, Err(QueryError::Moved)) {
             return;
         }
-        count_costs(outcome, self.ticket.entry.is_limited);
+        costs::count(outcome, self.ticket.entry.is_limited);
         let evaluated = self.begun.elapsed();
         self.ticket.progress(State::Sending);
         let (activity, entry) = (&self.ticket.activity, &*self.ticket.entry);
@@ -352,22 +355,6 @@ impl Observation for Running {
             .log
             .write((activity.now_ms)(), text, entry, &stats, outcome.err());
     }
-}
-
-/// Counts what a query cost, or why it was refused.
-fn count_costs(outcome: Result<&QueryStats, &QueryError>, is_limited: bool) {
-    let reason = match outcome {
-        Ok(stats) => {
-            metrics::SERIES_TOUCHED.observe(stats.series as f64);
-            metrics::SAMPLES_READ.observe(stats.samples_read as f64);
-            return;
-        }
-        Err(QueryError::TooManySeries { .. }) => "max_series",
-        Err(QueryError::TooManySamplesRead { .. }) => "max_samples_read",
-        Err(QueryError::TimedOut) if is_limited => "max_duration",
-        Err(_) => return,
-    };
-    metrics::REJECTED.with(&[reason]).inc();
 }
 
 impl Entry {
