@@ -161,7 +161,6 @@ impl<'b> Pass<'_, 'b, '_> {
             name: name_hash,
             entries_end: 0,
         };
-        self.next_entry = 0;
         if metrics == 0 {
             return Ok(nothing);
         }
