@@ -122,6 +122,11 @@ impl Frame {
         self.start_times_ms.push((column, time_ms));
     }
 
+    /// Forgets when counters started.
+    pub fn forget_start_times(&mut self) {
+        self.start_times_ms.clear();
+    }
+
     /// Returns all cells and presence bits at once, for sources that write in place.
     ///
     /// The caller keeps the invariant: present floats pass through `cell::canonical` and are not staleness markers.

@@ -2,7 +2,9 @@
 //!
 //! **Invariant:** flags and configuration are those in effect, with secrets hidden; the rest is read on request.
 
-use crate::cli::{CONCURRENT_RULES, START_STORAGE, ServerOptions, TYPE_AND_UNIT_LABELS};
+use crate::cli::{
+    CONCURRENT_RULES, START_STORAGE, START_ZEROS, ServerOptions, TYPE_AND_UNIT_LABELS,
+};
 use crate::{
     cgroup::Resources,
     notifications::{CONFIGURATION_UNSUCCESSFUL, Notifications},
@@ -77,7 +79,11 @@ pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
         ("rules", "query_offset", true),
         ("scrape", "extra_scrape_metrics", true),
         ("scrape", "openmetrics2", false),
-        ("scrape", "start_timestamp_zero_ingestion", false),
+        (
+            "scrape",
+            "start_timestamp_zero_ingestion",
+            options.has_feature(START_ZEROS),
+        ),
         (
             "scrape",
             "type_and_unit_labels",

@@ -43,8 +43,8 @@ pub struct JobConfig {
     pub always_scrape_classic_histograms: bool,
     /// Whether classic histograms become native ones with custom buckets.
     pub convert_classic_histograms_to_nhcb: bool,
-    /// Whether to store start times; `_created` series are then dropped.
-    pub start_timestamps: bool,
+    /// What becomes of start times.
+    pub start_times: StartTimes,
     /// Whether series get labels with the type and unit of their family.
     pub type_and_unit_labels: bool,
     /// Whether to store `scrape_timeout_seconds`, `scrape_sample_limit` and `scrape_body_size_bytes` too.
@@ -69,6 +69,23 @@ pub struct JobConfig {
     pub shown: Arc<str>,
 }
 
+/// What becomes of the start times of counters; if anything does, `_created` series are dropped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct StartTimes {
+    /// Whether they are stored.
+    pub are_stored: bool,
+    /// Whether zeros are stored where counters began.
+    pub become_zeros: bool,
+}
+
+impl StartTimes {
+    /// Reports whether they are read.
+    #[must_use]
+    pub fn are_read(self) -> bool {
+        self.are_stored || self.become_zeros
+    }
+}
+
 impl JobConfig {
     /// Returns a job with Prometheus' defaults and no targets.
     #[must_use]
@@ -89,7 +106,7 @@ impl JobConfig {
             scrape_native_histograms: false,
             always_scrape_classic_histograms: false,
             convert_classic_histograms_to_nhcb: false,
-            start_timestamps: false,
+            start_times: StartTimes::default(),
             type_and_unit_labels: false,
             accept_zstd: false,
             extra_scrape_metrics: false,

@@ -33,12 +33,13 @@ mod selector;
 mod status;
 mod target;
 mod why;
+mod zeros;
 
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
-pub use config::{JobConfig, Limits, Rules, StaticGroup};
+pub use config::{JobConfig, Limits, Rules, StartTimes, StaticGroup};
 pub use error::ScrapeError;
 pub use local::LocalSource;
 pub use manager::{LocalHandle, Manager, ManagerConfig};

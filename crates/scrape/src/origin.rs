@@ -12,6 +12,7 @@ use crate::{
     report::{self, Report},
     resolve::{TargetResolver, no_memory},
     status::ActiveTarget,
+    zeros::Zeros,
 };
 use narthex_expfmt::{Format, MoreSample, ParseError, ParseErrorKind, Parser, Round};
 use narthex_model::{
@@ -68,6 +69,7 @@ pub(crate) struct HttpOrigin {
     restarts: Restarts,
     /// The synthetic series if they do not share the page's labels; otherwise they are the parser's first columns.
     report: Option<OwnReport>,
+    zeros: Zeros,
     /// The last `Content-Type` and its format, `None` if it names none.
     last_type: Option<(String, Option<Format>)>,
 }
@@ -173,6 +175,7 @@ impl HttpOrigin {
             retired: Vec::new(),
             restarts: Restarts::default(),
             report: None,
+            zeros: Zeros::default(),
             last_type: None,
         }
     }
@@ -291,6 +294,14 @@ impl HttpOrigin {
         sink: &dyn Sink,
     ) -> Result<Outcome, StorageError> {
         let frame = &mut self.parsed.frame;
+        let starts = self.plan.start_times;
+        if starts.become_zeros {
+            let BoundRound { binding, frame, .. } = bind(sink, &mut self.bound, frame)?;
+            self.zeros.store(frame, binding)?;
+        }
+        if !starts.are_stored {
+            frame.forget_start_times();
+        }
         let Some(own) = &mut self.report else {
             report.set(frame, self.plan.extra_metrics);
             return append(sink, &mut self.bound, frame);

@@ -3,7 +3,7 @@
 //! **Invariant:** a plan is made once per target and job configuration; a loop given an equal plan continues unchanged.
 
 use crate::{
-    config::{JobConfig, Limits, Rules},
+    config::{JobConfig, Limits, Rules, StartTimes},
     failure_log::FailureLog,
     target::{Histograms, Target},
 };
@@ -53,6 +53,7 @@ pub(crate) struct Plan {
     compression: bool,
     zstd: bool,
     pub(crate) options: ParseOptions,
+    pub(crate) start_times: StartTimes,
     /// Format of responses without a usable content type.
     pub(crate) fallback: Option<Format>,
     pub(crate) honor_labels: bool,
@@ -107,7 +108,7 @@ impl Plan {
         options.native_histograms = native;
         options.classic_histograms = classic;
         options.custom_buckets = convert;
-        options.start_times = job.start_timestamps;
+        options.start_times = job.start_times.are_read();
         options.type_and_unit_labels = job.type_and_unit_labels;
         options.sample_limit = job.limits.samples;
         options.bucket_limit = job.limits.native_histogram_buckets;
@@ -122,6 +123,7 @@ impl Plan {
             compression: job.enable_compression,
             zstd: job.accept_zstd,
             options,
+            start_times: job.start_times,
             fallback: job.fallback_scrape_protocol.map(ScrapeProtocol::format),
             honor_labels: job.honor_labels,
             metric_relabel: job.metric_relabel_configs.clone(),

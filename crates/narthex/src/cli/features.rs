@@ -31,6 +31,8 @@ pub(crate) const QUERY_COST: &str = "query-cost";
 pub(crate) const SEARCH: &str = "search-api";
 /// Feature that stores when scraped counters began.
 pub(crate) const START_STORAGE: &str = "st-storage";
+/// Feature that stores zeros where scraped counters began.
+pub(crate) const START_ZEROS: &str = "created-timestamp-zero-ingestion";
 /// Feature that stores the types and units of series as labels.
 pub(crate) const TYPE_AND_UNIT_LABELS: &str = "type-and-unit-labels";
 /// Feature that takes letters of any script and dots in names without quotes.
@@ -48,10 +50,7 @@ const OWN_FORMAT: Support = Support::WithoutEffect("storage has chunks of its ow
 pub(crate) const FEATURES: [(&str, Support); 32] = [
     (AUTO_RELOAD, Support::Honoured),
     (CONCURRENT_RULES, Support::Honoured),
-    (
-        "created-timestamp-zero-ingestion",
-        Support::Missing("no zeros are stored at start times"),
-    ),
+    (START_ZEROS, Support::Honoured),
     (
         "delayed-compaction",
         Support::WithoutEffect("blocks are written a little at a time"),

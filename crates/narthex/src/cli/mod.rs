@@ -16,7 +16,7 @@ mod tests;
 pub(crate) use command::{Invocation, dispatch};
 pub(crate) use features::{
     CONCURRENT_RULES, DELAYED_NAME_REMOVAL, PER_STEP_STATS, QUERY_COST, SEARCH, START_STORAGE,
-    Support, TYPE_AND_UNIT_LABELS, USE_START_TIMESTAMPS,
+    START_ZEROS, Support, TYPE_AND_UNIT_LABELS, USE_START_TIMESTAMPS,
 };
 pub(crate) use node_exporter::NodeExporterOptions;
 pub(crate) use pushgateway::PushOptions;

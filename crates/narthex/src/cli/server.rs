@@ -4,14 +4,15 @@
 
 use super::{
     features::{
-        self, AUTO_RELOAD, CONCURRENT_RULES, EXTRA_SCRAPE_METRICS, START_STORAGE, Support,
-        TYPE_AND_UNIT_LABELS, UNQUOTED_UTF8_NAMES, ZSTD_SCRAPE,
+        self, AUTO_RELOAD, CONCURRENT_RULES, EXTRA_SCRAPE_METRICS, START_STORAGE, START_ZEROS,
+        Support, TYPE_AND_UNIT_LABELS, UNQUOTED_UTF8_NAMES, ZSTD_SCRAPE,
     },
     pushgateway::{Aggregated, Periods, prefix},
 };
 use crate::config::Features;
 use narthex_cli::{Bytes, List, UsageError, Values, flags};
 use narthex_promql::ParseOptions;
+use narthex_scrape::StartTimes;
 use std::{path::PathBuf, time::Duration};
 
 const GO: &str = "there is no Go runtime";
@@ -157,7 +158,7 @@ flags! {
         /// --enable-feature=search-api.
         max_search_limit: usize = "web.search.max-limit", default("10000");
         /// Comma-separated feature names, as Prometheus has them: auto-reload-config, concurrent-rule-eval,
-        /// extra-scrape-metrics, promql-delayed-name-removal, promql-per-step-stats, promql-unquoted-utf8-names,
+        /// created-timestamp-zero-ingestion, extra-scrape-metrics, promql-delayed-name-removal, promql-per-step-stats, promql-unquoted-utf8-names,
         /// query-cost, search-api, st-storage, type-and-unit-labels, use-start-timestamps and zstd-scrape have an
         /// effect; the others cause a warning that says why not.
         features: List = "enable-feature";
@@ -239,7 +240,10 @@ impl ServerOptions {
     pub(crate) fn config_features(&self) -> Features {
         Features {
             extra_scrape_metrics: self.has_feature(EXTRA_SCRAPE_METRICS),
-            start_timestamps: self.has_feature(START_STORAGE),
+            start_times: StartTimes {
+                are_stored: self.has_feature(START_STORAGE),
+                become_zeros: self.has_feature(START_ZEROS),
+            },
             type_and_unit_labels: self.has_feature(TYPE_AND_UNIT_LABELS),
             zstd: self.has_feature(ZSTD_SCRAPE),
         }

@@ -39,6 +39,7 @@ use narthex_model::{LabelSet, NameScheme};
 use narthex_net::HttpClientConfig;
 use narthex_notify::AlertingConfig;
 use narthex_promql::ReadLimits;
+use narthex_scrape::StartTimes;
 use narthex_yaml::{Node, Scalar, Value, Word};
 use remote::RemoteWrite;
 use std::{
@@ -126,8 +127,9 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(crate) struct Features {
     /// Whether `extra_scrape_metrics` is on unless the file says otherwise.
     pub(crate) extra_scrape_metrics: bool,
-    /// Whether start times are read, and protobuf, which has most of them, is the first format unless the file has a list.
-    pub(crate) start_timestamps: bool,
+    /// What becomes of start times; if anything does, protobuf, which has most of them, is the first format unless the file has a
+    /// list.
+    pub(crate) start_times: StartTimes,
     /// Whether series get labels with the type and unit of their family.
     pub(crate) type_and_unit_labels: bool,
     /// Whether targets may answer in zstd.
@@ -140,7 +142,7 @@ impl Features {
         if self.extra_scrape_metrics && !is_written("extra_scrape_metrics") {
             global.set("extra_scrape_metrics", Node::text("true"));
         }
-        if self.start_timestamps && global.given("scrape_protocols").is_none() {
+        if self.start_times.are_read() && global.given("scrape_protocols").is_none() {
             global.set("scrape_protocols", job::texts(&job::PROTO_FIRST));
         }
     }
@@ -257,7 +259,7 @@ impl Config {
             scheme,
         };
         for job in &mut jobs.list {
-            job.scrape.start_timestamps = features.start_timestamps;
+            job.scrape.start_times = features.start_times;
             job.scrape.accept_zstd = features.zstd;
             job.scrape.type_and_unit_labels = features.type_and_unit_labels;
         }

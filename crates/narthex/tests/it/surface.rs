@@ -176,6 +176,43 @@ fn features_of_scraping_change_what_is_stored_and_shown() {
     server.stop();
 }
 
+/// A counter that restarts between two scrapes has a zero where it began, and no series or start time tells of it otherwise.
+#[test]
+fn counters_that_begin_get_zeros_where_they_began() {
+    let dir = TempDir::new("zeros");
+    let began = now_ms() - 90_000;
+    let target = Target::answering(move |n| Reply {
+        status: 200,
+        content_type: "application/openmetrics-text; version=1.0.0",
+        body: format!(
+            "# TYPE a counter\na_total {}\na_created {}.{:03}\n# EOF\n",
+            n + 5,
+            began / 1000,
+            began % 1000
+        )
+        .into_bytes(),
+    });
+    let text = format!(
+        "scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
+         static_configs: [{{targets: [{:?}]}}]}}]\n",
+        target.address
+    );
+    let spawn = support::server_in(&dir.join("data"))
+        .arg(support::config_flag(&dir.write("p.yml", &text)))
+        .arg("--enable-feature=created-timestamp-zero-ingestion");
+    let server = Running::of(spawn);
+    server.wait_vector("a_total > 8", |elements| !elements.is_empty());
+    let stored = client::matrix(&server.url, "a_total[10m]");
+    let samples: Vec<_> = stored.into_values().flatten().collect();
+    assert_eq!(samples[0], (began, 0.0_f64.to_bits()));
+    assert!(samples[1].0 > began + 80_000, "{samples:?}");
+    let none = client::matrix(&server.url, "{__name__=~\"a_created|a\"}[10m]");
+    assert!(none.is_empty());
+    let shown = server.data("/api/v1/features", &[]);
+    assert_eq!(shown["scrape"]["start_timestamp_zero_ingestion"], true);
+    server.stop();
+}
+
 /// Limits of what queries cost follow the configuration, for rules too.
 #[test]
 fn queries_cost_no_more_than_the_configuration_allows() {

@@ -63,7 +63,7 @@ async fn a_real_exporter_says_the_same_in_every_format() {
     let mut asking = job();
     asking.scrape_timeout = Duration::from_millis(100);
     asking.scrape_native_histograms = true;
-    asking.start_timestamps = true;
+    asking.start_times.are_stored = true;
     native.manager.apply(asking, &groups).unwrap();
     native
         .until("it is up", |s| s.value("up") == Some(1.0))
