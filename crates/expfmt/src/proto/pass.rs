@@ -141,7 +141,8 @@ impl<'b> Pass<'_, 'b, '_> {
 
     /// Parses a family that is not known, or not with this head.
     fn new_family(&mut self, reader: Reader<'b>) -> Result<Current, ParseError> {
-        let (mut name, mut help, mut kind, mut metrics) = ("", "", FamilyType::default(), 0);
+        let (mut name, mut help, mut unit) = ("", "", "");
+        let (mut kind, mut metrics) = (FamilyType::default(), 0);
         let mut fields = reader;
         while let Some((number, value)) = fields.field()? {
             match number {
@@ -152,6 +153,8 @@ impl<'b> Pass<'_, 'b, '_> {
                         .ok_or_else(|| reader.error("an unknown metric type"))?;
                 }
                 4 => metrics += 1,
+                // Ignore a unit that is not text.
+                5 => unit = value.message().text().unwrap_or_default(),
                 _ => {}
             }
         }
@@ -169,6 +172,8 @@ impl<'b> Pass<'_, 'b, '_> {
         }
         self.builder.about(name, About::Type(kind.metric_type()));
         self.builder.about(name, About::Help(help.to_owned()));
+        // Before the metrics, which may have it as a label.
+        self.builder.about(name, About::Unit(unit.to_owned()));
         self.build();
         if let (Some(building), Some(head)) = (&mut self.building, head_of(reader)) {
             building.push_family(head, name_hash, kind);

@@ -99,6 +99,32 @@ fn every_type_gives_its_series() {
 }
 
 #[test]
+fn series_have_the_type_and_unit_of_their_family_on_request() {
+    let mut labelled = parser(|options| options.type_and_unit_labels = true);
+    let value = || metric(&[]).part(2, Message::new().double(1, 2.0));
+    let mut body = family("disk_bytes", 1)
+        .part(4, value())
+        .text(5, "bytes")
+        .delimited();
+    body.extend(family("load", 1).part(4, value()).delimited());
+    let expected = [
+        "disk_bytes{__type__=\"gauge\", __unit__=\"bytes\"} 2",
+        "load{__type__=\"gauge\"} 2",
+    ];
+    for _ in 0..2 {
+        assert_eq!(parsed(&mut labelled, &body), expected);
+    }
+    let units: Vec<String> = labelled
+        .schema()
+        .families()
+        .iter()
+        .map(|family| family.unit.to_string())
+        .collect();
+    assert_eq!(units, ["bytes", ""]);
+    assert_eq!(stats(&mut labelled, &body).expected, 2);
+}
+
+#[test]
 fn native_histograms_are_read_and_classic_ones_kept_on_request() {
     let body = family("h", 4)
         .part(4, metric(&[]).part(7, histogram()))
