@@ -14,6 +14,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ("headers", narthex_expfmt::fuzz::fuzz_headers),
     ("openmetrics", narthex_expfmt::fuzz::fuzz_openmetrics),
     ("protobuf", narthex_expfmt::fuzz::fuzz_protobuf),
+    ("rounds", narthex_expfmt::fuzz::fuzz_rounds),
     ("text", narthex_expfmt::fuzz::fuzz_text),
 ];
 

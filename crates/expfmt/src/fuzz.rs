@@ -8,7 +8,8 @@ use crate::{
     round::ParseOptions,
     writer::Writer,
 };
-use narthex_model::{Frame, Label, LabelSet};
+use narthex_model::{ColumnId, Frame, Label, LabelSet, cell::Cell};
+use std::collections::BTreeMap;
 
 /// Parses bytes as text 0.0.4, see [`body`].
 ///
@@ -32,6 +33,52 @@ pub fn fuzz_openmetrics(data: &[u8]) {
 /// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_protobuf(data: &[u8]) {
     body(Format::Protobuf, data);
+}
+
+/// Stands between the bodies of [`fuzz_rounds`].
+const BETWEEN: &[u8] = b"\xfe\xff";
+
+/// Parses bodies one after the other, as those of one origin, and compares each with the result of a parser that knows nothing.
+/// The first byte chooses the format.
+///
+/// # Panics
+/// Panics when they differ, which is what fuzzing looks for.
+pub fn fuzz_rounds(data: &[u8]) {
+    let Some((format, mut rest)) = data.split_first() else {
+        return;
+    };
+    let format = [Format::Text, Format::OpenMetrics, Format::Protobuf][usize::from(*format) % 3];
+    let parser = || Parser::new(LabelSet::empty(), ParseOptions::default());
+    let mut learned = parser();
+    loop {
+        let end = rest.windows(BETWEEN.len()).position(|two| two == BETWEEN);
+        let body = end.map_or(rest, |end| &rest[..end]);
+        let one = learned.parse(format, body, 1_000, &mut KeepLabels);
+        let other = parser().parse(format, body, 1_000, &mut KeepLabels);
+        match (one, other) {
+            (Ok(one), Ok(other)) => assert_eq!(by_labels(&one.frame), by_labels(&other.frame)),
+            (Err(_), Err(_)) => {}
+            (one, other) => panic!("{:?}, {:?}", one.err(), other.err()),
+        }
+        let Some(end) = end else { return };
+        rest = &rest[end + BETWEEN.len()..];
+    }
+}
+
+/// Returns the samples of a round by their labels, with their times.
+fn by_labels(frame: &Frame) -> BTreeMap<LabelSet, (String, i64)> {
+    let sample = |at: usize| {
+        let column = ColumnId(at as u32);
+        let value = match Cell::decode(frame.values()[at]) {
+            Cell::Histogram(at) => format!("{:?}", frame.histograms()[at as usize]),
+            cell => format!("{cell:?}"),
+        };
+        (
+            frame.schema().labels(column),
+            (value, frame.time_of(column)),
+        )
+    };
+    frame.present().iter().map(sample).collect()
 }
 
 /// Finds the common labels of a body's lines, and compares them with the parser's result for every line.

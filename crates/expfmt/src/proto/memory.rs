@@ -33,7 +33,7 @@ pub(super) struct Order {
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     head: Range<u32>,
-    /// Hash of its name.
+    /// Hash of its name and type.
     name: u64,
     pub(super) kind: FamilyType,
     pub(super) entries: Range<u32>,
@@ -159,7 +159,7 @@ impl Index {
         index
     }
 
-    /// Returns the entry of a metric by its family's name and its labels.
+    /// Returns the entry of a metric by its family's name and type and its labels.
     pub(super) fn metric(&self, name: u64, labels: &[u8]) -> Option<usize> {
         self.metrics
             .get(&(name, hash(labels)))

@@ -75,7 +75,7 @@ struct Pass<'a, 'b, 'i> {
 /// The family whose metrics are being read.
 struct Current {
     kind: FamilyType,
-    /// Hash of its name.
+    /// Hash of its name and type.
     name: u64,
     /// Entries that may come, in the known order.
     entries_end: usize,
@@ -146,7 +146,7 @@ impl<'b> Pass<'_, 'b, '_> {
         let mut fields = reader;
         while let Some((number, value)) = fields.field()? {
             match number {
-                1 => name = value.message().text()?,
+                1 if name.is_empty() => name = value.message().text()?,
                 2 => help = value.message().text()?,
                 3 => {
                     kind = FamilyType::from_number(value.integer())
@@ -158,7 +158,8 @@ impl<'b> Pass<'_, 'b, '_> {
                 _ => {}
             }
         }
-        let name_hash = hash(name.as_bytes());
+        // With the type: metrics of another have other series.
+        let name_hash = hash(name.as_bytes()).wrapping_add(kind as u64);
         let nothing = Current {
             kind,
             name: name_hash,

@@ -276,6 +276,11 @@ impl Learner {
         true
     }
 
+    /// Leaves out what is before `next`: a line that stays unexpected must not be taken for a comment before the one after it.
+    pub(super) fn pass_over(&mut self, next: usize) {
+        self.behind = next;
+    }
+
     pub(super) fn finish(mut self, body: &[u8]) -> LineTemplate {
         let rest = &body[self.behind..];
         self.template.trailer = (!rest.is_empty()).then(|| comments(rest));

@@ -109,8 +109,12 @@ impl LineMemory {
             };
             cursor.at = value_at;
             let tail = cursor.tail()?;
-            if let Some(target) = target {
-                learner.line(body, start, value_at, tail.end, target);
+            match target {
+                Some(target) => {
+                    learner.line(body, start, value_at, tail.end, target);
+                }
+                // It was as expected but for blanks before its value; the next body's walk finds its target.
+                None => learner.pass_over(tail.end),
             }
         }
         self.template = pool::shared(learner.finish(body));

@@ -40,6 +40,29 @@ fn parsed(parser: &mut Parser, body: &str) -> Vec<String> {
 const BODY: &str = "# HELP a Some \\\\ text\\nhere.\n# TYPE a counter\na{x=\"1\"} 1\na{x=\"2\"} 2.5\n\
 # HELP b B.\n# TYPE b gauge\nb -3\nc{q=\"with } brace\",r=\"a\\\"b\\\\c\\nd\"} NaN\n# EOF\n";
 
+/// Regression: such a line was taken for a part of the comments before the next one, and its sample lost.
+#[test]
+fn a_line_that_gets_a_blank_before_its_value_stays_a_line() {
+    let mut parser = parser();
+    let bodies = [
+        "a{x=\"1\"}0\n",
+        "a{x=\"1\"} 1\nb 5\n",
+        "a{x=\"1\"} 1\nb 5\n",
+    ];
+    let expected = [
+        &["a{x=\"1\"} 0"][..],
+        &["a{x=\"1\"} 1", "b 5"],
+        &["a{x=\"1\"} 1", "b 5"],
+    ];
+    for (body, expected) in bodies.into_iter().zip(expected) {
+        assert_eq!(parsed(&mut parser, body), expected);
+    }
+    for _ in 0..2 {
+        parsed(&mut parser, bodies[2]);
+    }
+    assert_eq!(stats(&mut parser, bodies[2]).expected, 2, "it is learned");
+}
+
 #[test]
 fn the_first_body_is_taken_apart() {
     let mut parser = parser();

@@ -1,5 +1,6 @@
 //! Mutated bodies: no panic, both rounds agree, and rendered output reads back.
 
+use crate::messages::{Message, family, metric};
 use narthex_expfmt::fuzz;
 use narthex_testkit::mutate::Mutator;
 
@@ -46,6 +47,38 @@ fn mutated_messages_keep_every_promise() {
     let bodies = crate::messages::corpus();
     let corpus: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
     Mutator::new(0xb0f).run(&corpus, 4_000, fuzz::fuzz_protobuf);
+}
+
+/// Bodies of one origin, which come in another order, come back, and lack what others had.
+#[test]
+fn mutated_rounds_are_what_each_body_says() {
+    let family = |name: &str, labels: &[&str]| {
+        let metric = |label: &&str| {
+            let value = Message::new().double(1, 2.0);
+            metric(&[("i", *label)]).part(2, value)
+        };
+        family(name, 1)
+            .parts(4, labels.iter().map(metric))
+            .delimited()
+    };
+    let (a, b) = (family("a", &["1", "2", "3"]), family("b", &["1", "2"]));
+    let (a_less, c) = (family("a", &["2"]), family("c", &["1", "4", "5"]));
+    let messages = [&[&a, &b][..], &[&a, &b, &c], &[&c, &a_less], &[&b, &a]];
+    let messages = messages.map(|families| families.iter().flat_map(|one| one.to_vec()).collect());
+    let rounds = |format: u8, bodies: &[Vec<u8>]| {
+        let mut all = vec![format];
+        all.extend(bodies.join(&b"\xfe\xff"[..]));
+        all
+    };
+    let mut corpus = vec![rounds(2, &messages)];
+    corpus.push(rounds(2, &crate::messages::corpus()));
+    for (format, bodies) in [(0, TEXT), (1, OPENMETRICS)] {
+        let bodies: Vec<Vec<u8>> = bodies.iter().map(|body| body.to_vec()).collect();
+        let turned = [bodies[1].clone(), bodies[0].clone(), bodies[1].clone()];
+        corpus.push(rounds(format, &[&bodies[..], &turned].concat()));
+    }
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    Mutator::new(0x40d5).run(&corpus, 6_000, fuzz::fuzz_rounds);
 }
 
 #[test]

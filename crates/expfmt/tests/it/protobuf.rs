@@ -98,6 +98,23 @@ fn every_type_gives_its_series() {
     assert_eq!((again.lines, again.expected, again.added), (16, 16, 0));
 }
 
+/// Regression: a gauge was stored as the histogram without buckets that had its name and labels before.
+#[test]
+fn a_family_of_another_type_has_other_series() {
+    let mut parser = parser(|_| {});
+    let gauge = |name: &str| {
+        let value = metric(&[]).part(2, Message::new().double(1, 2.0));
+        family(name, 1).part(4, value).delimited()
+    };
+    let histogram = Message::new().integer(1, 7).double(2, 12.5);
+    let before = family("a", 4).part(4, metric(&[]).part(7, histogram));
+    let before = [before.delimited(), gauge("b")].concat();
+    let lines = ["a_count 7", "a_sum 12.5", "a_bucket{le=\"+Inf\"} 7", "b 2"];
+    assert_eq!(parsed(&mut parser, &before), lines);
+    let after = [gauge("b"), gauge("a")].concat();
+    assert_eq!(parsed(&mut parser, &after), ["b 2", "a 2"]);
+}
+
 #[test]
 fn series_have_the_type_and_unit_of_their_family_on_request() {
     let mut labelled = parser(|options| options.type_and_unit_labels = true);
