@@ -1,12 +1,16 @@
 //! Mutated requests: no panic, no memory beyond the limit, the same response twice.
 
 use crate::support::NOW_MS;
-use narthex_remote::fuzz;
+use narthex_model::{
+    METRIC_NAME, MatchOp, Matcher, MemStore, conformance::dump, storage::TimeRange,
+};
+use narthex_remote::{Message, Receiver, fuzz};
 use narthex_testkit::{
     mutate::Mutator,
     remote_write::{Exemplar, Histogram, Metadata, Request, Series, snappy},
     workspace_root,
 };
+use std::sync::Arc;
 
 fn request() -> Request {
     let mut with_all = Series::new(
@@ -56,6 +60,71 @@ fn mutated_requests_of_version_1() {
 #[test]
 fn mutated_requests_of_version_2() {
     Mutator::new(0x9e02).run(&[&request().v2()], 4_000, fuzz::fuzz_v2);
+}
+
+/// Stores requests by a receiver that goes on, and each by one that knows nothing, into stores of their own; both have the same
+/// in the end. Each request is behind its length of two bytes, all behind their version.
+fn as_if_alone(data: &[u8]) {
+    let Some((version, mut rest)) = data.split_first() else {
+        return;
+    };
+    let message = [Message::V1, Message::V2][usize::from(*version) % 2];
+    let stores = [(); 2].map(|()| Arc::new(MemStore::new()));
+    let receiver = |store: &Arc<MemStore>| {
+        let sink = Arc::<MemStore>::clone(store);
+        Receiver::new(sink, Arc::new(|| NOW_MS))
+    };
+    let going_on = receiver(&stores[0]);
+    while let Some((len, behind)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_le_bytes(*len)).min(behind.len());
+        let (body, behind) = behind.split_at(len);
+        let outcomes = [&going_on, &receiver(&stores[1])].map(|receiver| {
+            receiver
+                .store(message, body)
+                .map(|(outcome, _)| outcome)
+                .ok()
+        });
+        assert_eq!(outcomes[0], outcomes[1]);
+        rest = behind;
+    }
+    let all = [Matcher::new(MatchOp::Regex, METRIC_NAME, ".*").unwrap()];
+    let [one, other] = stores.map(|store| format!("{:?}", dump(&*store, &all, TimeRange::ALL)));
+    assert_eq!(one, other);
+}
+
+#[test]
+fn mutated_sequences_of_requests() {
+    let series = |name: &str, job: &str, time_ms: i64| {
+        Series::new(&[("__name__", name), ("job", job)], &[(time_ms, 1.5)])
+    };
+    let of = |series: Vec<Series>| Request {
+        series,
+        ..Request::default()
+    };
+    let requests = [
+        of(vec![series("a", "j", NOW_MS), series("b", "j", NOW_MS)]),
+        of(vec![
+            series("b", "j", NOW_MS + 1),
+            series("a", "j", NOW_MS + 1),
+        ]),
+        of(vec![series("a", "k", NOW_MS + 2)]),
+        request(),
+        of(vec![
+            series("b", "j", NOW_MS + 3),
+            series("a", "k", NOW_MS + 3),
+        ]),
+    ];
+    let sequence = |version: u8, encode: fn(&Request) -> Vec<u8>| {
+        let mut all = vec![version];
+        for body in requests.iter().map(encode) {
+            all.extend_from_slice(&(body.len() as u16).to_le_bytes());
+            all.extend_from_slice(&body);
+        }
+        all
+    };
+    let corpus = [sequence(0, Request::v1), sequence(1, Request::v2)];
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    Mutator::new(0x9e07).run(&corpus, 3_000, as_if_alone);
 }
 
 #[test]
