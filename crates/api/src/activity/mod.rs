@@ -338,10 +338,12 @@ impl Observation for Running {
         if matches!(outcome, Err(QueryError::Moved)) {
             return;
         }
-        costs::count(outcome, self.ticket.entry.is_limited);
         let evaluated = self.begun.elapsed();
         self.ticket.progress(State::Sending);
         let (activity, entry) = (&self.ticket.activity, &*self.ticket.entry);
+        if activity.cost_limits().is_some() {
+            costs::count(outcome, entry.is_limited);
+        }
         activity
             .top
             .lock()

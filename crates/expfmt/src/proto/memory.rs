@@ -34,7 +34,7 @@ pub(super) struct Order {
 pub(super) struct Family {
     head: Range<u32>,
     /// Hash of its name and type.
-    name: u64,
+    key: u64,
     pub(super) kind: FamilyType,
     pub(super) entries: Range<u32>,
 }
@@ -102,13 +102,13 @@ impl Order {
         prefix
     }
 
-    pub(super) fn push_family(&mut self, head: &[u8], name: u64, kind: FamilyType) {
+    pub(super) fn push_family(&mut self, head: &[u8], key: u64, kind: FamilyType) {
         let from = offset(self.bytes.len());
         self.bytes.extend_from_slice(head);
         let entries = offset(self.entries.len());
         self.families.push(Family {
             head: from..offset(self.bytes.len()),
-            name,
+            key,
             kind,
             entries: entries..entries,
         });
@@ -153,23 +153,23 @@ impl Index {
             index.families.insert(hash(order.head(family)), at);
             for entry in family.entries.clone() {
                 let labels = &order.bytes[range(&order.entries[entry as usize].labels)];
-                index.metrics.insert((family.name, hash(labels)), entry);
+                index.metrics.insert((family.key, hash(labels)), entry);
             }
         }
         index
     }
 
-    /// Returns the entry of a metric by its family's name and type and its labels.
-    pub(super) fn metric(&self, name: u64, labels: &[u8]) -> Option<usize> {
+    /// Returns the entry of a metric by its family's key and its labels.
+    pub(super) fn metric(&self, family: u64, labels: &[u8]) -> Option<usize> {
         self.metrics
-            .get(&(name, hash(labels)))
+            .get(&(family, hash(labels)))
             .map(|at| *at as usize)
     }
 }
 
 impl Family {
-    pub(super) fn name_hash(&self) -> u64 {
-        self.name
+    pub(super) fn key(&self) -> u64 {
+        self.key
     }
 }
 

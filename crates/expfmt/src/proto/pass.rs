@@ -76,7 +76,7 @@ struct Pass<'a, 'b, 'i> {
 struct Current {
     kind: FamilyType,
     /// Hash of its name and type.
-    name: u64,
+    key: u64,
     /// Entries that may come, in the known order.
     entries_end: usize,
 }
@@ -89,11 +89,11 @@ impl<'b> Pass<'_, 'b, '_> {
                 self.next_family = at + 1;
                 self.next_entry = family.entries.start as usize;
                 if let Some(building) = &mut self.building {
-                    building.push_family(self.order.head(family), family.name_hash(), family.kind);
+                    building.push_family(self.order.head(family), family.key(), family.kind);
                 }
                 Current {
                     kind: family.kind,
-                    name: family.name_hash(),
+                    key: family.key(),
                     entries_end: family.entries.end as usize,
                 }
             }
@@ -159,10 +159,10 @@ impl<'b> Pass<'_, 'b, '_> {
             }
         }
         // With the type: metrics of another have other series.
-        let name_hash = hash(name.as_bytes()).wrapping_add(kind as u64);
+        let key = hash(name.as_bytes()).wrapping_add(kind as u64);
         let nothing = Current {
             kind,
-            name: name_hash,
+            key,
             entries_end: 0,
         };
         if metrics == 0 {
@@ -177,7 +177,7 @@ impl<'b> Pass<'_, 'b, '_> {
         self.builder.about(name, About::Unit(unit.to_owned()));
         self.build();
         if let (Some(building), Some(head)) = (&mut self.building, head_of(reader)) {
-            building.push_family(head, name_hash, kind);
+            building.push_family(head, key, kind);
         }
         Ok(nothing)
     }
@@ -221,7 +221,7 @@ impl<'b> Pass<'_, 'b, '_> {
         if known.is_none() && !self.order.entries.is_empty() && !self.message.scattered {
             let index = self.index.get_or_insert_with(|| Index::new(self.order));
             known = index
-                .metric(current.name, shape.labels)
+                .metric(current.key, shape.labels)
                 .filter(|at| self.order.fits(&self.order.entries[*at], shape));
             found = known.is_some();
         }

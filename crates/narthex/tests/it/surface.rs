@@ -26,6 +26,15 @@ const UNASKED: [&str; 4] = [
     "post /-/quit",
 ];
 
+/// Returns a configuration that scrapes one target.
+fn scraping(target: &Target, interval: &str) -> String {
+    format!(
+        "scrape_configs: [{{job_name: j, scrape_interval: {interval}, scrape_timeout: {interval}, \
+         static_configs: [{{targets: [{:?}]}}]}}]\n",
+        target.address
+    )
+}
+
 fn pairs(node: &Node) -> Vec<(&str, &Node)> {
     match &node.value {
         Value::Map(pairs) => pairs.iter().map(|(key, node)| (&*key.text, node)).collect(),
@@ -141,11 +150,7 @@ fn features_of_scraping_change_what_is_stored_and_shown() {
         content_type: "application/openmetrics-text; version=1.0.0",
         body: format!("# TYPE a counter\na_total {n}\na_created 1700000000\n# EOF\n").into_bytes(),
     });
-    let text = format!(
-        "scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
-         static_configs: [{{targets: [{:?}]}}]}}]\n",
-        target.address
-    );
+    let text = scraping(&target, "200ms");
     let config = dir.write("p.yml", &text);
     let features =
         "extra-scrape-metrics,st-storage,type-and-unit-labels,use-start-timestamps,zstd-scrape";
@@ -192,11 +197,7 @@ fn counters_that_begin_get_zeros_where_they_began() {
         )
         .into_bytes(),
     });
-    let text = format!(
-        "scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
-         static_configs: [{{targets: [{:?}]}}]}}]\n",
-        target.address
-    );
+    let text = scraping(&target, "200ms");
     let spawn = support::server_in(&dir.join("data"))
         .arg(support::config_flag(&dir.write("p.yml", &text)))
         .arg("--enable-feature=created-timestamp-zero-ingestion");
@@ -228,10 +229,8 @@ fn queries_cost_no_more_than_the_configuration_allows() {
     );
     let limited = |limits: &str| {
         let text = format!(
-            "global: {{{limits}}}\nrule_files: [rules.yml]\n\
-             scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
-             static_configs: [{{targets: [{:?}]}}]}}]\n",
-            target.address
+            "global: {{{limits}}}\nrule_files: [rules.yml]\n{}",
+            scraping(&target, "200ms")
         );
         dir.write("p.yml", &text)
     };
@@ -289,11 +288,7 @@ fn answers_about_labels_are_sent_again_while_rows_come() {
         content_type: "text/plain; version=0.0.4",
         body: format!("a {n}\n").into_bytes(),
     });
-    let text = format!(
-        "scrape_configs: [{{job_name: j, scrape_interval: 200ms, scrape_timeout: 200ms, \
-         static_configs: [{{targets: [{:?}]}}]}}]\n",
-        target.address
-    );
+    let text = scraping(&target, "200ms");
     let server = Running::start(&dir.join("data"), &dir.write("p.yml", &text));
     server.wait_vector("a > 2", |elements| !elements.is_empty());
     let ask = || {
@@ -320,11 +315,7 @@ fn steps_of_ranges_are_sent_again_while_rows_come() {
         content_type: "text/plain; version=0.0.4",
         body: format!("a {n}\n").into_bytes(),
     });
-    let text = format!(
-        "scrape_configs: [{{job_name: j, scrape_interval: 100ms, scrape_timeout: 100ms, \
-         static_configs: [{{targets: [{:?}]}}]}}]\n",
-        target.address
-    );
+    let text = scraping(&target, "100ms");
     let config = dir.write("p.yml", &text);
     let server = Running::of(
         support::server_in(&dir.join("data"))

@@ -5,12 +5,7 @@
 
 use super::{Eval, stored::StoredRows};
 use crate::plan::Steps;
-use narthex_model::{
-    Histogram,
-    cell::Cell,
-    storage::{LastCell, Tile},
-    sync::Whole as _,
-};
+use narthex_model::{Histogram, cell::Cell, storage::Tile, sync::Whole as _};
 use std::{
     ops::Range,
     sync::{Arc, Mutex, MutexGuard},
@@ -75,14 +70,11 @@ impl Eval<'_> {
         }
     }
 
-    /// Counts a sample found at the only step.
-    pub(super) fn count_last(&self, last: &LastCell, is_value: bool) {
-        let Some(mut counts) = self.counts.lock() else {
-            return;
-        };
-        let histogram = last.histogram.as_ref().filter(|_| is_value);
-        let samples = histogram.map_or(1, |histogram| histogram.weight() as u64);
-        counts.add(0, samples, samples);
+    /// Counts a sample found at the only step, by its weight.
+    pub(super) fn count_last(&self, samples: u64) {
+        if let Some(mut counts) = self.counts.lock() {
+            counts.add(0, samples, samples);
+        }
     }
 
     /// Counts the samples of windows over a tile, one window for each step.

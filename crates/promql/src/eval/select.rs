@@ -196,6 +196,8 @@ impl Eval<'_> {
         reader: &mut Reader,
     ) -> Outcome<(Vec<StoredRows>, u64)> {
         let (mut all, mut samples) = (Vec::new(), 0);
+        let is_value = matches!(wanted, Wanted::Value | Wanted::TimeMs);
+        let weight = |last: &LastCell| if is_value { last.weight() } else { 1 };
         let alive = piece.batches.iter().filter(|batch| !batch.has_ended(range));
         for batch in alive {
             self.ctx.stop.check()?;
@@ -217,11 +219,11 @@ impl Eval<'_> {
             self.traced(Phase::Read, || batch.last(chunk, range, newest, self.ctx))?;
             let mut rows = StoredRows::new(batch, 0..1);
             for (series, last) in chunk.iter().zip(&*newest) {
-                samples += last.as_ref().map_or(0, LastCell::weight);
+                samples += last.as_ref().map_or(0, weight);
                 let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
                     continue;
                 };
-                self.count_last(last, matches!(wanted, Wanted::Value | Wanted::TimeMs));
+                self.count_last(weight(last));
                 let value = one_cell(last, wanted, &mut rows);
                 rows.dense &= cell::is_float(value);
                 rows.cells.push(value);
