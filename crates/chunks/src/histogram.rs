@@ -1,8 +1,15 @@
-//! Native histograms as bytes, shared by rows, column chunks and the WAL.
+//! Native histograms as bytes: by themselves, and as changes of the one before.
 //!
-//! Self-contained: spans, then counts: zigzag varint differences when all are integers, raw bits otherwise.
+//! By themselves: spans, then counts: zigzag varint differences when all are integers, raw bits otherwise.
 //!
 //! Invariant: decoding restores every field bit for bit, and every decoded bucket belongs to a slot of a span.
+
+pub(crate) mod change;
+pub(crate) mod state;
+#[cfg(test)]
+pub(crate) mod walk;
+
+pub use state::HistogramState;
 
 use narthex_model::Histogram;
 use narthex_model::histogram::{ResetHint, Span};
@@ -114,7 +121,7 @@ fn counts(h: &Histogram) -> impl Iterator<Item = f64> {
     [h.count, h.zero_count].into_iter().chain(buckets)
 }
 
-fn hint_bits(hint: ResetHint) -> u8 {
+pub(crate) fn hint_bits(hint: ResetHint) -> u8 {
     match hint {
         ResetHint::Unknown => 0,
         ResetHint::Reset => 1,
@@ -123,7 +130,7 @@ fn hint_bits(hint: ResetHint) -> u8 {
     }
 }
 
-fn hint_of(flags: u8) -> ResetHint {
+pub(crate) fn hint_of(flags: u8) -> ResetHint {
     match flags & HINT_MASK {
         0 => ResetHint::Unknown,
         1 => ResetHint::Reset,
@@ -150,42 +157,51 @@ impl CountWriter {
 }
 
 fn put_side(spans: &[Span], buckets: &[f64], varints: bool, out: &mut Vec<u8>) {
-    put_varint(out, spans.len() as u64);
-    for span in spans {
-        put_signed(out, i64::from(span.offset));
-        put_varint(out, u64::from(span.length));
-    }
+    put_spans(spans, out);
     let mut counts = CountWriter { varints, before: 0 };
     buckets.iter().for_each(|b| counts.write(*b, out));
 }
 
 fn get_side(r: &mut Reader<'_>, varints: bool) -> Result<(Vec<Span>, Vec<f64>), ChunkError> {
-    // A span takes at least two bytes and a bucket one, so counts beyond the remaining bytes are refused.
-    let count = r.count(r.rest().len() / 2, "span count")?;
-    let mut spans = Vec::with_capacity(count);
-    let mut slots = 0;
-    for _ in 0..count {
-        let malformed = r.malformed("span");
-        let offset = i32::try_from(r.signed()?).map_err(|_| malformed)?;
-        let length = r.count(r.rest().len(), "span length")?;
-        slots += length;
-        spans.push(Span {
-            offset,
-            length: length as u32,
-        });
-    }
+    // A bucket takes at least a byte.
+    let spans = get_spans(r, r.rest().len())?;
     let mut before = 0;
-    let buckets = (0..slots)
+    let buckets = (0..state::slots(&spans))
         .map(|_| get_count(r, varints, &mut before))
         .collect::<Result<_, _>>()?;
     Ok((spans, buckets))
 }
 
-fn put_float(v: f64, out: &mut Vec<u8>) {
+pub(crate) fn put_spans(spans: &[Span], out: &mut Vec<u8>) {
+    put_varint(out, spans.len() as u64);
+    for span in spans {
+        put_signed(out, i64::from(span.offset));
+        put_varint(out, u64::from(span.length));
+    }
+}
+
+/// Reads spans of at most `most` buckets each.
+pub(crate) fn get_spans(r: &mut Reader<'_>, most: usize) -> Result<Vec<Span>, ChunkError> {
+    // A span takes at least two bytes, so counts beyond the remaining bytes are refused.
+    let count = r.count(r.rest().len() / 2, "span count")?;
+    let mut spans = Vec::with_capacity(count);
+    for _ in 0..count {
+        let malformed = r.malformed("span");
+        let offset = i32::try_from(r.signed()?).map_err(|_| malformed)?;
+        let length = r.count(most, "span length")?;
+        spans.push(Span {
+            offset,
+            length: length as u32,
+        });
+    }
+    Ok(spans)
+}
+
+pub(crate) fn put_float(v: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&v.to_bits().to_le_bytes());
 }
 
-fn get_float(r: &mut Reader<'_>) -> Result<f64, ChunkError> {
+pub(crate) fn get_float(r: &mut Reader<'_>) -> Result<f64, ChunkError> {
     r.u64_le().map(f64::from_bits)
 }
 

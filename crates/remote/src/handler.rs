@@ -489,10 +489,10 @@ mod tests {
                 "2",
             ),
             ("application/x-protobuf;charset=utf-8", "1"),
-            ("application/vnd.narthex.frames;version=1", "frames"),
+            ("application/vnd.narthex.frames;version=2", "frames"),
             (
-                "application/vnd.narthex.frames;version=2",
-                "expected application/x-protobuf as the first (media) part, got application/vnd.narthex.frames;version=2 content-type",
+                "application/vnd.narthex.frames;version=3",
+                "expected application/x-protobuf as the first (media) part, got application/vnd.narthex.frames;version=3 content-type",
             ),
             (
                 "text/plain",

@@ -2,14 +2,13 @@
 //!
 //! Invariant: decoding consumes all bytes or fails.
 
-use narthex_model::cell;
+use narthex_model::{Histogram, cell};
 
-use super::ints::{decode_ints, decode_runs_as_floats, is_of_runs};
-use super::{kind, states, xor};
+use super::floats::decode_floats;
+use super::{kind, states};
 use crate::bits::Reader;
-use crate::decimal::{MAX_EXP, POW10};
 use crate::error::ChunkError;
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// Facts known about a column before decoding it; `false` means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,16 +23,16 @@ pub struct ColumnFacts {
     pub no_decrease: bool,
 }
 
-/// Decodes one cell per row into `out`; appends encoded histograms to `histograms`, where cells refer to them.
+/// Decodes one cell per row into `out`; appends histograms to `histograms`, where cells refer to them.
 ///
 /// Returns with how many floats the column begins, if all its other cells are known to be staleness markers.
 ///
 /// # Errors
 /// Fails on bytes that are too short, too long or not a chunk of `out.len()` rows; `out` is then undefined.
-pub fn decode_column<'a>(
-    bytes: &'a [u8],
+pub fn decode_column(
+    bytes: &[u8],
     out: &mut [f64],
-    histograms: &mut Vec<&'a [u8]>,
+    histograms: &mut Vec<Arc<Histogram>>,
 ) -> Result<Option<usize>, ChunkError> {
     let all = 0..out.len();
     decode_rows(bytes, &all, out, histograms)
@@ -43,11 +42,11 @@ pub fn decode_column<'a>(
 ///
 /// # Errors
 /// As `decode_column`.
-pub fn decode_rows<'a>(
-    bytes: &'a [u8],
+pub fn decode_rows(
+    bytes: &[u8],
     wanted: &Range<usize>,
     out: &mut [f64],
-    histograms: &mut Vec<&'a [u8]>,
+    histograms: &mut Vec<Arc<Histogram>>,
 ) -> Result<Option<usize>, ChunkError> {
     let mut r = Reader::new(bytes);
     if out.is_empty() {
@@ -65,7 +64,7 @@ pub fn decode_rows<'a>(
         markers.fill(cell::STALE);
         leading = Some(floats.len());
     } else {
-        let floats = states::decode(&mut r, out, histograms)?;
+        let floats = states::decode(&mut r, wanted, out, histograms)?;
         if floats > 0 {
             let head = r.byte()?;
             // The floats are decoded to the front, then spread out from the back.
@@ -108,58 +107,6 @@ fn end(r: &Reader<'_>) -> Result<(), ChunkError> {
         Ok(())
     } else {
         Err(ChunkError::Trailing { offset: r.offset() })
-    }
-}
-
-fn decode_floats(
-    head: u8,
-    r: &mut Reader<'_>,
-    wanted: &Range<usize>,
-    out: &mut [f64],
-) -> Result<(), ChunkError> {
-    match head & 15 {
-        kind::CONST_RAW => {
-            out.fill(f64::from_bits(r.u64_le()?));
-            Ok(())
-        }
-        kind::XOR => xor::decode(r, out),
-        _ => {
-            let exp = head >> 4;
-            if exp > MAX_EXP {
-                return Err(r.malformed("exponent"));
-            }
-            let n = out.len();
-            if is_of_runs(head & 15) {
-                let out = &mut out[wanted.start.min(n)..wanted.end.min(n)];
-                decode_runs_as_floats(head & 15, r, n, wanted.start, out)?;
-                scale(out, exp);
-                return Ok(());
-            }
-            decode_ints(head, r, n, wanted, |at, ints| {
-                let places = at..at + ints.len();
-                if places.end > wanted.start {
-                    to_floats(ints, exp, &mut out[places]);
-                }
-            })
-        }
-    }
-}
-
-/// Writes `ints` as floats.
-#[inline]
-fn to_floats(ints: &[i64], exp: u8, out: &mut [f64]) {
-    for (v, m) in out.iter_mut().zip(ints) {
-        *v = *m as f64;
-    }
-    scale(out, exp);
-}
-
-/// Moves the decimal point of integers by `exp` places.
-#[inline]
-fn scale(out: &mut [f64], exp: u8) {
-    if exp > 0 {
-        let p = POW10[usize::from(exp)];
-        out.iter_mut().for_each(|v| *v /= p);
     }
 }
 

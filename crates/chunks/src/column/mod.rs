@@ -7,6 +7,8 @@
 
 mod decode;
 mod encode;
+mod floats;
+mod histograms;
 mod ints;
 mod states;
 #[cfg(test)]

@@ -1,40 +1,35 @@
 //! Non-float cells: their positions, and which are stale or histograms.
 //!
-//! After the first byte: flags; positions of the floats, as runs or as a bitmap; stale rows; histograms with their
-//! rows. A chunk of only the floats follows.
+//! After the first byte: flags; positions of the floats, as runs or as a bitmap; stale rows; rows of histograms, and
+//! these. A chunk of only the floats follows.
 //!
 //! Invariant: the number of floats read equals the number the following chunk decodes to.
 
+use narthex_model::Histogram;
 use narthex_model::cell::{self, ABSENT, Cell, STALE};
+use std::{ops::Range, sync::Arc};
 
 use super::kind;
 use crate::bits::{Reader, put_varint};
 use crate::error::ChunkError;
+use crate::histogram::decode_histogram;
 
 const BITMAP: u8 = 1;
 const STALE_ROWS: u8 = 2;
+/// Histograms, each by itself: blocks before version 3 have them so.
 const HISTOGRAMS: u8 = 4;
 const FLOATS: u8 = 8;
+const GROUPS: u8 = 16;
 
-/// Appends everything but the floats.
-pub(crate) fn encode(cells: &[f64], floats: bool, histograms: &[&[u8]], out: &mut Vec<u8>) {
+/// Appends everything but the histograms and the floats.
+pub(crate) fn encode(cells: &[f64], floats: bool, out: &mut Vec<u8>) {
     let rows = |wanted: fn(f64) -> bool| (0..cells.len()).filter(move |r| wanted(cells[*r]));
     let stale: Vec<usize> = rows(cell::is_stale).collect();
-    let with_histogram: Vec<(usize, u32)> = cells
-        .iter()
-        .enumerate()
-        .filter_map(|(r, c)| match Cell::decode(*c) {
-            Cell::Histogram(index) => Some((r, index)),
-            _ => None,
-        })
-        .collect();
+    let is_histogram = |cell| matches!(Cell::decode(cell), Cell::Histogram(_));
+    let with_histogram: Vec<usize> = rows(is_histogram).collect();
     let mut flags = 0;
     flags |= if stale.is_empty() { 0 } else { STALE_ROWS };
-    flags |= if with_histogram.is_empty() {
-        0
-    } else {
-        HISTOGRAMS
-    };
+    flags |= if with_histogram.is_empty() { 0 } else { GROUPS };
     flags |= if floats { FLOATS } else { 0 };
     out.push(kind::STATES);
     let flags_at = out.len();
@@ -55,16 +50,7 @@ pub(crate) fn encode(cells: &[f64], floats: bool, histograms: &[&[u8]], out: &mu
         put_rows(stale.iter().copied(), stale.len(), out);
     }
     if !with_histogram.is_empty() {
-        put_rows(
-            with_histogram.iter().map(|h| h.0),
-            with_histogram.len(),
-            out,
-        );
-        for (_, index) in with_histogram {
-            let bytes = histograms[index as usize];
-            put_varint(out, bytes.len() as u64);
-            out.extend_from_slice(bytes);
-        }
+        put_rows(with_histogram.iter().copied(), with_histogram.len(), out);
     }
 }
 
@@ -96,13 +82,15 @@ fn put_rows(rows: impl Iterator<Item = usize>, count: usize, out: &mut Vec<u8>) 
 /// Fills `out` with markers, and zeroes where floats belong; returns the number of floats.
 ///
 /// Appends histograms to `histograms`; their cells' indexes count from its start.
-pub(crate) fn decode<'a>(
-    r: &mut Reader<'a>,
+pub(crate) fn decode(
+    r: &mut Reader<'_>,
+    wanted: &Range<usize>,
     out: &mut [f64],
-    histograms: &mut Vec<&'a [u8]>,
+    histograms: &mut Vec<Arc<Histogram>>,
 ) -> Result<usize, ChunkError> {
     let flags = r.byte()?;
-    if flags & !(BITMAP | STALE_ROWS | HISTOGRAMS | FLOATS) != 0 {
+    let known = BITMAP | STALE_ROWS | HISTOGRAMS | FLOATS | GROUPS;
+    if flags & !known != 0 || flags & (HISTOGRAMS | GROUPS) == HISTOGRAMS | GROUPS {
         return Err(r.malformed("state flags"));
     }
     out.fill(ABSENT);
@@ -120,13 +108,19 @@ pub(crate) fn decode<'a>(
     if flags & STALE_ROWS != 0 {
         read_rows(r, out, |_| STALE)?;
     }
-    if flags & HISTOGRAMS != 0 {
+    if flags & (HISTOGRAMS | GROUPS) != 0 {
         let first = histograms.len();
         let count = read_rows(r, out, |k| cell::histogram((first + k) as u32))?;
-        for _ in 0..count {
-            let len = r.count(usize::MAX, "histogram length")?;
-            histograms.push(r.slice(len)?);
+        if flags & HISTOGRAMS != 0 {
+            for _ in 0..count {
+                let len = r.count(r.rest().len(), "histogram length")?;
+                histograms.push(Arc::new(decode_histogram(r.slice(len)?)?));
+            }
+            return Ok(floats);
         }
+        let has_histogram = |row: &usize| matches!(Cell::decode(out[*row]), Cell::Histogram(_));
+        let rows: Vec<usize> = (0..out.len()).filter(has_histogram).collect();
+        super::histograms::read(r, count, |k| wanted.contains(&rows[k]), histograms)?;
     }
     Ok(floats)
 }

@@ -4,15 +4,19 @@ use narthex_model::cell::{self, ABSENT, STALE};
 use proptest::prelude::*;
 
 use super::*;
+use crate::histogram::walk::{Walk, bits};
 use crate::row::tests::Rng;
+use narthex_model::Histogram;
+use narthex_model::histogram::Span;
+use std::sync::Arc;
 
-fn encode(cells: &[f64], histograms: &[&[u8]]) -> Vec<u8> {
+fn encode(cells: &[f64], histograms: &[Arc<Histogram>]) -> Vec<u8> {
     let mut out = vec![];
     ColumnEncoder::new().encode(cells, histograms, &mut out);
     out
 }
 
-fn round_trip(cells: &[f64], histograms: &[&[u8]]) -> Vec<u8> {
+fn round_trip(cells: &[f64], histograms: &[Arc<Histogram>]) -> Vec<u8> {
     let bytes = encode(cells, histograms);
     let mut back = vec![1.25; cells.len()];
     let mut got = vec![];
@@ -28,7 +32,8 @@ fn round_trip(cells: &[f64], histograms: &[&[u8]]) -> Vec<u8> {
             &bytes[..bytes.len().min(12)]
         );
     }
-    assert_eq!(got, histograms);
+    let all = |some: &[Arc<Histogram>]| some.iter().map(|h| bits(h)).collect::<Vec<_>>();
+    assert_eq!(all(&got), all(histograms));
     check_facts(&bytes, cells);
     check_rows(&bytes, &back);
     bytes
@@ -97,14 +102,16 @@ fn each_form_has_its_size() {
 
 #[test]
 fn markers_come_back() {
-    let h: &[&[u8]] = &[b"one", b"", b"three"];
+    let (mut rng, mut walk) = (Rng(3), Walk::default());
+    let mut h = vec![];
+    h.resize_with(3, || Arc::new(walk.next(&mut rng)));
     round_trip(&[ABSENT; 5], &[]);
     round_trip(&[STALE], &[]);
     round_trip(&[1.0, 2.0, STALE, ABSENT, 3.0, -0.0], &[]);
     let hist = |i| cell::histogram(i);
     round_trip(
         &[hist(0), ABSENT, hist(1), STALE, 1.5, hist(2), f64::NAN],
-        h,
+        &h,
     );
     let flapping: Vec<f64> = (0..300)
         .map(|r| if r % 3 == 0 { ABSENT } else { f64::from(r) })
@@ -185,4 +192,66 @@ proptest! {
         }).collect();
         round_trip(&cells, &[]);
     }
+}
+
+#[test]
+fn columns_of_histograms_come_back() {
+    for seed in 0..400 {
+        let (mut rng, mut walk) = (Rng(seed), Walk::default());
+        let mut histograms = vec![];
+        let rows = 1 + rng.below(60) as usize;
+        let mut cells = vec![];
+        for _ in 0..rows {
+            cells.push(match rng.below(12) {
+                0 => ABSENT,
+                1 => 7.5,
+                _ => {
+                    histograms.push(Arc::new(walk.next(&mut rng)));
+                    cell::histogram(histograms.len() as u32 - 1)
+                }
+            });
+        }
+        let bytes = round_trip(&cells, &histograms);
+        // Those of some rows are made as all are, others are not.
+        let wanted = rows / 3..rows * 2 / 3;
+        let (mut some, mut got) = (vec![0.0; rows], vec![]);
+        decode_rows(&bytes, &wanted, &mut some, &mut got).expect("own bytes");
+        for row in wanted {
+            if let cell::Cell::Histogram(at) = cell::Cell::decode(some[row]) {
+                assert_eq!(bits(&got[at as usize]), bits(&histograms[at as usize]));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_usual_column_of_histograms_is_small() {
+    let mut rng = Rng(5);
+    let mut counts = vec![100.0; 40];
+    let mut next = || {
+        for _ in 0..rng.below(16) {
+            counts[(rng.below(20) + rng.below(21)) as usize] += 1.0;
+        }
+        Arc::new(Histogram {
+            histogram_schema: 3,
+            integer_counts: true,
+            count: counts.iter().sum(),
+            sum: counts
+                .iter()
+                .zip(0..)
+                .map(|(n, at)| n * f64::from(at))
+                .sum::<f64>()
+                / 1000.0,
+            positive_spans: vec![Span {
+                offset: -20,
+                length: 40,
+            }],
+            positive_buckets: counts.clone(),
+            ..Histogram::default()
+        })
+    };
+    let histograms: Vec<_> = (0..120).map(|_| next()).collect();
+    let cells: Vec<f64> = (0..120).map(cell::histogram).collect();
+    let len = round_trip(&cells, &histograms).len();
+    assert!(len <= 120 * 14, "{}", len / 120);
 }

@@ -5,10 +5,12 @@
 use narthex_model::cell::{self, ABSENT, STALE};
 
 use super::MAX_COLUMNS;
-use super::state::{Cells, RowState};
+use super::state::RowState;
+use super::walk::Cells;
 use super::wire::{Known, RowView, set_bits};
 use crate::decimal::to_float;
 use crate::error::ChunkError;
+use crate::histogram::HistogramState;
 
 /// Decodes rows forwards.
 #[derive(Clone, Debug, Default)]
@@ -33,14 +35,14 @@ impl RowDecoder {
         self.step_with(bytes, |_, _| {})
     }
 
-    /// Steps like [`RowDecoder::step`] and passes on each histogram's column and bytes, ascending by column.
+    /// Steps like [`RowDecoder::step`] and passes on each histogram with its column, ascending by column.
     ///
     /// # Errors
     /// Fails on malformed bytes; the decoder must not be used afterwards.
-    pub fn step_with<'r>(
+    pub fn step_with(
         &mut self,
-        bytes: &'r [u8],
-        mut histogram: impl FnMut(usize, &'r [u8]),
+        bytes: &[u8],
+        histogram: impl FnMut(usize, &HistogramState),
     ) -> Result<usize, ChunkError> {
         let known = if self.started {
             Known::Before(self.state.columns())
@@ -56,10 +58,7 @@ impl RowDecoder {
         self.cells.resize(view.columns, ABSENT);
         refresh |= self.state.apply(&view, self.cells.as_mut_slice())?;
         self.started = true;
-        finish_cells(&self.state, refresh, &view, &mut self.cells);
-        for (column, bytes) in view.events().iter().flat_map(|e| e.histograms.iter()) {
-            histogram(column, bytes);
-        }
+        finish_cells(&self.state, refresh, &view, &mut self.cells, histogram)?;
         Ok(view.len)
     }
 
@@ -108,14 +107,14 @@ impl<'r> RowBack<'r> {
         self.step_with(row, |_, _| {})
     }
 
-    /// Steps like [`RowBack::step`] and passes on each histogram's column and bytes, ascending by column.
+    /// Steps like [`RowBack::step`] and passes on each histogram with its column, ascending by column.
     ///
     /// # Errors
     /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step_with(
         &mut self,
         row: &'r [u8],
-        mut histogram: impl FnMut(usize, &'r [u8]),
+        histogram: impl FnMut(usize, &HistogramState),
     ) -> Result<(), ChunkError> {
         let mut refresh = true;
         if let Some(newer) = self.current.take() {
@@ -123,10 +122,7 @@ impl<'r> RowBack<'r> {
         }
         self.cells.resize(self.state.columns(), ABSENT);
         let view = RowView::parse(row, Known::After(self.state.columns()))?;
-        finish_cells(&self.state, refresh, &view, &mut self.cells);
-        for (column, bytes) in view.events().iter().flat_map(|e| e.histograms.iter()) {
-            histogram(column, bytes);
-        }
+        finish_cells(&self.state, refresh, &view, &mut self.cells, histogram)?;
         self.current = Some(view);
         Ok(())
     }
@@ -144,8 +140,14 @@ impl<'r> RowBack<'r> {
     }
 }
 
-/// Writes the cells that are not numbers: absent columns and events.
-fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut [f64]) {
+/// Writes the cells that are not numbers: absent columns and events; passes on histograms.
+fn finish_cells(
+    state: &RowState,
+    refresh: bool,
+    view: &RowView<'_>,
+    cells: &mut [f64],
+    mut histogram: impl FnMut(usize, &HistogramState),
+) -> Result<(), ChunkError> {
     if refresh {
         for ((&column, &last), &exp) in state.order.iter().zip(&state.last).zip(&state.exp) {
             cells.set(column, to_float(last, exp));
@@ -164,7 +166,9 @@ fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut
             }
         }
     }
-    let Some(events) = view.events() else { return };
+    let Some(events) = view.events() else {
+        return Ok(());
+    };
     for column in events.stale.iter() {
         cells.set(column as u16, STALE);
     }
@@ -178,7 +182,14 @@ fn finish_cells(state: &RowState, refresh: bool, view: &RowView<'_>, cells: &mut
             cells.set(column as u16, STALE);
         }
     }
-    for (index, (column, _)) in events.histograms.iter().enumerate() {
-        cells.set(column as u16, cell::histogram(index as u32));
-    }
+    let Some(list) = events.histograms else {
+        return Ok(());
+    };
+    let mut index = 0;
+    let (columns, all) = (view.columns, |_| true);
+    state.histograms.each(&list, columns, all, |column, state| {
+        cells.set(column as u16, cell::histogram(index));
+        histogram(column, state);
+        index += 1;
+    })
 }

@@ -11,6 +11,7 @@ use super::{BLOCK_COLUMNS, MAX_COLUMNS, flag};
 use crate::bits::{put_signed, put_varint};
 use crate::decimal::{FAST_LIMIT, MAGIC, POW10, RAW, find_exp, to_int};
 use crate::error::ChunkError;
+use narthex_model::Histogram;
 
 /// One round of a strip.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,8 +24,8 @@ pub struct Row<'a> {
     pub present: Option<&'a [u64]>,
     /// Columns that end in this row with a staleness marker, ascending; not present.
     pub stale: &'a [u32],
-    /// Columns that hold a native histogram in this row, with its bytes, ascending; not present.
-    pub histograms: &'a [(u32, &'a [u8])],
+    /// Columns that hold a native histogram in this row, ascending; not present.
+    pub histograms: &'a [(u32, &'a Histogram)],
 }
 
 /// Encodes the rows of one strip.
@@ -216,12 +217,11 @@ impl RowEncoder {
             self.state.count_absent();
             Toggles::put_words(&toggles[..words], n, out);
         }
-        if Events::put_events(
-            gone_are_stale && gone_any != 0,
-            row.stale,
-            row.histograms,
-            out,
-        ) {
+        let mut changes = vec![];
+        let histograms = &mut self.state.histograms;
+        let same = histograms.put_changes(row.histograms, row.stale, &mut changes);
+        let changes = same.map(|same| (same, changes.as_slice()));
+        if Events::put_events(gone_are_stale && gone_any != 0, row.stale, changes, out) {
             flags |= flag::EVENTS;
         }
         flags

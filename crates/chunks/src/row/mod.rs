@@ -8,15 +8,17 @@
 //! Invariant: encoder and decoder hold equal [`RowState`]s after the same rows, and every row can be undone,
 //! so rows decode forwards from a key row and backwards from the encoder's state.
 
-mod blocks;
+pub(crate) mod blocks;
 mod decode;
 mod encode;
+mod histograms;
 mod order;
 mod pick;
 mod state;
 mod switch;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod walk;
 mod wire;
 
 pub use decode::{RowBack, RowDecoder};
@@ -48,8 +50,12 @@ pub(crate) mod event {
     pub(crate) const GONE_ARE_STALE: u8 = 1;
     /// A list of stale columns follows.
     pub(crate) const STALE: u8 = 2;
-    /// A list of histograms follows.
+    /// Histograms follow, each by itself: logs before version 3 have them so.
     pub(crate) const HISTOGRAMS: u8 = 4;
+    /// Changes of histograms follow.
+    pub(crate) const CHANGES: u8 = 8;
+    /// They are of all columns that have had one.
+    pub(crate) const SAME_COLUMNS: u8 = 16;
 }
 
 /// Flags of a key row's snapshot.
@@ -58,4 +64,5 @@ pub(crate) mod snap {
     pub(crate) const EXPS: u8 = 2;
     pub(crate) const PRESENCE: u8 = 4;
     pub(crate) const VALUES: u8 = 8;
+    pub(crate) const HISTOGRAMS: u8 = 16;
 }

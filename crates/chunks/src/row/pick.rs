@@ -5,12 +5,15 @@
 use narthex_model::cell::{self, ABSENT, STALE};
 
 use super::blocks::{Block, Blocks};
+use super::histograms::HistogramColumns;
 use super::order::difference;
-use super::state::{RowState, step};
-use super::wire::{Known, PlainRow, RowView};
+use super::state::RowState;
+use super::walk::step;
+use super::wire::{HistogramList, Known, PlainRow, RowView};
 use super::{BLOCK_COLUMNS, MAX_COLUMNS};
 use crate::decimal::to_float;
 use crate::error::ChunkError;
+use crate::histogram::HistogramState;
 
 /// Decodes chosen columns forwards from a key row.
 #[derive(Clone, Debug)]
@@ -38,14 +41,14 @@ impl ColumnPick {
         self.step_with(bytes, |_, _| {})
     }
 
-    /// Steps like [`ColumnPick::step`] and passes on requested histograms: index among the requested columns, bytes.
+    /// Steps like [`ColumnPick::step`] and passes on requested histograms with their index among the requested columns.
     ///
     /// # Errors
     /// Fails on malformed bytes; the decoder must not be used afterwards.
-    pub fn step_with<'r>(
+    pub fn step_with(
         &mut self,
-        bytes: &'r [u8],
-        mut histogram: impl FnMut(usize, &'r [u8]),
+        bytes: &[u8],
+        histogram: impl FnMut(usize, &HistogramState),
     ) -> Result<usize, ChunkError> {
         if let Some(columns) = self.columns
             && let Some(row) = PlainRow::parse(bytes)?
@@ -53,6 +56,8 @@ impl ColumnPick {
             self.picks.pass_time(row.step_change_ms);
             let len = self.picks.add_plain::<false>(&row, columns)?;
             self.picks.write_floats();
+            self.picks
+                .write_histograms(row.histograms, columns, histogram)?;
             return Ok(row.offset + len);
         }
         let view = RowView::parse(bytes, self.columns.map_or(Known::Nothing, Known::Before))?;
@@ -61,7 +66,7 @@ impl ColumnPick {
         }
         self.columns = Some(view.columns);
         self.picks.apply(&view)?;
-        self.picks.write_cells(&view, &mut histogram);
+        self.picks.write_cells(&view, histogram)?;
         Ok(view.len)
     }
 
@@ -104,14 +109,15 @@ impl<'r> PickBack<'r> {
         }
     }
 
-    /// Steps to `row`, the predecessor of the current row, and passes on requested histograms: index among the requested columns, bytes.
+    /// Steps to `row`, the predecessor of the current row, and passes on requested histograms with their index among the
+    /// requested columns.
     ///
     /// # Errors
     /// Fails on malformed bytes; the decoder must not be used afterwards.
     pub fn step_with(
         &mut self,
         row: &'r [u8],
-        mut histogram: impl FnMut(usize, &'r [u8]),
+        histogram: impl FnMut(usize, &HistogramState),
     ) -> Result<(), ChunkError> {
         match self.current.take() {
             Some(Current::Plain(newer)) => {
@@ -126,10 +132,12 @@ impl<'r> PickBack<'r> {
         }
         self.current = Some(if let Some(row) = PlainRow::parse(row)? {
             self.picks.write_floats();
+            self.picks
+                .write_histograms(row.histograms, self.columns, histogram)?;
             Current::Plain(row)
         } else {
             let view = RowView::parse(row, Known::After(self.columns))?;
-            self.picks.write_cells(&view, &mut histogram);
+            self.picks.write_cells(&view, histogram)?;
             Current::Any(Box::new(view))
         });
         Ok(())
@@ -152,11 +160,15 @@ impl<'r> PickBack<'r> {
 #[derive(Clone, Debug)]
 struct Picks {
     wanted: Vec<u32>,
+    /// Chosen columns with their indexes, by column.
+    by_column: Vec<(u32, u32)>,
     /// Those of the chosen columns that the strip has.
     all: Vec<Pick>,
     /// Blocks that have some of them, and where in `all` the block's end.
     of_blocks: Vec<(u16, u16)>,
     present: Vec<u64>,
+    /// Last histograms of the chosen columns; of others only that they have one.
+    histograms: HistogramColumns,
     cells: Vec<f64>,
     time_ms: i64,
     step_ms: i64,
@@ -185,11 +197,15 @@ impl Pick {
 
 impl Picks {
     fn new(columns: &[u32]) -> Self {
+        let mut by_column: Vec<(u32, u32)> = columns.iter().copied().zip(0..).collect();
+        by_column.sort_unstable();
         Self {
             wanted: columns.to_vec(),
+            by_column,
             all: Vec::with_capacity(columns.len()),
             of_blocks: Vec::new(),
             present: Vec::new(),
+            histograms: HistogramColumns::default(),
             cells: vec![ABSENT; columns.len()],
             time_ms: 0,
             step_ms: 0,
@@ -199,6 +215,7 @@ impl Picks {
     fn start(&mut self, state: &RowState) {
         (self.time_ms, self.step_ms) = (state.time_ms, state.step_ms);
         self.present.clone_from(&state.present);
+        self.histograms = state.histograms.pick(is_wanted(&self.by_column));
         let mut position_of = vec![0; state.columns()];
         for (position, column) in state.order.iter().enumerate() {
             position_of[usize::from(*column)] = position;
@@ -283,6 +300,7 @@ impl Picks {
             self.sort();
         }
         self.flip(view);
+        self.change::<false>(view.histograms(), view.columns)?;
         for switch in view.switches() {
             for pick in self.at(switch.position) {
                 let base = switch.apply(pick.last).filter(|_| pick.exp == switch.old);
@@ -303,6 +321,7 @@ impl Picks {
             }
         }
         self.flip(view);
+        self.change::<true>(view.histograms(), view.columns)?;
         if let Some(order) = view.order() {
             for pick in &mut self.all {
                 pick.position = usize::from(order[pick.position]);
@@ -367,12 +386,31 @@ impl Picks {
         }
     }
 
+    /// Takes a row's changes of histograms.
+    #[inline]
+    fn change<const BACK: bool>(
+        &mut self,
+        list: Option<&HistogramList<'_>>,
+        columns: usize,
+    ) -> Result<(), ChunkError> {
+        match list {
+            // No column is decoded, and which have one stays the same.
+            Some(HistogramList::SameColumns(_)) if !self.histograms.has_any() => Ok(()),
+            Some(list) => {
+                let wanted = is_wanted(&self.by_column);
+                self.histograms.change::<BACK>(list, columns, wanted)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Adds the differences of a row of `columns` columns, and returns the length of its blocks.
     fn add_plain<const BACK: bool>(
         &mut self,
         row: &PlainRow<'_>,
         columns: usize,
     ) -> Result<usize, ChunkError> {
+        self.change::<BACK>(row.histograms.as_ref(), columns)?;
         let Self { all, of_blocks, .. } = self;
         let wanted = of_blocks.iter().map(|(index, _)| usize::from(*index));
         Blocks::pass(row.blocks, row.bitmap, columns, wanted, |at, block| {
@@ -391,9 +429,15 @@ impl Picks {
         }
     }
 
-    fn write_cells<'r>(&mut self, view: &RowView<'r>, histogram: &mut impl FnMut(usize, &'r [u8])) {
+    fn write_cells(
+        &mut self,
+        view: &RowView<'_>,
+        histogram: impl FnMut(usize, &HistogramState),
+    ) -> Result<(), ChunkError> {
         self.write_floats();
-        let Some(events) = view.events() else { return };
+        let Some(events) = view.events() else {
+            return Ok(());
+        };
         let mut stale = [0u64; MAX_COLUMNS / 64];
         if let (true, Some(toggles)) = (events.gone_are_stale, view.toggles()) {
             toggles.flip(&mut stale);
@@ -407,12 +451,41 @@ impl Picks {
                 self.cells[index] = STALE;
             }
         }
-        for (column, bytes) in events.histograms.iter() {
-            for index in (0..self.wanted.len()).filter(|i| self.wanted[*i] as usize == column) {
-                self.cells[index] = cell::histogram(index as u32);
-                histogram(index, bytes);
+        self.write_histograms(events.histograms, view.columns, histogram)
+    }
+
+    /// Writes the cells of a row's histograms, and passes these on.
+    #[inline]
+    fn write_histograms(
+        &mut self,
+        list: Option<HistogramList<'_>>,
+        columns: usize,
+        mut histogram: impl FnMut(usize, &HistogramState),
+    ) -> Result<(), ChunkError> {
+        let Some(list) = list else { return Ok(()) };
+        let Self {
+            histograms,
+            by_column,
+            cells,
+            ..
+        } = self;
+        histograms.each(&list, columns, is_wanted(by_column), |column, state| {
+            let from = by_column.partition_point(|(own, _)| (*own as usize) < column);
+            let picks = by_column[from..].iter();
+            for (_, index) in picks.take_while(|(own, _)| *own as usize == column) {
+                cells[*index as usize] = cell::histogram(*index);
+                histogram(*index as usize, state);
             }
-        }
+        })
+    }
+}
+
+/// Returns whether a column is among those chosen.
+fn is_wanted(by_column: &[(u32, u32)]) -> impl Fn(usize) -> bool + '_ {
+    |column| {
+        by_column
+            .binary_search_by_key(&column, |(own, _)| *own as usize)
+            .is_ok()
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Invariant: `order` is a permutation of the columns; presence bits from the column count on are clear.
 
-use super::blocks::BlockWriter;
-use super::blocks::Blocks;
-use super::order::{difference, order_len, permute, put_order, read_order, unpermute};
+use super::blocks::{BlockWriter, Blocks};
+use super::histograms::HistogramColumns;
+use super::order::{order_len, permute, put_order, read_order, unpermute};
+use super::walk::{Cells, Columns};
 use super::wire::{Known, RowView};
 use super::{BLOCK_COLUMNS, MAX_COLUMNS, snap};
 use crate::bits::{Reader, put_signed, put_varint};
@@ -24,29 +25,10 @@ pub struct RowState {
     pub(crate) present: Vec<u64>,
     /// Number of columns without a value in the last row.
     pub(crate) absent: usize,
+    /// Last histogram of each column that has had one and has not ended since.
+    pub(crate) histograms: HistogramColumns,
     pub(crate) time_ms: i64,
     pub(crate) step_ms: i64,
-}
-
-/// Destination of decoded cells; `()` when only the state matters.
-pub(crate) trait Cells {
-    fn set(&mut self, column: u16, value: f64);
-    const WANTED: bool;
-}
-
-impl Cells for () {
-    fn set(&mut self, _: u16, _: f64) {}
-    const WANTED: bool = false;
-}
-
-impl Cells for [f64] {
-    #[inline(always)]
-    fn set(&mut self, column: u16, value: f64) {
-        if let Some(cell) = self.get_mut(usize::from(column)) {
-            *cell = value;
-        }
-    }
-    const WANTED: bool = true;
 }
 
 impl RowState {
@@ -128,6 +110,13 @@ impl RowState {
             + self.exp.capacity()
             + self.order.capacity() * 2
             + self.present.capacity() * 8
+            + self.histogram_bytes()
+    }
+
+    /// Returns the heap bytes held by the last histograms.
+    #[must_use]
+    pub fn histogram_bytes(&self) -> usize {
+        self.histograms.heap_bytes()
     }
 
     /// Adds present columns at the end.
@@ -197,6 +186,10 @@ impl RowState {
             self.count_absent();
             refresh = true;
         }
+        if let Some(list) = view.histograms() {
+            self.histograms
+                .change::<false>(list, view.columns, |_| true)?;
+        }
         for switch in view.switches() {
             let at = switch.position;
             let base = switch
@@ -237,6 +230,10 @@ impl RowState {
             self.exp[at] = switch.old;
             cells.set(self.order[at], to_float(self.last[at], self.exp[at]));
         }
+        if let Some(list) = view.histograms() {
+            self.histograms
+                .change::<true>(list, view.columns, |_| true)?;
+        }
         let mut refresh = false;
         if let Some(toggles) = view.toggles() {
             toggles.flip(&mut self.present);
@@ -264,22 +261,12 @@ impl RowState {
     }
 
     fn walk<C: Cells + ?Sized, const BACK: bool>(&mut self, blocks: &Blocks<'_>, cells: &mut C) {
-        let mut z = [0u64; BLOCK_COLUMNS];
-        for block in blocks.iter() {
-            block.unpack(&mut z);
-            let from = block.index * BLOCK_COLUMNS;
-            let to = from + block.block_columns;
-            let block_state = BlockState {
-                last: &mut self.last[from..to],
-                exp: &self.exp[from..to],
-                order: &self.order[from..to],
-            };
-            if block.sparse {
-                block_state.move_some::<C, BACK>(block.mask, block.plain, &z, cells);
-            } else {
-                block_state.move_all::<C, BACK>(block.plain, &z, cells);
-            }
-        }
+        let columns = Columns {
+            last: &mut self.last,
+            exp: &self.exp,
+            order: &self.order,
+        };
+        columns.walk::<C, BACK>(blocks, cells);
     }
 
     /// Appends this state as a key row's snapshot.
@@ -299,6 +286,7 @@ impl RowState {
             (self.exp.iter().any(|e| *e != 0), snap::EXPS),
             (self.absent > 0, snap::PRESENCE),
             (self.last.iter().any(|l| *l != 0), snap::VALUES),
+            (!self.histograms.is_empty(), snap::HISTOGRAMS),
         ] {
             flags |= if set { bit } else { 0 };
         }
@@ -318,6 +306,9 @@ impl RowState {
                     .flat_map(|w| w.to_le_bytes())
                     .take(n.div_ceil(8)),
             );
+        }
+        if flags & snap::HISTOGRAMS != 0 {
+            self.histograms.put_all(out);
         }
         if flags & snap::VALUES != 0 {
             let at = out.len();
@@ -385,6 +376,9 @@ impl RowState {
             state.present = words;
             state.count_absent();
         }
+        if flags & snap::HISTOGRAMS != 0 {
+            state.histograms = HistogramColumns::read_all(&mut r, n)?;
+        }
         if flags & snap::VALUES != 0 {
             let bitmap = r.byte()? != 0;
             let (blocks, len) = Blocks::parse(r.rest(), bitmap, n)?;
@@ -404,63 +398,4 @@ pub(crate) fn raw_mask(exp: &[u8]) -> u32 {
     exp.iter()
         .enumerate()
         .fold(0, |mask, (k, &e)| mask | u32::from(e == RAW) << k)
-}
-
-/// The columns of one block.
-struct BlockState<'a> {
-    last: &'a mut [i64],
-    exp: &'a [u8],
-    order: &'a [u16],
-}
-
-impl BlockState<'_> {
-    #[inline]
-    fn move_all<C: Cells + ?Sized, const BACK: bool>(
-        self,
-        plain: bool,
-        z: &[u64; BLOCK_COLUMNS],
-        cells: &mut C,
-    ) {
-        let Self { last, exp, order } = self;
-        for (((last, &exp), &column), &z) in last.iter_mut().zip(exp).zip(order).zip(z) {
-            step::<BACK>(last, exp, difference(z, plain, exp));
-            if C::WANTED {
-                cells.set(column, to_float(*last, exp));
-            }
-        }
-    }
-
-    #[inline]
-    fn move_some<C: Cells + ?Sized, const BACK: bool>(
-        self,
-        mut mask: u32,
-        plain: bool,
-        z: &[u64; BLOCK_COLUMNS],
-        cells: &mut C,
-    ) {
-        let mut slot = 0;
-        while mask != 0 {
-            let k = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            step::<BACK>(
-                &mut self.last[k],
-                self.exp[k],
-                difference(z[slot], plain, self.exp[k]),
-            );
-            slot += 1;
-            if C::WANTED {
-                cells.set(self.order[k], to_float(self.last[k], self.exp[k]));
-            }
-        }
-    }
-}
-
-/// Moves a column by a difference, forwards or back.
-#[inline(always)]
-pub(crate) fn step<const BACK: bool>(last: &mut i64, exp: u8, d: i64) {
-    *last = match (exp == RAW, BACK) {
-        (true, _) => *last ^ d,
-        (false, false) => last.wrapping_add(d),
-        (false, true) => last.wrapping_sub(d),
-    };
 }

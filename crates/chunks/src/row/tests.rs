@@ -1,10 +1,12 @@
 //! Round trips of the row codec against a plain model: a list of rows of cells.
 
+use narthex_model::Histogram;
 use narthex_model::cell::{self, ABSENT, STALE};
 use proptest::prelude::*;
 
 use super::*;
 use crate::error::ChunkError;
+use crate::histogram::walk::{Walk, bits};
 
 /// A private generator, so that corpora never change.
 pub(crate) struct Rng(pub(crate) u64);
@@ -28,7 +30,14 @@ impl Rng {
 struct Plain {
     time_ms: i64,
     cells: Vec<f64>,
-    histograms: Vec<Vec<u8>>,
+    histograms: Vec<Histogram>,
+}
+
+impl Plain {
+    fn add(&mut self, histogram: Histogram) -> f64 {
+        self.histograms.push(histogram);
+        cell::histogram(self.histograms.len() as u32 - 1)
+    }
 }
 
 /// Encodes `rows`; every tenth may be a key row.
@@ -46,7 +55,7 @@ fn encode(rows: &[Plain], key_every: usize) -> (RowEncoder, Vec<Vec<u8>>) {
                 cell::Cell::Float(_) => present[c / 64] |= 1 << (c % 64),
                 cell::Cell::Stale => stale.push(c as u32),
                 cell::Cell::Histogram(i) => {
-                    histograms.push((c as u32, row.histograms[i as usize].as_slice()));
+                    histograms.push((c as u32, &row.histograms[i as usize]));
                 }
                 cell::Cell::Absent => {}
             }
@@ -83,6 +92,11 @@ fn same(got: &[f64], want: &[f64], what: &str) {
     }
 }
 
+fn same_histograms(got: &[Histogram], want: &[Histogram]) {
+    let all = |some: &[Histogram]| some.iter().map(bits).collect::<Vec<_>>();
+    assert_eq!(all(got), all(want));
+}
+
 /// Checks every way to read `rows` back.
 fn check(rows: &[Plain], key_every: usize) {
     let (encoder, bytes) = encode(rows, key_every);
@@ -90,15 +104,12 @@ fn check(rows: &[Plain], key_every: usize) {
     for (r, (row, b)) in rows.iter().zip(&bytes).enumerate() {
         let mut histograms = vec![];
         let used = forward
-            .step_with(b, |c, h| histograms.push((c, h.to_vec())))
+            .step_with(b, |_, h| histograms.push(h.to_histogram()))
             .expect("valid");
         assert_eq!(used, b.len());
         assert_eq!(forward.time_ms(), row.time_ms, "row {r}");
         same(forward.cells(), &row.cells, &format!("forward row {r}"));
-        assert_eq!(
-            histograms.into_iter().map(|h| h.1).collect::<Vec<_>>(),
-            row.histograms
-        );
+        same_histograms(&histograms, &row.histograms);
     }
     assert_eq!(forward.state(), encoder.state());
     let after = RowState::after(bytes.iter().map(Vec::as_slice)).expect("valid");
@@ -107,10 +118,11 @@ fn check(rows: &[Plain], key_every: usize) {
     let mut back = RowBack::new(encoder.state().clone());
     for (r, (row, b)) in rows.iter().zip(&bytes).enumerate().rev() {
         let mut histograms = vec![];
-        back.step_with(b, |_, h| histograms.push(h)).expect("valid");
+        back.step_with(b, |_, h| histograms.push(h.to_histogram()))
+            .expect("valid");
         assert_eq!(back.time_ms(), row.time_ms, "row {r}");
         same(back.cells(), &row.cells, &format!("backward row {r}"));
-        assert_eq!(histograms, row.histograms);
+        same_histograms(&histograms, &row.histograms);
     }
 
     let columns = rows.last().map_or(0, |r| r.cells.len());
@@ -139,7 +151,9 @@ fn check_picks(rows: &[Plain], bytes: &[Vec<u8>], last: &RowState, wanted: &[u32
     let mut pick = ColumnPick::new(wanted);
     for (r, (row, b)) in rows.iter().zip(bytes).enumerate() {
         let mut histograms = vec![];
-        let used = pick.step_with(b, |index, h| histograms.push((index, h.to_vec())));
+        let used = pick.step_with(b, |index, h| {
+            histograms.push((index, bits(&h.to_histogram())));
+        });
         assert_eq!(used, Ok(b.len()));
         assert_eq!(pick.time_ms(), row.time_ms);
         check_picked(pick.cells(), &histograms, row, wanted, r);
@@ -147,7 +161,9 @@ fn check_picks(rows: &[Plain], bytes: &[Vec<u8>], last: &RowState, wanted: &[u32
     let mut back = PickBack::new(last, wanted);
     for (r, (row, b)) in rows.iter().zip(bytes).enumerate().rev() {
         let mut histograms = vec![];
-        let stepped = back.step_with(b, |index, h| histograms.push((index, h.to_vec())));
+        let stepped = back.step_with(b, |index, h| {
+            histograms.push((index, bits(&h.to_histogram())));
+        });
         assert_eq!(stepped, Ok(()));
         assert_eq!(back.time_ms(), row.time_ms);
         check_picked(back.cells(), &histograms, row, wanted, r);
@@ -156,7 +172,7 @@ fn check_picks(rows: &[Plain], bytes: &[Vec<u8>], last: &RowState, wanted: &[u32
 
 fn check_picked(
     cells: &[f64],
-    histograms: &[(usize, Vec<u8>)],
+    histograms: &[(usize, String)],
     row: &Plain,
     wanted: &[u32],
     r: usize,
@@ -168,7 +184,7 @@ fn check_picked(
         if let cell::Cell::Histogram(at) = cell::Cell::decode(want) {
             assert_eq!(
                 of_index,
-                row.histograms.get(at as usize),
+                row.histograms.get(at as usize).map(bits).as_ref(),
                 "row {r} column {c}"
             );
             let own = cell::histogram(index as u32).to_bits();
@@ -203,6 +219,7 @@ fn odd_value(rng: &mut Rng) -> f64 {
 fn strip(seed: u64, kinds: &[u8], rows: usize, flap: bool, grow: bool) -> Vec<Plain> {
     let mut rng = Rng(seed);
     let mut level = vec![0i64; kinds.len()];
+    let mut walks = vec![Walk::default(); kinds.len()];
     let mut out: Vec<Plain> = vec![];
     let mut time_ms = 1_700_000_000_000;
     for r in 0..rows {
@@ -251,17 +268,15 @@ fn strip(seed: u64, kinds: &[u8], rows: usize, flap: bool, grow: bool) -> Vec<Pl
                 9 => 1.0 / (1 + rng.below(4)) as f64,
                 _ => f64::from(rng.next() as u32) / 10f64.powi(rng.below(13) as i32),
             };
-            let value = if flap && rng.below(9) == 0 {
-                match rng.below(4) {
+            let is_histogram = kind % 11 == 10 && kind % 4 < 3;
+            let value = match rng.below(9) {
+                0 if flap => match rng.below(4) {
                     0 => STALE,
-                    1 => {
-                        row.histograms.push(vec![c as u8; rng.below(5) as usize]);
-                        cell::histogram(row.histograms.len() as u32 - 1)
-                    }
+                    1 => row.add(walks[c].next(&mut rng)),
                     _ => ABSENT,
-                }
-            } else {
-                value
+                },
+                _ if is_histogram => row.add(walks[c].next(&mut rng)),
+                _ => value,
             };
             row.cells.push(cell::canonical(value));
             if let Some(last) = row
@@ -461,7 +476,7 @@ fn bad_rows_are_refused() {
         put(&Row {
             values,
             present: Some(&[1]),
-            histograms: &[(0, b"x")],
+            histograms: &[(0, &Histogram::default())],
             ..Row::default()
         })
         .is_err()

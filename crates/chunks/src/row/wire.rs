@@ -50,22 +50,28 @@ pub(crate) struct ColumnList<'a> {
 pub(crate) struct Events<'a> {
     pub(crate) gone_are_stale: bool,
     pub(crate) stale: ColumnList<'a>,
-    pub(crate) histograms: Histograms<'a>,
+    pub(crate) histograms: Option<HistogramList<'a>>,
 }
 
-/// Columns that hold a histogram in this row, with its bytes.
+/// A row's histograms.
 #[derive(Clone, Copy)]
-pub(crate) struct Histograms<'a> {
-    count: usize,
-    bytes: &'a [u8],
+pub(crate) enum HistogramList<'a> {
+    /// Columns, and a histogram by itself for each.
+    Whole(&'a [u8]),
+    /// Columns, and a change for each.
+    Changes(&'a [u8]),
+    /// A change for each column that has had one.
+    SameColumns(&'a [u8]),
 }
 
-/// A row that has nothing but differences, as most do, before its blocks are located.
+/// A row that has nothing but differences, as most do, before its blocks are located. Histograms may change, too, in the
+/// columns that have had one.
 #[derive(Clone, Copy)]
 pub(crate) struct PlainRow<'a> {
     /// Change of the time step, ms.
     pub(crate) step_change_ms: i64,
     pub(crate) bitmap: bool,
+    pub(crate) histograms: Option<HistogramList<'a>>,
     /// The blocks, and what is behind them.
     pub(crate) blocks: &'a [u8],
     /// Bytes before the blocks.
@@ -78,13 +84,21 @@ impl<'a> PlainRow<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Option<Self>, ChunkError> {
         let mut r = Reader::new(bytes);
         let flags = r.byte()?;
-        if !is_plain(flags) {
+        if !is_plain(flags & !flag::EVENTS) {
             return Ok(None);
         }
         let step_change_ms = step_change(flags, &mut r)?;
+        let mut histograms = None;
+        if flags & flag::EVENTS != 0 {
+            if r.byte()? != event::CHANGES | event::SAME_COLUMNS {
+                return Ok(None);
+            }
+            histograms = Some(HistogramList::SameColumns(sized(&mut r)?));
+        }
         Ok(Some(Self {
             step_change_ms,
             bitmap: flags & flag::BITMAP != 0,
+            histograms,
             blocks: r.rest(),
             offset: r.offset(),
         }))
@@ -153,6 +167,10 @@ impl<'a> RowView<'a> {
 
     pub(crate) fn events(&self) -> Option<&Events<'a>> {
         self.rare.as_ref()?.events.as_ref()
+    }
+
+    pub(crate) fn histograms(&self) -> Option<&HistogramList<'a>> {
+        self.events()?.histograms.as_ref()
     }
 
     pub(crate) fn switches(&self) -> &[Switch] {
@@ -297,23 +315,22 @@ impl<'a> ColumnList<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Appends the events of a row, if any. Returns whether anything was written.
+    /// Appends the events of a row, if any: what is stale, and `changes` of histograms, which are of the same columns as
+    /// before or not. Returns whether anything was written.
     pub(crate) fn put_events(
         gone_are_stale: bool,
         stale: &[u32],
-        histograms: &[(u32, &[u8])],
+        changes: Option<(bool, &[u8])>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let mut flags = if gone_are_stale {
-            event::GONE_ARE_STALE
-        } else {
-            0
-        };
-        if !stale.is_empty() && !gone_are_stale {
-            flags |= event::STALE;
-        }
-        if !histograms.is_empty() {
-            flags |= event::HISTOGRAMS;
+        let mut flags = 0;
+        for (set, bit) in [
+            (gone_are_stale, event::GONE_ARE_STALE),
+            (!stale.is_empty() && !gone_are_stale, event::STALE),
+            (changes.is_some(), event::CHANGES),
+            (changes.is_some_and(|(same, _)| same), event::SAME_COLUMNS),
+        ] {
+            flags |= if set { bit } else { 0 };
         }
         if flags == 0 {
             return false;
@@ -323,47 +340,29 @@ impl<'a> Events<'a> {
             put_varint(out, stale.len() as u64);
             put_columns(stale, out);
         }
-        if flags & event::HISTOGRAMS != 0 {
-            put_varint(out, histograms.len() as u64);
-            let mut next = 0;
-            for (column, bytes) in histograms {
-                put_varint(out, u64::from(column - next));
-                put_varint(out, bytes.len() as u64);
-                out.extend_from_slice(bytes);
-                next = column + 1;
-            }
-        }
+        out.extend_from_slice(changes.map_or(&[], |(_, bytes)| bytes));
         true
     }
 
     fn read(r: &mut Reader<'a>, columns: usize) -> Result<Self, ChunkError> {
         let flags = r.byte()?;
-        if flags == 0 || flags > 7 {
+        if flags == 0 || flags > 31 {
             return Err(r.malformed("event flags"));
         }
+        let of_histograms = flags & (event::HISTOGRAMS | event::CHANGES | event::SAME_COLUMNS);
         let mut stale = ColumnList::EMPTY;
         if flags & event::STALE != 0 {
             let count = r.count(columns, "stale count")?;
             stale = ColumnList::read(r, count, columns)?;
         }
-        let mut histograms = Histograms {
-            count: 0,
-            bytes: &[],
+        const SAME_COLUMNS: u8 = event::CHANGES | event::SAME_COLUMNS;
+        let histograms = match of_histograms {
+            0 => None,
+            event::HISTOGRAMS => Some(HistogramList::read_whole(r, columns)?),
+            event::CHANGES => Some(HistogramList::Changes(sized(r)?)),
+            SAME_COLUMNS => Some(HistogramList::SameColumns(sized(r)?)),
+            _ => return Err(r.malformed("event flags")),
         };
-        if flags & event::HISTOGRAMS != 0 {
-            let count = r.count(columns, "histogram count")?;
-            let (bytes, start) = (r.rest(), r.offset());
-            let mut next = 0;
-            for _ in 0..count {
-                next = next_column(r, next, columns)? + 1;
-                let len = r.count(bytes.len(), "histogram length")?;
-                r.slice(len)?;
-            }
-            histograms = Histograms {
-                count,
-                bytes: &bytes[..r.offset() - start],
-            };
-        }
         Ok(Self {
             gone_are_stale: flags & event::GONE_ARE_STALE != 0,
             stale,
@@ -372,18 +371,36 @@ impl<'a> Events<'a> {
     }
 }
 
-impl<'a> Histograms<'a> {
-    /// Iterates over (column, encoded histogram), ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
-        let mut r = Reader::new(self.bytes);
-        let mut next = 0;
-        (0..self.count).map_while(move |_| {
-            let c = next_column(&mut r, next, MAX_COLUMNS).ok()?;
-            next = c + 1;
-            let len = r.count(usize::MAX, "histogram length").ok()?;
-            Some((c, r.slice(len).ok()?))
-        })
+impl<'a> HistogramList<'a> {
+    /// Reads histograms by themselves, which no length precedes.
+    fn read_whole(r: &mut Reader<'a>, columns: usize) -> Result<Self, ChunkError> {
+        let rest = r.rest();
+        let len = walk(rest, columns, |_, _| Ok(()))?;
+        r.slice(len).map(Self::Whole)
     }
+}
+
+/// Passes what is listed for columns to `each`; returns the list's length.
+pub(crate) fn walk<'a>(
+    bytes: &'a [u8],
+    columns: usize,
+    mut each: impl FnMut(usize, &'a [u8]) -> Result<(), ChunkError>,
+) -> Result<usize, ChunkError> {
+    let mut r = Reader::new(bytes);
+    let count = r.count(columns, "histogram count")?;
+    let mut next = 0;
+    for _ in 0..count {
+        let column = next_column(&mut r, next, columns)?;
+        next = column + 1;
+        each(column, sized(&mut r)?)?;
+    }
+    Ok(r.offset())
+}
+
+/// Reads bytes behind their number.
+pub(crate) fn sized<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], ChunkError> {
+    let len = r.count(r.rest().len(), "length")?;
+    r.slice(len)
 }
 
 /// Appends ascending `columns` as varint gaps.
@@ -395,7 +412,11 @@ fn put_columns(columns: &[u32], out: &mut Vec<u8>) {
     }
 }
 
-fn next_column(r: &mut Reader<'_>, next: usize, columns: usize) -> Result<usize, ChunkError> {
+pub(crate) fn next_column(
+    r: &mut Reader<'_>,
+    next: usize,
+    columns: usize,
+) -> Result<usize, ChunkError> {
     let malformed = r.malformed("column");
     let c = next + r.count(columns, "column")?;
     if c < columns { Ok(c) } else { Err(malformed) }

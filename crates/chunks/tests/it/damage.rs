@@ -1,6 +1,6 @@
 //! Damaged bytes: every decoder returns a value or an error for any input.
 
-use narthex_chunks::fuzz;
+use narthex_chunks::{fuzz, histogram::encode_histogram};
 use narthex_testkit::mutate::Mutator;
 
 use crate::golden::records;
@@ -11,18 +11,22 @@ fn slices(records: &[Vec<u8>]) -> Vec<&[u8]> {
 
 #[test]
 fn damaged_rows() {
-    let rows = records("row_strip.bin", Vec::new);
-    // Whole strips, halves starting at the key row, and single rows.
-    let mut corpus = vec![rows.concat(), rows[30..].concat(), rows[..3].concat()];
-    corpus.push(rows[0].clone());
+    let mut corpus = vec![];
+    for version in ["v1", "v3"] {
+        let rows = records(&format!("{version}/row_strip.bin"));
+        // Whole strips, halves starting at the key row, and single rows.
+        corpus.extend([rows.concat(), rows[30..].concat(), rows[..3].concat()]);
+        corpus.push(rows[0].clone());
+    }
     Mutator::new(1).run(&slices(&corpus), 6000, fuzz::fuzz_row);
 }
 
 #[test]
 fn damaged_columns() {
-    let chunks = records("chunk_columns.bin", Vec::new);
+    let chunks = ["v1", "v3"].map(|version| records(&format!("{version}/chunk_columns.bin")));
     let corpus: Vec<Vec<u8>> = chunks
         .iter()
+        .flatten()
         .map(|c| [&[40], c.as_slice()].concat())
         .collect();
     Mutator::new(2).run(&slices(&corpus), 20_000, fuzz::fuzz_column);
@@ -30,7 +34,7 @@ fn damaged_columns() {
 
 #[test]
 fn damaged_times() {
-    let times = records("chunk_times.bin", Vec::new);
+    let times = records("v1/chunk_times.bin");
     let corpus: Vec<Vec<u8>> = times
         .iter()
         .map(|c| [&[40], c.as_slice()].concat())
@@ -41,5 +45,11 @@ fn damaged_times() {
 #[test]
 fn damaged_histograms() {
     let sample = crate::sample::strip();
-    Mutator::new(4).run(&slices(&sample.histograms), 10_000, fuzz::fuzz_histogram);
+    let encoded = sample.histograms.iter().map(|histogram| {
+        let mut bytes = vec![];
+        encode_histogram(histogram, &mut bytes);
+        bytes
+    });
+    let encoded: Vec<Vec<u8>> = encoded.collect();
+    Mutator::new(4).run(&slices(&encoded), 10_000, fuzz::fuzz_histogram);
 }

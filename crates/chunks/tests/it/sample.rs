@@ -1,17 +1,17 @@
 //! Inputs that never change: the committed files were written from them.
 
-use narthex_chunks::histogram::encode_histogram;
 use narthex_chunks::row::{Row, RowEncoder};
 use narthex_model::Histogram;
 use narthex_model::cell::{self, ABSENT, STALE};
 use narthex_model::histogram::Span;
 use narthex_testkit::rng::SplitMix64;
+use std::sync::Arc;
 
 /// Rows of cells, times and the histograms that cells refer to.
 pub(crate) struct Sample {
     pub(crate) times_ms: Vec<i64>,
     pub(crate) rows: Vec<Vec<f64>>,
-    pub(crate) histograms: Vec<Vec<u8>>,
+    pub(crate) histograms: Vec<Arc<Histogram>>,
 }
 
 /// Returns a strip with every kind of column, which grows at row 20 and has gaps, stale events and histograms.
@@ -42,7 +42,7 @@ fn cell_at(
     c: usize,
     level: &mut u64,
     rng: &mut SplitMix64,
-    histograms: &mut Vec<Vec<u8>>,
+    histograms: &mut Vec<Arc<Histogram>>,
 ) -> f64 {
     let step = rng.below(1 << 20);
     match c % 10 {
@@ -83,9 +83,8 @@ fn cell_at(
     }
 }
 
-fn histogram(seed: u64) -> Vec<u8> {
-    let mut bytes = vec![];
-    let h = Histogram {
+fn histogram(seed: u64) -> Arc<Histogram> {
+    Arc::new(Histogram {
         histogram_schema: 3,
         integer_counts: true,
         count: (seed % 100) as f64,
@@ -96,9 +95,7 @@ fn histogram(seed: u64) -> Vec<u8> {
         }],
         positive_buckets: vec![1.0, (seed % 50) as f64, 2.0],
         ..Histogram::default()
-    };
-    encode_histogram(&h, &mut bytes);
-    bytes
+    })
 }
 
 /// Encodes the rows of `sample`; row 30 is a key row.
@@ -114,7 +111,7 @@ pub(crate) fn encode_rows(sample: &Sample) -> Vec<Vec<u8>> {
                 cell::Cell::Stale => stale.push(c as u32),
                 cell::Cell::Absent => {}
                 cell::Cell::Histogram(i) => {
-                    histograms.push((c as u32, sample.histograms[i as usize].as_slice()));
+                    histograms.push((c as u32, &*sample.histograms[i as usize]));
                 }
             }
         }
@@ -136,13 +133,13 @@ pub(crate) fn encode_rows(sample: &Sample) -> Vec<Vec<u8>> {
 }
 
 /// Returns the cells of column `c`, absent where it did not exist, with histogram indexes counted from zero.
-pub(crate) fn column(sample: &Sample, c: usize) -> (Vec<f64>, Vec<&[u8]>) {
+pub(crate) fn column(sample: &Sample, c: usize) -> (Vec<f64>, Vec<Arc<Histogram>>) {
     let mut histograms = vec![];
     let cells = sample.rows.iter().map(|row| {
         let cell = row.get(c).copied().unwrap_or(ABSENT);
         match cell::Cell::decode(cell) {
             cell::Cell::Histogram(i) => {
-                histograms.push(sample.histograms[i as usize].as_slice());
+                histograms.push(Arc::clone(&sample.histograms[i as usize]));
                 cell::histogram(histograms.len() as u32 - 1)
             }
             _ => cell,

@@ -32,7 +32,7 @@ const CUT_OFF: Duration = Duration::from_secs(20);
 
 const V1: &str = "application/x-protobuf";
 const V2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
-const FRAMES: &str = "application/vnd.narthex.frames;version=1";
+const FRAMES: &str = "application/vnd.narthex.frames;version=2";
 
 /// Where a body is sent, and as what.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl Stock {
             series: (0..50).map(series).collect(),
             ..Request::default()
         };
-        let frames = workspace_root().join("testdata/formats/v1/remote_frames_first.bin");
+        let frames = workspace_root().join("testdata/formats/v2/remote_frames_first.bin");
         Self {
             gzip: bomb("gzip", 256 << 20),
             snappy: snappy(&vec![b'#'; 31 << 20]),

@@ -7,7 +7,7 @@ use narthex_model::varint::put_varint;
 pub(crate) type SessionId = [u8; 16];
 
 /// Version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Longest head.
 pub(crate) const HEAD_BYTES: usize = 1 + 16 + 10 + 16 + 10;

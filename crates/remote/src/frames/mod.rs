@@ -16,7 +16,7 @@ pub(crate) use head::{HEAD_BYTES, SessionId, put_head};
 pub(crate) use session::Sessions;
 
 /// Media type of requests, which answers offer.
-pub(crate) const MEDIA_TYPE: &str = "application/vnd.narthex.frames;version=1";
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.narthex.frames;version=2";
 
 /// Longest decompressed request.
 pub(crate) const BODY_BYTES: usize = 8 << 20;

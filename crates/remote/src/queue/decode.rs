@@ -414,15 +414,19 @@ impl FileDecoder {
             }
             let mut histograms = Vec::new();
             let decoder = &mut strip.pages[at];
-            let stepped = decoder.step_with(bytes, |_, bytes| histograms.push(bytes));
+            self.strip_bytes -= decoder.state().histogram_bytes();
+            let stepped = decoder.step_with(bytes, |_, state| {
+                histograms.push(Box::new(state.to_histogram()));
+            });
+            self.strip_bytes += decoder.state().histogram_bytes();
             if stepped.is_err() || decoder.cells().len() > columns {
                 strip.next_row = None;
                 return Err(Malformed("a row that cannot be decoded"));
             }
-            let row = PageRow {
+            let mut row = PageRow {
                 decoder: &strip.pages[at],
                 first_column: at * MAX_COLUMNS,
-                histograms: &histograms,
+                histograms: histograms.into_iter(),
             };
             row.hand_on(strip, &self.symbols, number, &mut self.exemplars, out)?;
         }
@@ -546,12 +550,13 @@ impl Exemplars {
 struct PageRow<'a> {
     decoder: &'a RowDecoder,
     first_column: usize,
-    histograms: &'a [&'a [u8]],
+    /// In the order of their cells.
+    histograms: std::vec::IntoIter<Box<Histogram>>,
 }
 
 impl PageRow<'_> {
     fn hand_on(
-        &self,
+        &mut self,
         strip: &StripState,
         symbols: &Symbols,
         number: u32,
@@ -565,10 +570,10 @@ impl PageRow<'_> {
                 Cell::Absent => continue,
                 Cell::Stale => Value::Float(cell::STALE),
                 Cell::Float(value) => Value::Float(value),
-                Cell::Histogram(index) => {
-                    let bytes = self.histograms.get(index as usize).copied();
-                    histogram(bytes.unwrap_or_default())?
-                }
+                Cell::Histogram(_) => match self.histograms.next() {
+                    Some(histogram) => Value::Histogram(histogram),
+                    None => continue,
+                },
             };
             let Some(series) = strip.series(column) else {
                 continue;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"NRTHXRWQ";
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEADER_BYTES: usize = 32;
 const MARKER: [u8; 2] = 0xe57a_u16.to_le_bytes();
 /// Bytes before an entry's body: marker, length and checksum.
@@ -73,7 +73,7 @@ impl Header {
             return Err(HeaderFault::Damaged);
         }
         match number_at(header, 8, 4) as u32 {
-            VERSION => Ok(Self {
+            1..=VERSION => Ok(Self {
                 number: number_at(header, 12, 8),
                 first_sample: number_at(header, 20, 8),
             }),

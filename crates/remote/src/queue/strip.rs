@@ -20,7 +20,7 @@ use narthex_model::{
     cell::{self, Cell},
     varint::{put_signed, put_varint},
 };
-use std::ops::Range;
+use std::sync::Arc;
 
 /// A row with fewer samples than a column in this many is written sample by sample.
 pub(crate) const SPARSE: usize = 8;
@@ -54,19 +54,19 @@ pub(super) struct Scratch {
     values: Vec<f64>,
     present: Vec<u64>,
     stale: Vec<u32>,
-    histograms: Vec<EncodedHistogram>,
+    histograms: Vec<RowHistogram>,
+    /// Bytes of a histogram outside of rows.
     histogram_bytes: Vec<u8>,
     sparse: Vec<SparseSample>,
 }
 
 /// A histogram of a row.
 #[derive(Clone, Debug)]
-struct EncodedHistogram {
+struct RowHistogram {
     column: u32,
     /// Its cell in the frame.
     cell: f64,
-    /// Where its bytes are in the buffer.
-    bytes: Range<usize>,
+    histogram: Arc<Histogram>,
 }
 
 /// A sample outside of rows.
@@ -310,7 +310,6 @@ impl Scratch {
     fn fill(&mut self, shape: &Shape, frame: &Frame, parts: Parts) {
         self.stale.clear();
         self.histograms.clear();
-        self.histogram_bytes.clear();
         self.sparse.clear();
         self.present.clear();
         self.values.clear();
@@ -355,12 +354,10 @@ impl Scratch {
                     cell,
                 });
             } else if let Some(histogram) = histogram {
-                let start = self.histogram_bytes.len();
-                encode_histogram(histogram, &mut self.histogram_bytes);
-                self.histograms.push(EncodedHistogram {
+                self.histograms.push(RowHistogram {
                     column: column_number,
                     cell,
-                    bytes: start..self.histogram_bytes.len(),
+                    histogram: Arc::clone(histogram),
                 });
             } else {
                 self.values[column] = cell;
@@ -436,14 +433,11 @@ impl Scratch {
             .filter(within)
             .filter_map(local)
             .collect();
-        let histograms: Vec<(u32, &[u8])> = self
+        let histograms: Vec<(u32, &Histogram)> = self
             .histograms
             .iter()
             .filter(|one| within(&one.column))
-            .filter_map(|one| {
-                let bytes = self.histogram_bytes.get(one.bytes.clone())?;
-                Some((local(one.column)?, bytes))
-            })
+            .filter_map(|one| Some((local(one.column)?, &*one.histogram)))
             .collect();
         let row = Row {
             time_ms,

@@ -160,7 +160,7 @@ fn mutated_requests_with_their_heads() {
 fn mutated_sessions() {
     let mut session = Vec::new();
     for name in ["remote_frames_first.bin", "remote_frames_next.bin"] {
-        let path = workspace_root().join("testdata/formats/v1").join(name);
+        let path = workspace_root().join("testdata/formats/v2").join(name);
         let body = std::fs::read(path).unwrap();
         session.extend_from_slice(&(body.len() as u16).to_le_bytes());
         session.extend_from_slice(&body);
@@ -170,7 +170,7 @@ fn mutated_sessions() {
 
 #[test]
 fn mutated_queues() {
-    let path = workspace_root().join("testdata/formats/v1/remote_queue_small.queue");
+    let path = workspace_root().join("testdata/formats/v2/remote_queue_small.queue");
     let bytes = std::fs::read(path).unwrap();
     // The bodies of its entries alone, each behind its length, as the function takes them.
     let (mut bodies, mut rest) = (Vec::new(), &bytes[32..]);

@@ -9,7 +9,6 @@ use super::strip_table::StripTable;
 use super::strips::LastPage;
 use super::times::Times;
 use narthex_chunks::column::{column_facts, decode_rows};
-use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::{self, Cell};
 use narthex_model::storage::{
     Batch, Context, LastCell, Layout, Lease, StorageError, Tile, TimeRange,
@@ -362,8 +361,8 @@ impl<'b> ColumnReader<'b> {
         }
         for value in &mut cells[rows.clone()] {
             if let Cell::Histogram(index) = Cell::decode(*value) {
-                let histogram = decode_histogram(histograms[index as usize]).map_err(corrupt)?;
-                *value = cell::push_histogram(&mut tile.histograms, Arc::new(histogram));
+                let histogram = Arc::clone(&histograms[index as usize]);
+                *value = cell::push_histogram(&mut tile.histograms, histogram);
             }
         }
         Ok(Floats::Unlike)
@@ -390,10 +389,7 @@ impl<'b> ColumnReader<'b> {
             return Ok(None);
         };
         let histogram = match Cell::decode(cells[row]) {
-            Cell::Histogram(index) => {
-                let bytes = histograms[index as usize];
-                Some(Arc::new(decode_histogram(bytes).map_err(corrupt)?))
-            }
+            Cell::Histogram(index) => Some(histograms.swap_remove(index as usize)),
             _ => None,
         };
         let cell = if histogram.is_some() {

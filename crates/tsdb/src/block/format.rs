@@ -10,7 +10,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"NARTHEXB";
 /// The last eight bytes.
 pub(crate) const END_MAGIC: [u8; 8] = *b"BXEHTRAN";
 /// Version this release writes, and the newest it reads.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The oldest version it reads.
 pub(crate) const OLDEST_VERSION: u32 = 1;
 /// The version from which strips may share pages.

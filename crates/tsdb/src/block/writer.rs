@@ -18,7 +18,7 @@ use crate::io::{AppendFile, Io};
 use narthex_chunks::column::ColumnEncoder;
 use narthex_chunks::times::encode_times;
 use narthex_model::storage::Account;
-use narthex_model::{Family, LabelSet, cell};
+use narthex_model::{Family, Histogram, LabelSet, cell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl BlockWriter {
         &mut self,
         column: ColumnInput<'_>,
         cells: &[f64],
-        histograms: &[&[u8]],
+        histograms: &[Arc<Histogram>],
     ) -> Result<(), TsdbError> {
         if cells.iter().all(|cell| cell::is_absent(*cell)) {
             return Ok(());
@@ -173,7 +173,7 @@ impl BlockWriter {
         set: u32,
         start_times: &[(u32, i64)],
         cells: &[f64],
-        histograms: &[&[u8]],
+        histograms: &[Arc<Histogram>],
     ) -> Result<(), TsdbError> {
         let samples = cells.iter().filter(|c| !cell::is_absent(**c)).count() as u64;
         if samples == 0 {

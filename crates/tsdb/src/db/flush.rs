@@ -21,7 +21,7 @@ use narthex_model::{
     ColumnId, Histogram, LabelSet, Schema, cell,
     storage::{Budget, StorageError},
 };
-use run::{Run, encode_all};
+use run::Run;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     ops::{Range, RangeInclusive},
@@ -390,13 +390,11 @@ impl FlushJob {
             let rows = piece * most..piece * most + times_ms.len();
             writer.begin_strip(&strip.common, times_ms);
             for column in columns {
-                let encoded = encode_all(&column.histograms);
-                let histograms: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
                 let starts = starts_within(&column.starts, &rows);
                 writer.add_column(
                     input(schema, column.column, &starts),
                     &column.cells[rows.clone()],
-                    &histograms,
+                    &column.histograms,
                 )?;
             }
             writer.end_strip()?;
@@ -417,11 +415,10 @@ impl FlushJob {
         }
         if current.page < run.pages() {
             let page = run.page(current.page)?;
-            let histograms = page.histograms();
             for (at, column) in page.columns.clone().enumerate() {
                 let own = starts.entries(column, run.first_row(), run.rows());
                 let input = input(&current.schema, column, &own);
-                writer.add_column(input, page.column(at), &histograms)?;
+                writer.add_column(input, page.column(at), &page.histograms)?;
             }
             current.page += 1;
         }

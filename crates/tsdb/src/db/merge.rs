@@ -21,7 +21,7 @@ use crate::{
 use group::{Series, Target};
 use narthex_chunks::column::decode_column;
 use narthex_model::{
-    LabelSet, cell,
+    Histogram, LabelSet, cell,
     storage::{Lease, StorageError},
 };
 use std::{
@@ -63,7 +63,7 @@ struct Scratch {
     cells: Vec<f64>,
     decoded: Vec<f64>,
     starts: Vec<i64>,
-    histograms: Vec<Vec<u8>>,
+    histograms: Vec<Arc<Histogram>>,
 }
 
 impl MergeJob {
@@ -293,8 +293,7 @@ impl Scratch {
         let mut starts = found.starts.iter().peekable();
         let mut start_ms = 0;
         let base = self.histograms.len();
-        let own = histograms.iter().map(|histogram| histogram.to_vec());
-        self.histograms.extend(own);
+        self.histograms.append(&mut histograms);
         for (row, value) in self.decoded.iter().enumerate() {
             while let Some((_, next_ms)) = starts.next_if(|start| start.0 as usize <= row) {
                 start_ms = *next_ms;
@@ -322,7 +321,6 @@ impl Scratch {
                 before_ms = *start_ms;
             }
         }
-        let histograms: Vec<&[u8]> = self.histograms.iter().map(Vec::as_slice).collect();
-        writer.add_column_of(set, &start_times, &self.cells, &histograms)
+        writer.add_column_of(set, &start_times, &self.cells, &self.histograms)
     }
 }

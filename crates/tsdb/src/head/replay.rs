@@ -40,7 +40,7 @@ pub(crate) struct HeadReplay<'h> {
     dropped: u64,
     /// Rows and samples that, by a file's account, precede it and that no earlier file had.
     missing: u64,
-    /// Whether rows after a gap can be undone from a key row: the current format version wrote the file.
+    /// Whether rows after a gap can be undone from a key row: version 2 or a later one wrote the file.
     undoable: bool,
     now_ms: i64,
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::label_order::order_of;
 use crate::sync::Guarded as _;
 use crate::wal::StripMark;
-use narthex_chunks::{histogram::decode_histogram, row::ColumnPick};
+use narthex_chunks::row::ColumnPick;
 use narthex_model::{
     LabelSet, Schema,
     cell::{self, Cell},
@@ -494,17 +494,15 @@ fn value_in<'r>(
     let mut pick = ColumnPick::new(&[column % PAGE_COLUMNS as u32]);
     let mut histogram = None;
     for at in 0..=row {
-        pick.step_with(bytes_of(at)?, |_, bytes| {
-            histogram = (at == row).then_some(bytes);
-        })
-        .ok()?;
+        let stepped = pick.step_with(bytes_of(at)?, |_, state| {
+            histogram = (at == row).then(|| state.to_histogram());
+        });
+        stepped.ok()?;
     }
     let value = *pick.cells().first()?;
     match Cell::decode(value) {
         Cell::Absent => None,
-        Cell::Histogram(_) => decode_histogram(histogram?)
-            .ok()
-            .map(|histogram| Value::Histogram(Arc::new(histogram))),
+        Cell::Histogram(_) => Some(Value::Histogram(Arc::new(histogram?))),
         Cell::Stale => Some(Value::Cell(cell::STALE)),
         Cell::Float(value) => Some(Value::Cell(value)),
     }

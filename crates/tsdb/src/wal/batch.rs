@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// First bytes of every WAL file.
 pub(crate) const MAGIC: [u8; 8] = *b"NRTHXWAL";
-/// Format version this release writes.
-pub(crate) const VERSION: u32 = 2;
+/// Format version this release writes: 3, for which histograms are changes of those before.
+pub(crate) const VERSION: u32 = 3;
 /// Bytes before the first batch. Every version from 2 on starts with them, so that any release can check them.
 pub(crate) const FILE_HEADER_BYTES: usize = 20;
 /// Bytes that the header's checksum covers; all of the header in version 1.
@@ -70,7 +70,7 @@ fn judge(bytes: &[u8]) -> Header {
     let version = number(8).unwrap_or_default();
     if number(CHECKED_BYTES) == Some(crc32c(&bytes[..CHECKED_BYTES])) {
         return match version {
-            VERSION => Header::Good(FILE_HEADER_BYTES as u64),
+            2..=VERSION => Header::Good(FILE_HEADER_BYTES as u64),
             other => Header::Newer(other),
         };
     }
@@ -204,7 +204,7 @@ impl<'f> Scanner<'f> {
         })
     }
 
-    /// Reports whether the file has this release's version in an intact header.
+    /// Reports whether the file's header is intact and has a checksum.
     pub(crate) fn is_current(&self) -> bool {
         self.bad_header.is_none() && self.batches_at == FILE_HEADER_BYTES as u64
     }

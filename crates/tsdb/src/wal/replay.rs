@@ -50,7 +50,7 @@ impl ReplayProgress {
 
 /// Receives the WAL's contents.
 pub(crate) trait ReplayTo {
-    /// Starts a file, which refers to nothing before it; `current` is true if it has this release's version.
+    /// Starts a file, which refers to nothing before it; `current` is true if its header has a checksum and is intact.
     fn begin_file(&mut self, current: bool);
 
     /// Reports that `batches` batches are missing; `u32::MAX` if their number is unknown.

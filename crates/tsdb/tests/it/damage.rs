@@ -2,7 +2,7 @@
 
 use crate::{
     support::{open, options},
-    workload::{Acknowledged, Workload, missing, served},
+    workload::{Acknowledged, Workload, fingerprint, missing, served},
 };
 use narthex_model::{
     ColumnId, Frame, Histogram, LabelSet, METRIC_NAME, Schema,
@@ -281,16 +281,20 @@ fn read_all(db: &narthex_tsdb::Db) -> (Acknowledged, Vec<String>, Vec<String>) {
                     errors.push(error.to_string());
                     continue;
                 }
-                for (time_ms, bits) in tile
+                for (time_ms, value) in tile
                     .times_ms
                     .iter()
                     .zip(&tile.cells)
-                    .filter(|(_, bits)| !cell::is_absent(**bits))
+                    .filter(|(_, value)| !cell::is_absent(**value))
                 {
+                    let bits = match cell::Cell::decode(*value) {
+                        cell::Cell::Histogram(at) => fingerprint(&tile.histograms[at as usize]),
+                        _ => value.to_bits(),
+                    };
                     found
                         .entry(batch.labels(series as usize))
                         .or_default()
-                        .insert(*time_ms, bits.to_bits());
+                        .insert(*time_ms, bits);
                 }
             }
         }

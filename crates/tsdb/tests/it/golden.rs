@@ -141,16 +141,16 @@ fn the_committed_logs_replay_as_written() {
     if updating() {
         let bytes = written();
         let files = [
-            ("v2/wal_small", bytes.clone()),
-            ("v2/wal_damaged", flipped(&bytes, bytes.len() / 2, 0x40)),
-            ("v2/wal_damaged_header", flipped(&bytes, 9, 0x10)),
+            ("v3/wal_small", bytes.clone()),
+            ("v3/wal_damaged", flipped(&bytes, bytes.len() / 2, 0x40)),
+            ("v3/wal_damaged_header", flipped(&bytes, 9, 0x10)),
         ];
         for (name, bytes) in files {
             std::fs::write(path(name), bytes).expect("testdata can be written");
         }
     }
     let expected = String::from_utf8(committed("v1/wal_small.txt")).expect("text");
-    for name in ["v1/wal_small", "v2/wal_small"] {
+    for name in ["v1/wal_small", "v2/wal_small", "v3/wal_small"] {
         let db = replayed(committed(name));
         assert_eq!(db.damage(), [], "{name}");
         assert_eq!(show(&db), expected, "{name}");
@@ -164,7 +164,7 @@ fn the_committed_logs_replay_as_written() {
 
 #[test]
 fn the_committed_damage_is_found_where_it_is() {
-    for version in ["v1", "v2"] {
+    for version in ["v1", "v2", "v3"] {
         let good = committed(&format!("{version}/wal_small"));
         let bad = committed(&format!("{version}/wal_damaged"));
         let at = good
@@ -189,7 +189,7 @@ fn the_committed_damage_is_found_where_it_is() {
 
 #[test]
 fn a_damaged_header_is_reported_and_costs_no_sample() {
-    let db = replayed(committed("v2/wal_damaged_header"));
+    let db = replayed(committed("v3/wal_damaged_header"));
     let damage = db.damage();
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::{
     support::{NOW_MS, ROOT, Settle, TestDb, open, options},
-    workload::{Acknowledged, Workload, missing, served},
+    workload::{self, Acknowledged, Workload, missing, served},
 };
 use narthex_model::{
     ColumnId, Frame, Histogram, LabelSet, METRIC_NAME, MemStore, MetricType, Schema,
@@ -84,6 +84,7 @@ impl Origin {
                 0..3 => {}
                 3 => frame.mark_stale(at),
                 4 => frame.set_histogram(at, histogram(random.below(50) as f64)),
+                _ if at.0 % 5 == 2 => frame.set_histogram(at, histogram((time_ms / 1000) as f64)),
                 5 => frame.set(at, f64::from_bits(random.next_u64() >> 2)),
                 _ => frame.set(at, (time_ms / 1000) as f64),
             }
@@ -105,11 +106,7 @@ impl Origin {
 }
 
 fn histogram(count: f64) -> Arc<Histogram> {
-    Arc::new(Histogram {
-        count,
-        sum: count / 3.0,
-        ..Histogram::default()
-    })
+    Arc::new(workload::histogram(count))
 }
 
 fn grown(schema: &Schema, columns: usize) -> Schema {

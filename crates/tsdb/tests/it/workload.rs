@@ -1,8 +1,9 @@
 //! Writes that remember acknowledged samples, for comparison with those a database serves after a failure.
 
 use narthex_model::{
-    ColumnId, Frame, LabelSet, METRIC_NAME, Schema,
+    ColumnId, Frame, Histogram, LabelSet, METRIC_NAME, Schema,
     conformance::{BASE_MS, Sampled, dump},
+    histogram::Span,
     metadata::Family,
     storage::{
         Binding, BoundRound, Outcome, SeriesSample, Sink, StorageError, SyncToken, TimeRange,
@@ -10,15 +11,19 @@ use narthex_model::{
 };
 use narthex_testkit::rng::SplitMix64;
 use narthex_tsdb::Db;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
-/// Acknowledged samples: bits by series and time.
+/// Acknowledged samples: bits by series and time, or what stands for a histogram.
 pub(crate) type Acknowledged = BTreeMap<LabelSet, BTreeMap<i64, u64>>;
 
 /// An instant in the middle of forty rounds.
 pub(crate) const SPLIT_MS: i64 = BASE_MS + 40_500;
 
-/// A series, a time, a float's bits.
+/// A series, a time, a float's bits or what stands for a histogram.
 pub(crate) type Written = (LabelSet, i64, u64);
 
 /// Several origins and some individual samples, round after round.
@@ -150,18 +155,23 @@ impl Workload {
         }
         let mut frame = Frame::new(origin.schema.clone(), time_ms);
         for (column, value) in (0u32..).zip(&mut origin.values) {
+            let is_histogram = column % 5 == 3;
             match column % 3 {
+                _ if is_histogram => *value += random.below(16) as f64,
                 0 => *value += random.below(16) as f64,
                 1 => *value = random.below(1000) as f64 / 1000.0,
                 _ => *value = f64::from_bits(random.next_u64() >> 2),
             }
             if !random.one_in(10) {
-                frame.set(ColumnId(column), *value);
-                samples.push((
-                    origin.schema.labels(ColumnId(column)),
-                    time_ms,
-                    value.to_bits(),
-                ));
+                let mut bits = value.to_bits();
+                if is_histogram {
+                    let histogram = histogram(*value);
+                    bits = fingerprint(&histogram);
+                    frame.set_histogram(ColumnId(column), Arc::new(histogram));
+                } else {
+                    frame.set(ColumnId(column), *value);
+                }
+                samples.push((origin.schema.labels(ColumnId(column)), time_ms, bits));
             }
         }
         if origin.binding.is_none() {
@@ -275,6 +285,29 @@ fn collect<'a>(samples: impl Iterator<Item = &'a Written>) -> Acknowledged {
     all
 }
 
+/// Returns a histogram of so many observations, which gets another bucket now and then.
+pub(crate) fn histogram(count: f64) -> Histogram {
+    let length = 1 + (count as u32) / 40 % 9;
+    let mut positive_buckets = vec![1.0; length as usize];
+    positive_buckets[0] = count;
+    Histogram {
+        histogram_schema: 2,
+        integer_counts: true,
+        count: count + f64::from(length) - 1.0,
+        sum: count / 3.0,
+        positive_spans: vec![Span { offset: -4, length }],
+        positive_buckets,
+        ..Histogram::default()
+    }
+}
+
+/// Returns a number that stands for a histogram.
+pub(crate) fn fingerprint(histogram: &Histogram) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{histogram:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
 fn grown(schema: &Schema, columns: usize) -> Schema {
     grown_by(schema, columns, "m")
 }
@@ -300,8 +333,10 @@ pub(crate) fn served(db: &Db) -> Acknowledged {
     let mut all = Acknowledged::new();
     for (labels, samples) in dump(db, &[], TimeRange::ALL) {
         for (time_ms, sampled, _) in samples {
-            let Sampled::Float(bits) = sampled else {
-                panic!("{labels} has {sampled:?} at {time_ms}")
+            let bits = match sampled {
+                Sampled::Float(bits) => bits,
+                Sampled::Histogram(histogram) => fingerprint(&histogram),
+                Sampled::Stale => panic!("{labels} has {sampled:?} at {time_ms}"),
             };
             all.entry(labels.clone()).or_default().insert(time_ms, bits);
         }

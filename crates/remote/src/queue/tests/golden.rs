@@ -50,7 +50,7 @@ fn write(dir: &Path) {
 }
 
 fn path(name: &str) -> PathBuf {
-    workspace_root().join("testdata/formats/v1").join(name)
+    workspace_root().join("testdata/formats").join(name)
 }
 
 /// Returns a committed file; `change` makes it of the intact one.
@@ -75,13 +75,15 @@ fn shown(bytes: &[u8]) -> String {
 
 #[test]
 fn the_committed_file_reads_as_written() {
-    let bytes = committed("remote_queue_small.queue", |_| {});
+    let bytes = committed("v2/remote_queue_small.queue", |_| {});
     let text = shown(&bytes);
     if std::env::var_os("NARTHEX_UPDATE_GOLDEN").is_some() {
-        std::fs::write(path("remote_queue_small.txt"), &text).unwrap();
+        std::fs::write(path("v1/remote_queue_small.txt"), &text).unwrap();
     }
-    let expected = std::fs::read_to_string(path("remote_queue_small.txt")).unwrap();
+    let expected = std::fs::read_to_string(path("v1/remote_queue_small.txt")).unwrap();
     assert_eq!(text, expected);
+    let version_1 = std::fs::read(path("v1/remote_queue_small.queue")).unwrap();
+    assert_eq!(shown(&version_1), expected);
     let dir = TempDir::new("queue-golden");
     write(dir.path());
     let written = std::fs::read(path_of(dir.path(), 1)).unwrap();
@@ -90,14 +92,14 @@ fn the_committed_file_reads_as_written() {
 
 #[test]
 fn committed_damage_costs_what_it_is_in() {
-    let all = std::fs::read_to_string(path("remote_queue_small.txt")).unwrap();
-    let torn = committed("remote_queue_torn.queue", |bytes| {
+    let all = std::fs::read_to_string(path("v1/remote_queue_small.txt")).unwrap();
+    let torn = committed("v2/remote_queue_torn.queue", |bytes| {
         bytes.truncate(bytes.len() - 3);
     });
     let missing = all.strip_prefix(&shown(&torn)).unwrap().to_owned();
     assert_eq!(missing.lines().count(), 1, "{missing}");
     // A byte of the second row: those behind it wait for a key row, which so short a file does not have.
-    let damaged = committed("remote_queue_damaged.queue", |bytes| {
+    let damaged = committed("v2/remote_queue_damaged.queue", |bytes| {
         let mut entries = (0..bytes.len() - 1).filter(|at| bytes[*at..].starts_with(&[0x7a, 0xe5]));
         let second = entries.nth(1).unwrap();
         bytes[second + format::ENTRY_HEAD_BYTES + 2] ^= 1;
@@ -124,7 +126,7 @@ fn committed_damage_costs_what_it_is_in() {
 
 #[test]
 fn mutated_files_are_read_or_refused() {
-    let bytes = std::fs::read(path("remote_queue_small.queue")).unwrap();
+    let bytes = std::fs::read(path("v2/remote_queue_small.queue")).unwrap();
     let dir = TempDir::new("queue-mutated");
     Mutator::new(0x9e06).run(&[&bytes], scaled(300), |data| {
         std::fs::write(path_of(dir.path(), 1), data).unwrap();

@@ -16,7 +16,7 @@ use narthex_chunks::{
     row::{MAX_COLUMNS, Row, RowEncoder},
 };
 use narthex_model::{
-    cell,
+    Histogram, cell,
     varint::{put_signed, put_varint},
 };
 use std::{
@@ -76,7 +76,7 @@ struct OpenRow {
     /// Columns with a sample of any kind.
     taken: Vec<u64>,
     stale: Vec<u32>,
-    histograms: Vec<(u32, Vec<u8>)>,
+    histograms: Vec<(u32, Histogram)>,
     /// Columns that are defined with the row: numbers of their set and family.
     defined: Vec<(u32, u32)>,
     started: Vec<(u32, i64)>,
@@ -342,7 +342,7 @@ impl OpenRow {
                 self.values[at] = *value;
                 set(&mut self.present, at);
             }
-            Value::Histogram(one) => self.histograms.push((column, histogram_bytes(one))),
+            Value::Histogram(one) => self.histograms.push((column, (**one).clone())),
             Value::Nothing => {}
         }
     }
@@ -428,9 +428,9 @@ impl OpenRow {
         let stale = self.stale.iter().filter(|column| within(**column));
         let stale: Vec<u32> = stale.map(|column| local(*column)).collect();
         let histograms = self.histograms.iter();
-        let histograms: Vec<(u32, &[u8])> = histograms
+        let histograms: Vec<(u32, &Histogram)> = histograms
             .filter(|(column, _)| within(*column))
-            .map(|(column, bytes)| (local(*column), &**bytes))
+            .map(|(column, histogram)| (local(*column), histogram))
             .collect();
         let row = Row {
             time_ms: self.time_ms,
@@ -456,7 +456,7 @@ impl OpenRow {
                 .map(|column| (*column, SparseValue::Stale)),
         );
         let histograms = self.histograms.iter();
-        samples.extend(histograms.map(|(column, bytes)| (*column, SparseValue::Histogram(bytes))));
+        samples.extend(histograms.map(|(column, one)| (*column, SparseValue::Histogram(one))));
         samples.sort_by_key(|(column, _)| *column);
         out.push(tag::SPARSE);
         put_varint(out, u64::from(strip.number));
@@ -490,7 +490,7 @@ fn set(words: &mut Vec<u64>, bit: usize) {
 enum SparseValue<'a> {
     Float(f64),
     Stale,
-    Histogram(&'a [u8]),
+    Histogram(&'a Histogram),
 }
 
 impl SparseValue<'_> {
@@ -502,9 +502,9 @@ impl SparseValue<'_> {
                 out.extend_from_slice(&value.to_le_bytes());
             }
             Self::Stale => out.push(kind::STALE | started),
-            Self::Histogram(bytes) => {
+            Self::Histogram(one) => {
                 out.push(kind::HISTOGRAM | started);
-                put_bytes(out, bytes);
+                put_bytes(out, &histogram_bytes(one));
             }
         }
         if start_ms != 0 {
@@ -521,7 +521,7 @@ fn put_value(item: &Item<'_>, out: &mut Vec<u8>) {
         }
         Value::Float(value) => SparseValue::Float(*value).encode(item.start_ms, out),
         Value::Histogram(one) => {
-            SparseValue::Histogram(&histogram_bytes(one)).encode(item.start_ms, out);
+            SparseValue::Histogram(one).encode(item.start_ms, out);
         }
         Value::Nothing => {}
     }

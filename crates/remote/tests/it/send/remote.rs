@@ -116,7 +116,7 @@ impl Remote {
 }
 
 /// The content type of frames.
-const FRAMES: &str = "application/vnd.narthex.frames;version=1";
+const FRAMES: &str = "application/vnd.narthex.frames;version=2";
 
 async fn answer(state: Arc<Mutex<State>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();

@@ -9,7 +9,6 @@ mod sharing;
 use super::*;
 use crate::error::io_error;
 use crate::io::{FaultyIo, Io};
-use narthex_chunks::histogram::encode_histogram;
 use narthex_model::storage::Layout;
 use narthex_model::{Family, Histogram, LabelSet, MetricType, cell};
 use narthex_testkit::rng::SplitMix64;
@@ -24,7 +23,7 @@ pub(super) struct Plain {
     pub(super) common: LabelSet,
     pub(super) times_ms: Vec<i64>,
     pub(super) columns: Vec<PlainColumn>,
-    pub(super) histograms: Vec<Vec<u8>>,
+    pub(super) histograms: Vec<Arc<Histogram>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -74,7 +73,7 @@ fn column(
     c: usize,
     rows: usize,
     rng: &mut SplitMix64,
-    histograms: &mut Vec<Vec<u8>>,
+    histograms: &mut Vec<Arc<Histogram>>,
 ) -> PlainColumn {
     let name = ["requests_total", "latency_seconds", "up", "temperature"][c % 4];
     let (code, own) = (format!("{}", 200 + c / 4), format!("pod-{c:04}"));
@@ -132,16 +131,13 @@ fn column(
     }
 }
 
-fn histogram(count: u64) -> Vec<u8> {
-    let h = Histogram {
+fn histogram(count: u64) -> Arc<Histogram> {
+    Arc::new(Histogram {
         count: count as f64,
         sum: count as f64 / 3.0,
         integer_counts: true,
         ..Histogram::default()
-    };
-    let mut bytes = vec![];
-    encode_histogram(&h, &mut bytes);
-    bytes
+    })
 }
 
 pub(super) fn disk() -> Arc<FaultyIo> {
@@ -160,7 +156,6 @@ pub(super) fn write(
     let io: Arc<dyn Io> = Arc::<FaultyIo>::clone(io);
     let mut writer = BlockWriter::new(Arc::clone(&io), Path::new(DIR), BlockId(id), 0, vec![])?;
     for strip in strips {
-        let histograms: Vec<&[u8]> = strip.histograms.iter().map(Vec::as_slice).collect();
         writer.begin_strip(&strip.common, &strip.times_ms);
         for column in &strip.columns {
             let input = ColumnInput {
@@ -168,7 +163,7 @@ pub(super) fn write(
                 family: column.family.as_ref(),
                 start_times: &column.start_times,
             };
-            writer.add_column(input, &column.cells, &histograms)?;
+            writer.add_column(input, &column.cells, &strip.histograms)?;
         }
         writer.end_strip()?;
     }

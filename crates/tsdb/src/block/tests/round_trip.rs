@@ -3,7 +3,6 @@
 use super::set_table::SetTable;
 use super::*;
 use narthex_chunks::column::decode_column;
-use narthex_chunks::histogram::decode_histogram;
 use narthex_model::cell::Cell;
 use narthex_model::storage::{
     Budget, Collector, Context, Grouping, Hints, LastCell, SeriesQuery, Stop, StopReason,
@@ -50,9 +49,7 @@ pub(super) fn expected(
             let mut samples: Samples = vec![];
             for (r, value) in column.cells.iter().enumerate() {
                 let histogram = match Cell::decode(*value) {
-                    Cell::Histogram(i) => {
-                        Some(decode_histogram(&strip.histograms[i as usize]).unwrap())
-                    }
+                    Cell::Histogram(i) => Some(&*strip.histograms[i as usize]),
                     _ => None,
                 };
                 let started = column
@@ -61,9 +58,7 @@ pub(super) fn expected(
                     .rev()
                     .find(|(from, _)| *from as usize <= r);
                 let time_ms = strip.times_ms[r];
-                if let Some(shown) =
-                    show(*value, histogram.as_ref()).filter(|_| range.contains(time_ms))
-                {
+                if let Some(shown) = show(*value, histogram).filter(|_| range.contains(time_ms)) {
                     samples.push((time_ms, shown, started.map_or(0, |s| s.1)));
                 }
             }

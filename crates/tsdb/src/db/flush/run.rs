@@ -5,7 +5,6 @@
 
 use super::FlushError;
 use crate::head::{read::decode_row_chunk, row_chunk::RowChunk};
-use narthex_chunks::histogram::encode_histogram;
 use narthex_model::{
     Histogram, cell,
     storage::{Context, Tile},
@@ -30,8 +29,8 @@ pub(super) struct PageCells {
     rows: usize,
     /// Column by column.
     cells: Vec<f64>,
-    /// The histograms that cells refer to, encoded.
-    histograms: Vec<Vec<u8>>,
+    /// The histograms that cells refer to.
+    pub(super) histograms: Vec<Arc<Histogram>>,
 }
 
 impl Run {
@@ -116,11 +115,6 @@ impl PageCells {
         &self.cells[at * self.rows..][..self.rows]
     }
 
-    /// Returns the histograms that cells refer to.
-    pub(super) fn histograms(&self) -> Vec<&[u8]> {
-        self.histograms.iter().map(Vec::as_slice).collect()
-    }
-
     /// Adds the rows of a tile from row `first` on.
     fn add(&mut self, first: usize, columns: Range<u32>, tile: &mut Tile) {
         if columns.end > self.columns.end || self.columns.is_empty() {
@@ -134,7 +128,7 @@ impl PageCells {
                 *value = cell::rebased(*value, base).unwrap_or(*value);
             }
         }
-        self.histograms.extend(encode_all(&tile.histograms));
+        self.histograms.append(&mut tile.histograms);
         for from in (0..tile.series).step_by(ABREAST) {
             let to = tile.series.min(from + ABREAST);
             for (row, cells) in tile.cells.chunks_exact(tile.series).enumerate() {
@@ -144,14 +138,4 @@ impl PageCells {
             }
         }
     }
-}
-
-/// Encodes histograms as chunks hold them.
-pub(super) fn encode_all(histograms: &[Arc<Histogram>]) -> Vec<Vec<u8>> {
-    let encode = |histogram: &Arc<Histogram>| {
-        let mut bytes = Vec::new();
-        encode_histogram(histogram, &mut bytes);
-        bytes
-    };
-    histograms.iter().map(encode).collect()
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 use narthex_chunks::{ChunkError, histogram::encode_histogram, row::Row};
 use narthex_model::{
-    ColumnId, Exemplar,
+    ColumnId, Exemplar, Histogram,
     metadata::Family,
     storage::{Outcome, SyncToken},
 };
@@ -298,7 +298,7 @@ impl StripState {
             let from = page * PAGE_COLUMNS;
             let to = columns.min(from + PAGE_COLUMNS);
             let here = |column: &u32| (from..to).contains(&(*column as usize));
-            let (stale, histograms): (Vec<u32>, Vec<(u32, &[u8])>);
+            let (stale, histograms): (Vec<u32>, Vec<(u32, &Histogram)>);
             let mut row = Row {
                 time_ms: parts.time_ms,
                 values: &parts.values[from..to],
@@ -318,9 +318,8 @@ impl StripState {
             }
             if !parts.histograms.is_empty() {
                 let own = parts.histograms.iter().filter(|(column, _)| here(column));
-                let bytes = |range: &std::ops::Range<usize>| &parts.histogram_bytes[range.clone()];
                 histograms = own
-                    .map(|(column, range)| (column - from as u32, bytes(range)))
+                    .map(|(column, histogram)| (column - from as u32, &**histogram))
                     .collect();
                 row.histograms = &histograms;
             }

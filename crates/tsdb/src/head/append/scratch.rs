@@ -4,9 +4,8 @@
 //! these.
 
 use crate::head::out_of_order::{OutOfOrderSample, Value};
-use narthex_chunks::histogram::{decode_histogram, encode_histogram};
-use narthex_model::{ColumnId, bits::BitSet, cell};
-use std::{ops::Range, sync::Arc};
+use narthex_model::{ColumnId, Histogram, bits::BitSet, cell};
+use std::sync::Arc;
 
 /// Memory that one binding reuses for every frame.
 #[derive(Debug, Default)]
@@ -14,8 +13,7 @@ pub(crate) struct Scratch {
     pub(super) values: Vec<f64>,
     pub(super) present: Vec<u64>,
     pub(super) stale: Vec<u32>,
-    pub(super) histograms: Vec<(u32, Range<usize>)>,
-    histogram_bytes: Vec<u8>,
+    pub(super) histograms: Vec<(u32, Arc<Histogram>)>,
     /// Columns that are stale or have a histogram in this row; checked for every sample.
     taken: Vec<u64>,
     pub(super) out_of_order: Vec<OutOfOrderSample>,
@@ -33,8 +31,7 @@ pub(super) struct RowParts<'a> {
     /// `None` when all are present.
     pub(super) present: Option<&'a [u64]>,
     pub(super) stale: &'a [u32],
-    pub(super) histograms: &'a [(u32, Range<usize>)],
-    pub(super) histogram_bytes: &'a [u8],
+    pub(super) histograms: &'a [(u32, Arc<Histogram>)],
 }
 
 impl<'a> RowParts<'a> {
@@ -51,7 +48,6 @@ impl<'a> RowParts<'a> {
             present,
             stale,
             histograms: &[],
-            histogram_bytes: &[],
         }
     }
 
@@ -85,7 +81,6 @@ impl Scratch {
         self.present.resize(columns.div_ceil(64), 0);
         self.stale.clear();
         self.histograms.clear();
-        self.histogram_bytes.clear();
         self.taken.clear();
         self.taken.resize(columns.div_ceil(64), 0);
         self.out_of_order.clear();
@@ -120,12 +115,7 @@ impl Scratch {
             self.taken[at / 64] |= 1 << (at % 64);
         }
         match value {
-            Value::Histogram(histogram) => {
-                let from = self.histogram_bytes.len();
-                encode_histogram(&histogram, &mut self.histogram_bytes);
-                self.histograms
-                    .push((column, from..self.histogram_bytes.len()));
-            }
+            Value::Histogram(histogram) => self.histograms.push((column, histogram)),
             Value::Cell(value) if cell::is_stale(value) => self.stale.push(column),
             Value::Cell(value) => {
                 self.values[at] = value;
@@ -159,9 +149,8 @@ impl Scratch {
         if self.stale.contains(&column) {
             return Some(Value::Cell(cell::STALE));
         }
-        let (_, range) = self.histograms.iter().find(|(other, _)| *other == column)?;
-        let decoded = decode_histogram(&self.histogram_bytes[range.clone()]).ok()?;
-        Some(Value::Histogram(Arc::new(decoded)))
+        let (_, histogram) = self.histograms.iter().find(|(other, _)| *other == column)?;
+        Some(Value::Histogram(Arc::clone(histogram)))
     }
 
     pub(super) fn row(&self, time_ms: i64) -> Option<RowParts<'_>> {
@@ -174,7 +163,6 @@ impl Scratch {
             present: Some(&self.present),
             stale: &self.stale,
             histograms: &self.histograms,
-            histogram_bytes: &self.histogram_bytes,
         })
     }
 }

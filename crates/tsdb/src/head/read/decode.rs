@@ -11,10 +11,11 @@ use crate::head::{
 };
 use narthex_chunks::{
     ChunkError,
-    histogram::decode_histogram,
+    histogram::HistogramState,
     row::{ColumnPick, PickBack, RowBack, RowDecoder, RowState},
 };
 use narthex_model::{
+    Histogram,
     cell::{self, Cell},
     storage::{Context, Layout, StopReason, StorageError, Tile},
 };
@@ -282,11 +283,11 @@ trait Decoder<'p> {
     /// Whether it decodes nothing but the wanted columns.
     const PICKS: bool;
 
-    /// Steps to a row; adds its histograms: column, or index among the wanted ones, and bytes.
+    /// Steps to a row; passes on its histograms with their column, or index among the wanted ones.
     fn step(
         &mut self,
         row: &'p [u8],
-        histograms: &mut Vec<(usize, &'p [u8])>,
+        histogram: impl FnMut(usize, &HistogramState),
     ) -> Result<(), ChunkError>;
 
     fn cells(&self) -> &[f64];
@@ -300,9 +301,9 @@ macro_rules! decoders {
             fn step(
                 &mut self,
                 row: &'p [u8],
-                histograms: &mut Vec<(usize, &'p [u8])>,
+                histogram: impl FnMut(usize, &HistogramState),
             ) -> Result<(), ChunkError> {
-                self.step_with(row, |at, bytes| histograms.push((at, bytes))).map(drop)
+                self.step_with(row, histogram).map(drop)
             }
 
             fn cells(&self) -> &[f64] {
@@ -329,23 +330,26 @@ fn each_row<'p, D: Decoder<'p>>(
     ctx: &Context,
     bad: impl Fn(usize, ChunkError) -> Failed,
 ) -> Result<(), Failed> {
-    let mut histograms: Vec<(usize, &[u8])> = Vec::new();
+    let mut histograms = Vec::new();
     for row in through {
-        histograms.clear();
-        let stepped = decoder.step(bytes(row), &mut histograms);
+        let is_wanted = rows.contains(&row);
+        let stepped = decoder.step(bytes(row), |at, state| {
+            if is_wanted {
+                histograms.push((at, state.to_histogram()));
+            }
+        });
         stepped.map_err(|error| bad(row, error))?;
-        if rows.contains(&row) {
+        if is_wanted {
             let to = row - rows.start;
             match D::PICKS {
                 true => out.picked(to, decoder.cells()),
                 false => out.row(to, decoder.cells()),
             }
-            for (at, bytes) in &histograms {
-                let written = match D::PICKS {
-                    true => out.picked_histogram(to, *at, bytes),
-                    false => out.histogram(to, *at, bytes),
-                };
-                written.map_err(|error| bad(row, error))?;
+            for (at, histogram) in histograms.drain(..) {
+                match D::PICKS {
+                    true => out.picked_histogram(to, at, Arc::new(histogram)),
+                    false => out.histogram(to, at, histogram),
+                }
             }
         }
         check(row, ctx)?;
@@ -385,13 +389,13 @@ impl Writer<'_> {
         }
     }
 
-    fn histogram(&mut self, row: usize, column: usize, bytes: &[u8]) -> Result<(), ChunkError> {
+    fn histogram(&mut self, row: usize, column: usize, histogram: Histogram) {
+        let histogram = Arc::new(histogram);
         for index in 0..self.of.columns.len() {
             if self.of.columns[index] as usize == column {
-                self.picked_histogram(row, index, bytes)?;
+                self.picked_histogram(row, index, Arc::clone(&histogram));
             }
         }
-        Ok(())
     }
 
     fn picked(&mut self, row: usize, cells: &[f64]) {
@@ -406,19 +410,12 @@ impl Writer<'_> {
         }
     }
 
-    fn picked_histogram(
-        &mut self,
-        row: usize,
-        index: usize,
-        bytes: &[u8],
-    ) -> Result<(), ChunkError> {
-        let histogram = decode_histogram(bytes)?;
+    fn picked_histogram(&mut self, row: usize, index: usize, histogram: Arc<Histogram>) {
         let to = self.tile.at(self.to_row + row, self.of.series[index]);
         debug_assert!(matches!(
             Cell::decode(self.tile.cells[to]),
             Cell::Histogram(_)
         ));
-        self.tile.cells[to] = cell::push_histogram(&mut self.tile.histograms, Arc::new(histogram));
-        Ok(())
+        self.tile.cells[to] = cell::push_histogram(&mut self.tile.histograms, histogram);
     }
 }

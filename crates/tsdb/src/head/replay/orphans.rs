@@ -7,7 +7,10 @@
 
 use crate::{head::strip::PAGE_COLUMNS, wal::record::Pages};
 use narthex_chunks::row::{Row, RowBack, RowEncoder, RowState};
-use narthex_model::cell::{self, Cell};
+use narthex_model::{
+    Histogram,
+    cell::{self, Cell},
+};
 
 /// The rows of a strip after a gap, oldest first.
 #[derive(Debug, Default)]
@@ -29,9 +32,9 @@ pub(super) struct Rebuilt {
 
 /// One page of a row, decoded.
 #[derive(Default)]
-struct Decoded<'r> {
+struct Decoded {
     cells: Vec<f64>,
-    histograms: Vec<(u32, &'r [u8])>,
+    histograms: Vec<(u32, Histogram)>,
 }
 
 impl Orphans {
@@ -68,7 +71,7 @@ impl Orphans {
         if self.rows.is_empty() || !ends_there {
             return None;
         }
-        let mut decoded: Vec<Vec<Decoded<'_>>> = Vec::new();
+        let mut decoded: Vec<Vec<Decoded>> = Vec::new();
         decoded.resize_with(self.rows.len(), Vec::new);
         let mut times_ms = vec![None; self.rows.len()];
         for (page, key) in key.enumerate() {
@@ -82,7 +85,7 @@ impl Orphans {
                 let Some(bytes) = pages.get(page) else { break };
                 let mut histograms = Vec::new();
                 let stepped = back.step_with(bytes, |column, histogram| {
-                    histograms.push((column as u32, histogram));
+                    histograms.push((column as u32, histogram.to_histogram()));
                 });
                 stepped.ok()?;
                 if *times_ms[at].get_or_insert(back.time_ms()) != back.time_ms() {
@@ -100,7 +103,7 @@ impl Orphans {
 
 fn encode(
     rows: &[Vec<Vec<u8>>],
-    decoded: Vec<Vec<Decoded<'_>>>,
+    decoded: Vec<Vec<Decoded>>,
     times_ms: &[Option<i64>],
 ) -> Option<Vec<Rebuilt>> {
     let mut encoders: Vec<RowEncoder> = Vec::new();
@@ -130,7 +133,7 @@ fn encode(
     Some(rebuilt)
 }
 
-impl Decoded<'_> {
+impl Decoded {
     fn encode(&self, time_ms: i64, encoder: &mut RowEncoder) -> Option<Vec<u8>> {
         let mut present = vec![0u64; self.cells.len().div_ceil(64)];
         let mut stale = Vec::new();
@@ -146,12 +149,14 @@ impl Decoded<'_> {
             .iter()
             .map(|value| if cell::is_float(*value) { *value } else { 0.0 })
             .collect();
+        let histograms = self.histograms.iter();
+        let histograms: Vec<_> = histograms.map(|(column, own)| (*column, own)).collect();
         let row = Row {
             time_ms,
             values: &values,
             present: Some(&present),
             stale: &stale,
-            histograms: &self.histograms,
+            histograms: &histograms,
         };
         let mut bytes = Vec::new();
         encoder.encode(&row, &mut bytes).ok()?;

@@ -165,7 +165,7 @@ fn newer_versions_are_refused_and_other_files_are_damage() {
         Scanner::open(&*file, path),
         Err(TsdbError::Version {
             got: 9,
-            expected: 2,
+            expected: VERSION,
             ..
         })
     ));

@@ -352,7 +352,7 @@ fn small_requests_cannot_take_much_memory() {
 /// The committed requests: two of a session, which every later version must read.
 #[test]
 fn committed_requests_are_read() {
-    let dir = workspace_root().join("testdata/formats/v1");
+    let dir = workspace_root().join("testdata/formats/v2");
     let names = ["remote_frames_first.bin", "remote_frames_next.bin"];
     if std::env::var_os("NARTHEX_UPDATE_GOLDEN").is_some() {
         let temp = TempDir::new("frames-golden");
