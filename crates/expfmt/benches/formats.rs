@@ -6,7 +6,7 @@
 
 use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Round, Writer};
 use narthex_model::LabelSet;
-use narthex_testkit::fleet::Target;
+use narthex_testkit::{fleet::Target, rng::SplitMix64};
 use std::{hint::black_box, time::Instant};
 
 const TARGETS: usize = 850;
@@ -74,6 +74,7 @@ fn main() {
             }
         },
     );
+    other_orders(&bodies, &common);
     report("newlines only (memchr), for scale", &bodies, ROUNDS, || {
         for body in &bodies {
             black_box(memchr::memchr_iter(b'\n', body.as_bytes()).count());
@@ -181,6 +182,50 @@ fn other_format(
     );
 }
 
+/// Measures bodies that lack a tenth of their lines every third round, and such with another order each time.
+fn other_orders(bodies: &[String], common: &dyn Fn(usize) -> LabelSet) {
+    let mut rng = SplitMix64::new(7);
+    let mut orders = |orders: usize, change: Change<'_>| {
+        let rounds = (0..orders).map(|round| {
+            let of_round = bodies.iter().map(|body| {
+                let mut lines: Vec<&str> = body.split_inclusive('\n').collect();
+                lines.retain(|line| !line.starts_with('#'));
+                change(round, &mut lines, &mut rng);
+                lines.concat()
+            });
+            of_round.collect()
+        });
+        rounds.collect::<Vec<Vec<String>>>()
+    };
+    let absent = orders(3, &mut |round, lines, rng| {
+        lines.retain(|_| round < 2 || !rng.one_in(10));
+    });
+    let shuffled = orders(4, &mut |_, lines, rng| {
+        for at in (1..lines.len()).rev() {
+            lines.swap(at, rng.index(at + 1));
+        }
+    });
+    for (what, rounds) in [
+        ("a tenth absent every third round", absent),
+        ("shuffled", shuffled),
+    ] {
+        let mut origins: Vec<Origin> = (0..TARGETS).map(|at| Origin::new(common(at))).collect();
+        let mut parse = |bodies: &[String]| {
+            for (origin, body) in origins.iter_mut().zip(bodies) {
+                let round = origin.parse(Format::Text, body.as_bytes());
+                black_box(round.frame.values());
+            }
+        };
+        rounds.iter().for_each(|bodies| parse(bodies));
+        let all: Vec<&String> = rounds.iter().flatten().collect();
+        report(what, &all, ROUNDS, || {
+            rounds.iter().for_each(|bodies| parse(bodies));
+        });
+    }
+}
+
+type Change<'c> = &'c mut dyn FnMut(usize, &mut Vec<&str>, &mut SplitMix64);
+
 fn render(targets: &mut [Target]) -> Vec<String> {
     let body = |target: &mut Target| {
         target.step();
@@ -204,7 +249,7 @@ fn report<B: AsRef<[u8]>>(what: &str, bodies: &[B], rounds: usize, mut run: impl
     let start = Instant::now();
     (0..rounds).for_each(|_| run());
     let seconds = start.elapsed().as_secs_f64() / rounds as f64;
-    let samples = (TARGETS * SERIES) as f64;
+    let samples = bodies.len() as f64 * SERIES as f64;
     println!(
         "{what:40} {:7.1} ns/sample {:7.0} MB/s  ({:.0} bytes/line)",
         seconds * 1e9 / samples,

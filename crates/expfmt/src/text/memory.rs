@@ -13,6 +13,10 @@ use std::sync::Arc;
 
 /// Tables for unexpected lines are dropped after this many rounds without any.
 const STABLE_ROUNDS: u8 = 8;
+/// Lines that are absent are forgotten after this many rounds that lack many of them: most come back before.
+const ABSENT_ROUNDS: u8 = 20;
+/// Most rounds between two that are learned for their order alone: some pages have another one each time.
+const MOST_PATIENCE: u8 = 64;
 
 /// A walk's findings about the body's lines.
 #[derive(Debug, Default)]
@@ -21,6 +25,8 @@ pub(crate) struct Walked {
     pub(super) learned: Option<LineTemplate>,
     /// Series parsed in this walk: hash of their text and their target.
     pub(super) unknown: Vec<(u64, u32)>,
+    /// Unexpected lines before which expected ones were absent.
+    pub(super) after_absent: usize,
 }
 
 /// The expected order of an origin's lines, with tables for lines out of order.
@@ -30,6 +36,11 @@ pub(crate) struct LineMemory {
     pub(super) template: Arc<LineTemplate>,
     pub(super) tables: Option<Tables>,
     stable_rounds: u8,
+    /// Rounds without many of the expected lines.
+    absent_rounds: u8,
+    /// Rounds before another order is learned, and how many there will be after the next one.
+    wait: u8,
+    patience: u8,
 }
 
 impl LineMemory {
@@ -64,11 +75,11 @@ impl LineMemory {
         walked: Walked,
     ) -> Result<(), ParseError> {
         let unexpected = stats.lines - stats.expected;
-        let relearn = families_changed || stats.added > 0 || unexpected * 10 > stats.lines;
         if let Some(template) = walked.learned {
             self.template = pool::shared(template);
             self.tables = None;
-        } else if relearn {
+        } else if families_changed || stats.added > 0 || self.is_outdated(stats, &walked) {
+            self.absent_rounds = 0;
             self.learn(body, walked.unknown)?;
         }
         self.stable_rounds = if unexpected > 0 {
@@ -80,6 +91,29 @@ impl LineMemory {
             self.tables = None;
         }
         Ok(())
+    }
+
+    /// Decides whether the order of a body without new series is worth learning.
+    fn is_outdated(&mut self, stats: RoundStats, walked: &Walked) -> bool {
+        let many = |lines: usize| lines * 10 > stats.lines;
+        let elsewhere = stats.lines - stats.expected - walked.after_absent;
+        self.absent_rounds = match many(walked.after_absent) && !many(elsewhere) {
+            true => self.absent_rounds + 1,
+            false => 0,
+        };
+        if self.absent_rounds >= ABSENT_ROUNDS {
+            return true;
+        }
+        if elsewhere == 0 {
+            self.patience = 0;
+        }
+        self.wait = self.wait.saturating_sub(1);
+        let is_due = self.wait == 0 && many(elsewhere);
+        if is_due {
+            self.patience = (self.patience * 2 + 1).min(MOST_PATIENCE);
+            self.wait = self.patience;
+        }
+        is_due
     }
 
     /// Makes the body's order the next template; `unknown` are its lines that the tables lack.

@@ -92,6 +92,7 @@ impl Pass<'_, '_, '_> {
             let (next, found) = self.unexpected(at)?;
             at = next.at;
             if let Some(found) = found {
+                self.walked.after_absent += usize::from(found.entry > place.entry);
                 (place, previous) = (found, next.start);
             }
         }

@@ -29,7 +29,10 @@ impl Tables {
         let rest = &body[start..];
         let at = memchr::memchr3(b'{', b' ', b'\n', rest)?;
         let len = match rest[at] {
-            b'{' => at + memchr::memmem::find(&rest[at..], b"} ")? + 2,
+            b'{' => {
+                let mut ends = memchr::memchr_iter(b'}', &rest[at..]).map(|end| at + end + 1);
+                ends.find(|end| rest.get(*end) == Some(&b' '))? + 1
+            }
             b' ' => at + 1,
             _ => return None,
         };

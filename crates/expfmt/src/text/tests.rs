@@ -40,6 +40,63 @@ fn parsed(parser: &mut Parser, body: &str) -> Vec<String> {
 const BODY: &str = "# HELP a Some \\\\ text\\nhere.\n# TYPE a counter\na{x=\"1\"} 1\na{x=\"2\"} 2.5\n\
 # HELP b B.\n# TYPE b gauge\nb -3\nc{q=\"with } brace\",r=\"a\\\"b\\\\c\\nd\"} NaN\n# EOF\n";
 
+/// Returns a page of lines with these numbers.
+fn page(lines: impl IntoIterator<Item = u64>) -> String {
+    let line = |at: u64| format!("a{{x=\"{at}\"}} {at}\n");
+    lines.into_iter().map(line).collect()
+}
+
+/// Half of the lines are absent in every third round: nothing is learned, and all that come back are expected.
+#[test]
+fn lines_that_come_back_are_expected() {
+    let mut parser = parser();
+    let all = page(0..40);
+    stats(&mut parser, &all);
+    for _ in 0..5 {
+        assert_eq!(stats(&mut parser, &all).expected, 40);
+        let some = stats(&mut parser, &page((0..40).filter(|at| at % 4 > 1)));
+        assert_eq!((some.lines, some.expected, some.found), (20, 10, 10));
+    }
+    assert_eq!(stats(&mut parser, &all).expected, 40);
+}
+
+#[test]
+fn lines_that_stay_away_are_forgotten() {
+    let mut parser = parser();
+    stats(&mut parser, &page(0..40));
+    let left = page((0..40).filter(|at| at % 2 == 1));
+    let mut rounds = 0;
+    while stats(&mut parser, &left).expected < 20 {
+        rounds += 1;
+        assert!(rounds < 30, "they are still expected");
+    }
+    assert!(rounds > 10, "they were forgotten after {rounds} rounds");
+}
+
+/// An order that stays is learned at once; after pages that are in another order each time, some rounds later.
+#[test]
+fn another_order_is_learned_unless_there_is_one_each_time() {
+    let mut parser = parser();
+    stats(&mut parser, &page(0..40));
+    let turned = page((0..40).rev());
+    assert_eq!(stats(&mut parser, &turned).found, 40);
+    assert_eq!(stats(&mut parser, &turned).expected, 40);
+    for round in 0..200_u64 {
+        let mut lines: Vec<u64> = (0..40).collect();
+        lines.sort_by_key(|at| {
+            let mixed = (at << 32 | round).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        });
+        stats(&mut parser, &page(lines));
+    }
+    let mut rounds = 0;
+    while stats(&mut parser, &turned).expected < 40 {
+        rounds += 1;
+        assert!(rounds < 70, "the order is not learned");
+    }
+    assert!(rounds > 5, "each order was learned");
+}
+
 /// Regression: such a line was taken for a part of the comments before the next one, and its sample lost.
 #[test]
 fn a_line_that_gets_a_blank_before_its_value_stays_a_line() {
