@@ -3,7 +3,7 @@
 //! Invariant: every variant names the file, flag or kernel interface, so that one log line is enough to act on.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
@@ -98,6 +98,12 @@ impl HostError {
     /// Reports whether there is nothing to report, which is not a failure: node_exporter's "no data".
     pub fn is_no_data(&self) -> bool {
         matches!(self, Self::NoData { .. })
+    }
+
+    /// Returns the error of having nothing to report without this file or directory.
+    pub(crate) fn no_data(path: &Path) -> Self {
+        let path = path.to_path_buf();
+        Self::NoData { path }
     }
 
     /// Converts "no such file" to "no data".

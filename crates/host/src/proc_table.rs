@@ -8,14 +8,12 @@ use narthex_model::LabelSet;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
 use crate::sink::Sink;
 
 /// A file's text, and the series of its lines.
 pub(crate) trait Table: Send {
-    const KIND: CollectorKind;
     /// Path below procfs.
     const FILE: &'static str;
 
@@ -44,10 +42,6 @@ impl<T: Table> ProcTable<T> {
 }
 
 impl<T: Table> Collector for ProcTable<T> {
-    fn kind(&self) -> CollectorKind {
-        T::KIND
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         // Lines of some of them are longer than a page.
         let text = self.file.read(ctx.buf, End::Empty);

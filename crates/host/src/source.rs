@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use narthex_model::{Frame, Schema};
 
 use crate::background::{Background, BackgroundHandle, Limits};
-use crate::collector::{self, Collector, Ctx};
+use crate::collector::start::start;
+use crate::collector::{Collector, Ctx};
 use crate::config::{BuildInfo, HostConfig};
 use crate::cost::{CollectorCost, Cost, Meter};
 use crate::cost_series::CostSeries;
@@ -94,10 +95,9 @@ impl HostSource {
         }
         let mut collectors = Vec::new();
         let mut in_background = Vec::new();
-        for collector in collector::start(&config, statfs)? {
-            let kind = collector.kind();
+        for (kind, collector) in start(&config, statfs)? {
             let own = OwnSeries { kind, slots: None };
-            if collector.may_hang() {
+            if kind.may_hang() && collector.may_hang() {
                 in_background.push(InBackground {
                     handle: BackgroundHandle::new(collector),
                     own,

@@ -7,11 +7,10 @@
 //! omits its values and requests a new description; other files are unaffected.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{float, label_text, next_field, next_line, section_lines, trim};
@@ -60,40 +59,37 @@ impl Decode {
 }
 
 /// A collector all of whose values are small files.
-pub(crate) struct SysfsCollector<D> {
-    describer: D,
+pub(crate) struct SysfsCollector {
+    path: PathBuf,
+    describe: Box<Describe>,
     files: SysfsFiles,
 }
 
-/// Describes the series of a [`SysfsCollector`].
-pub(crate) trait Describe: Send {
-    const KIND: CollectorKind;
+/// Describes every series of what is at a path. Fails with `NoData` if the machine has none of these devices, with other
+/// errors if that can't be determined.
+type Describe = dyn Fn(&Path, &mut Plan<'_>) -> Result<(), HostError> + Send;
 
-    /// Describes every series.
-    ///
-    /// # Errors
-    ///
-    /// `NoData` if the machine has none of these devices, other errors if that can't be determined.
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError>;
-}
-
-impl<D: Describe> SysfsCollector<D> {
-    pub(crate) fn new(describer: D) -> Self {
+impl SysfsCollector {
+    pub(crate) fn new(
+        path: PathBuf,
+        describe: impl Fn(&Path, &mut Plan<'_>) -> Result<(), HostError> + Send + 'static,
+    ) -> Self {
         Self {
-            describer,
+            path,
+            describe: Box::new(describe),
             files: SysfsFiles::new(),
         }
     }
 }
 
-impl<D: Describe> Collector for SysfsCollector<D> {
-    fn kind(&self) -> CollectorKind {
-        D::KIND
-    }
-
+impl Collector for SysfsCollector {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        let Self { describer, files } = self;
-        files.run(ctx, out, |plan| describer.describe(plan))
+        let Self {
+            path,
+            describe,
+            files,
+        } = self;
+        files.run(ctx, out, |plan| describe(path, plan))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::kind::CollectorKind;
 use crate::pool::{Pool, SlowFrom, Until};
 
 /// A collector that waits for its next values, and for permission to end.
@@ -13,10 +12,6 @@ struct Told {
 }
 
 impl Collector for Told {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Hwmon
-    }
-
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let values = lock(&self.orders).recv().expect("the test goes on");
         if values.is_empty() {

@@ -8,7 +8,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::links::Links;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
@@ -127,10 +126,6 @@ fn see(
 }
 
 impl Collector for Arp {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Arp
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         for (_, device) in self.devices.values_mut() {
             device.iter_mut().for_each(|device| device.entries = 0);

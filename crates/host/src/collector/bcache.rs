@@ -3,64 +3,52 @@
 //! Invariant: the kernel prints sizes in human-readable form (`1.3M`); they are converted as node_exporter does,
 //! without the precision that the kernel dropped.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::scan::{float, next_line, number};
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 use crate::table;
 
 /// The object, a file, and the conversion of its text. Priorities are expensive to read: the kernel sorts every bucket
 /// for them.
 const READINGS: &str = include_str!("bcache.txt");
 
-pub(crate) struct Bcache {
-    directory: PathBuf,
-    priorities: bool,
+pub(crate) fn new(config: &HostConfig) -> SysfsCollector {
+    let priorities = config.bcache_priority;
+    SysfsCollector::new(config.sysfs.join("fs/bcache"), move |directory, plan| {
+        describe(directory, priorities, plan)
+    })
 }
 
-impl Bcache {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("fs/bcache"),
-            priorities: config.bcache_priority,
-        })
-    }
-}
-
-impl Describe for Bcache {
-    const KIND: CollectorKind = CollectorKind::Bcache;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for uuid in sysdir::list_if_there(&self.directory)? {
-            // Beside the sets' UUIDs there are files for registering.
-            if !uuid.contains('-') {
-                continue;
-            }
-            let directory = self.directory.join(&uuid);
-            describe("set", &directory, &[("uuid", &uuid)], plan);
-            for name in sysdir::list(&directory)? {
-                let directory = directory.join(&name);
-                let of = |label| [("uuid", uuid.as_str()), (label, name.as_str())];
-                if is_numbered(&name, "bdev") {
-                    describe("backing", &directory, &of("backing_device"), plan);
-                } else if is_numbered(&name, "cache") {
-                    let labels = of("cache_device");
-                    describe("cache", &directory, &labels, plan);
-                    if self.priorities {
-                        describe("priority", &directory, &labels, plan);
-                    }
+fn describe(directory: &Path, priorities: bool, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for uuid in sysdir::list_if_there(directory)? {
+        // Beside the sets' UUIDs there are files for registering.
+        if !uuid.contains('-') {
+            continue;
+        }
+        let directory = directory.join(&uuid);
+        describe_files("set", &directory, &[("uuid", &uuid)], plan);
+        for name in sysdir::list(&directory)? {
+            let directory = directory.join(&name);
+            let of = |label| [("uuid", uuid.as_str()), (label, name.as_str())];
+            if is_numbered(&name, "bdev") {
+                describe_files("backing", &directory, &of("backing_device"), plan);
+            } else if is_numbered(&name, "cache") {
+                let labels = of("cache_device");
+                describe_files("cache", &directory, &labels, plan);
+                if priorities {
+                    describe_files("priority", &directory, &labels, plan);
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-fn describe(of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
+fn describe_files(of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
     let rows = table::rows::<3>(READINGS).filter(|(words, _)| words[0] == of);
     for ([_, file, reading], desc) in rows {
         let decode = match reading {

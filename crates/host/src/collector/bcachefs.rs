@@ -2,15 +2,13 @@
 //!
 //! Invariant: sizes are as precise as the kernel prints them, such as `2.05G`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::scan::{float, label_text, next_field, next_line, section_lines, trim};
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_bcachefs_info",
@@ -71,33 +69,16 @@ const IO_ERRORS: Desc<'static> = Desc::counter(
 /// Errors are listed again since they were last reset.
 const SINCE_CREATION: &str = "IO errors since filesystem creation";
 
-pub(crate) struct Bcachefs {
-    directory: PathBuf,
-}
-
-impl Bcachefs {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("fs/bcachefs"),
-        })
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    let mut names = sysdir::list(directory)?;
+    names.retain(|name| sysdir::is_dir(&directory.join(name)));
+    if names.is_empty() {
+        return Err(HostError::no_data(directory));
     }
-}
-
-impl Describe for Bcachefs {
-    const KIND: CollectorKind = CollectorKind::Bcachefs;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        let mut names = sysdir::list(&self.directory)?;
-        names.retain(|name| sysdir::is_dir(&self.directory.join(name)));
-        if names.is_empty() {
-            let path = self.directory.clone();
-            return Err(HostError::NoData { path });
-        }
-        for name in names {
-            describe_filesystem(&name, &self.directory.join(&name), plan)?;
-        }
-        Ok(())
+    for name in names {
+        describe_filesystem(&name, &directory.join(&name), plan)?;
     }
+    Ok(())
 }
 
 fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {

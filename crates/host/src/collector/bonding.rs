@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_field, trim};
@@ -46,10 +45,6 @@ impl Bonding {
 }
 
 impl Collector for Bonding {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Bonding
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.masters.read(ctx.buf, End::Short);
         let mut names = trim(text.map_err(HostError::or_no_data)?);

@@ -2,14 +2,12 @@
 //!
 //! Invariant: everything comes from sysfs, which needs no mount point and no privilege.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge("node_btrfs_info", "Filesystem information");
@@ -43,30 +41,14 @@ const COMMITS: &str = include_str!("btrfs.txt");
 
 const SECTOR_BYTES: f64 = 512.0;
 
-pub(crate) struct Btrfs {
-    directory: PathBuf,
-}
-
-impl Btrfs {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("fs/btrfs"),
-        })
-    }
-}
-
-impl Describe for Btrfs {
-    const KIND: CollectorKind = CollectorKind::Btrfs;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for name in sysdir::list_if_there(&self.directory)? {
-            // The directory of a file system is its UUID; `features` is not a file system.
-            if name.contains('-') {
-                describe_filesystem(&name, &self.directory.join(&name), plan);
-            }
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for name in sysdir::list_if_there(directory)? {
+        // The directory of a file system is its UUID; `features` is not a file system.
+        if name.contains('-') {
+            describe_filesystem(&name, &directory.join(&name), plan);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {

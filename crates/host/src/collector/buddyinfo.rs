@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, float, label_text, next_field};
@@ -26,7 +25,6 @@ pub(crate) fn new(procfs: &Path) -> ProcTable<Buddyinfo> {
 }
 
 impl Table for Buddyinfo {
-    const KIND: CollectorKind = CollectorKind::Buddyinfo;
     const FILE: &'static str = "buddyinfo";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, label_text, next_field, number};
@@ -23,7 +22,6 @@ pub(crate) fn new(procfs: &Path) -> ProcTable<Cgroups> {
 }
 
 impl Table for Cgroups {
-    const KIND: CollectorKind = CollectorKind::Cgroups;
     const FILE: &'static str = "cgroups";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{each_line_below, hex, next_field, number, trim};
 use crate::sink::{Desc, Sink, Slot};
@@ -51,10 +50,6 @@ impl Conntrack {
 }
 
 impl Collector for Conntrack {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Conntrack
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut sizes = [0; 2];
         for (file, size) in self.sizes.iter_mut().zip(&mut sizes) {

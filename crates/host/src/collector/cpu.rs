@@ -10,7 +10,6 @@ use crate::collector::cpuinfo::CpuInfo;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::pool::lock;
 use crate::procstat::{SharedStat, Ticks, USER_HZ};
@@ -101,10 +100,6 @@ impl Cpu {
 }
 
 impl Collector for Cpu {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Cpu
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let shared = self.stat.clone();
         let mut shared = lock(&shared);

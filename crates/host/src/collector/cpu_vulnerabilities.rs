@@ -2,50 +2,32 @@
 //!
 //! Invariant: a text of unknown form is the mitigation of the state `unknown`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::Plan;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_cpu_vulnerabilities_info",
     "State of the CPU concerning each known vulnerability, and its mitigation; the value is 1.",
 );
 
-pub(crate) struct CpuVulnerabilities {
-    directory: PathBuf,
-}
-
-impl CpuVulnerabilities {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("devices/system/cpu/vulnerabilities"),
-        })
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for name in sysdir::list_if_there(directory)? {
+        let Some(text) = plan.label(&directory.join(&name)) else {
+            continue;
+        };
+        let (state, mitigation) = parse(&text);
+        let labels = [
+            ("codename", &*name),
+            ("state", state),
+            ("mitigation", &mitigation),
+        ];
+        plan.fixed(&INFO, &labels, 1.0);
     }
-}
-
-impl Describe for CpuVulnerabilities {
-    const KIND: CollectorKind = CollectorKind::CpuVulnerabilities;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for name in sysdir::list_if_there(&self.directory)? {
-            let Some(text) = plan.label(&self.directory.join(&name)) else {
-                continue;
-            };
-            let (state, mitigation) = parse(&text);
-            let labels = [
-                ("codename", &*name),
-                ("state", state),
-                ("mitigation", &mitigation),
-            ];
-            plan.fixed(&INFO, &labels, 1.0);
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Splits `Mitigation: PTI` into its state and the rest.

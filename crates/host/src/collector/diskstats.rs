@@ -9,7 +9,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, label_text, next_field, next_u64, number, trim};
@@ -212,10 +211,6 @@ impl Diskstats {
 }
 
 impl Collector for Diskstats {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Diskstats
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Below(2048))?;
         let Self {

@@ -2,14 +2,12 @@
 //!
 //! Invariant: read only at a refresh; nothing of it changes before the next boot.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::Plan;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_dmi_info",
@@ -42,39 +40,22 @@ const FILES: [&str; 19] = [
     "product_version",
 ];
 
-pub(crate) struct Dmi {
-    directory: PathBuf,
-}
-
-impl Dmi {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/dmi/id"),
-        })
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    let names = sysdir::list(directory)?;
+    let files = FILES.into_iter().map(|name| (name, name));
+    let values: Vec<(&str, String)> = files
+        .chain([("system_vendor", "sys_vendor")])
+        .filter(|(_, file)| names.iter().any(|name| name == file))
+        // Only root may read serial numbers.
+        .filter_map(|(label, file)| Some((label, plan.text(&directory.join(file))?)))
+        .collect();
+    if values.is_empty() {
+        return Err(HostError::no_data(directory));
     }
-}
-
-impl Describe for Dmi {
-    const KIND: CollectorKind = CollectorKind::Dmi;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        let names = sysdir::list(&self.directory)?;
-        let files = FILES.into_iter().map(|name| (name, name));
-        let values: Vec<(&str, String)> = files
-            .chain([("system_vendor", "sys_vendor")])
-            .filter(|(_, file)| names.iter().any(|name| name == file))
-            // Only root may read serial numbers.
-            .filter_map(|(label, file)| Some((label, plan.text(&self.directory.join(file))?)))
-            .collect();
-        if values.is_empty() {
-            let path = self.directory.clone();
-            return Err(HostError::NoData { path });
-        }
-        let labels: Vec<(&str, &str)> = values
-            .iter()
-            .map(|(label, text)| (*label, text.as_str()))
-            .collect();
-        plan.fixed(&INFO, &labels, 1.0);
-        Ok(())
-    }
+    let labels: Vec<(&str, &str)> = values
+        .iter()
+        .map(|(label, text)| (*label, text.as_str()))
+        .collect();
+    plan.fixed(&INFO, &labels, 1.0);
+    Ok(())
 }

@@ -3,14 +3,12 @@
 //! Invariant: the device-mapper UUID decides whether a device is multipath; paths are active if their disk's state says
 //! so.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_dmmultipath_device_info",
@@ -43,74 +41,56 @@ const PATH_STATE: Desc<'static> = Desc::gauge(
 
 const SECTOR_BYTES: f64 = 512.0;
 
-pub(crate) struct Dmmultipath {
-    directory: PathBuf,
-}
-
-impl Dmmultipath {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("block"),
-        })
-    }
-}
-
-impl Describe for Dmmultipath {
-    const KIND: CollectorKind = CollectorKind::Dmmultipath;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        let names = sysdir::list(&self.directory)?;
-        for name in names.iter().filter(|name| name.starts_with("dm-")) {
-            let directory = self.directory.join(name);
-            let Some(uuid) = plan.text(&directory.join("dm/uuid")) else {
-                continue;
-            };
-            if !uuid.starts_with("mpath-") {
-                continue;
-            }
-            let device = plan.label(&directory.join("dm/name")).unwrap_or_default();
-            let labels = [
-                ("device", device.as_str()),
-                ("sysfs_name", name),
-                ("uuid", &uuid),
-            ];
-            plan.fixed(&INFO, &labels, 1.0);
-            let labels = &labels[..2];
-            let suspended = directory.join("dm/suspended");
-            let is_active = |text: &[u8]| Some(f64::from(u8::from(text != b"1")));
-            plan.file(&ACTIVE, labels, &suspended, Decode::With(is_active));
-            let size = directory.join("size");
-            plan.file(&SIZE, labels, &size, Decode::Times(SECTOR_BYTES));
-            self.describe_paths(&device, labels, &directory.join("slaves"), plan);
+pub(crate) fn describe(blocks: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    let names = sysdir::list(blocks)?;
+    for name in names.iter().filter(|name| name.starts_with("dm-")) {
+        let directory = blocks.join(name);
+        let Some(uuid) = plan.text(&directory.join("dm/uuid")) else {
+            continue;
+        };
+        if !uuid.starts_with("mpath-") {
+            continue;
         }
-        Ok(())
-    }
-}
-
-impl Dmmultipath {
-    fn describe_paths(
-        &self,
-        device: &str,
-        labels: &[(&str, &str)],
-        directory: &std::path::Path,
-        plan: &mut Plan<'_>,
-    ) {
-        let paths = sysdir::list(directory).unwrap_or_default();
-        let mut active = 0;
-        for path in &paths {
-            let state = self.directory.join(path).join("device/state");
-            let state = plan.label(&state).unwrap_or_default();
-            active += usize::from(matches!(state.as_str(), "running" | "live"));
-            let labels = [("device", device), ("path", path), ("state", &state)];
-            plan.fixed(&PATH_STATE, &labels, 1.0);
-        }
-        let counts = [
-            (&PATHS, paths.len()),
-            (&PATHS_ACTIVE, active),
-            (&PATHS_FAILED, paths.len() - active),
+        let device = plan.label(&directory.join("dm/name")).unwrap_or_default();
+        let labels = [
+            ("device", device.as_str()),
+            ("sysfs_name", name),
+            ("uuid", &uuid),
         ];
-        for (desc, count) in counts {
-            plan.fixed(desc, labels, count as f64);
-        }
+        plan.fixed(&INFO, &labels, 1.0);
+        let labels = &labels[..2];
+        let suspended = directory.join("dm/suspended");
+        let is_active = |text: &[u8]| Some(f64::from(u8::from(text != b"1")));
+        plan.file(&ACTIVE, labels, &suspended, Decode::With(is_active));
+        let size = directory.join("size");
+        plan.file(&SIZE, labels, &size, Decode::Times(SECTOR_BYTES));
+        describe_paths(blocks, &device, labels, &directory.join("slaves"), plan);
+    }
+    Ok(())
+}
+
+fn describe_paths(
+    blocks: &Path,
+    device: &str,
+    labels: &[(&str, &str)],
+    directory: &Path,
+    plan: &mut Plan<'_>,
+) {
+    let paths = sysdir::list(directory).unwrap_or_default();
+    let mut active = 0;
+    for path in &paths {
+        let state = blocks.join(path).join("device/state");
+        let state = plan.label(&state).unwrap_or_default();
+        active += usize::from(matches!(state.as_str(), "running" | "live"));
+        let labels = [("device", device), ("path", path), ("state", &state)];
+        plan.fixed(&PATH_STATE, &labels, 1.0);
+    }
+    let counts = [
+        (&PATHS, paths.len()),
+        (&PATHS_ACTIVE, active),
+        (&PATHS_FAILED, paths.len() - active),
+    ];
+    for (desc, count) in counts {
+        plan.fixed(desc, labels, count as f64);
     }
 }

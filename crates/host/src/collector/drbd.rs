@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, float, label_text, next_field, number};
@@ -42,7 +41,6 @@ pub(crate) fn new(procfs: &Path) -> ProcTable<Drbd> {
 }
 
 impl Table for Drbd {
-    const KIND: CollectorKind = CollectorKind::Drbd;
     const FILE: &'static str = "drbd";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

@@ -2,14 +2,12 @@
 //!
 //! Invariant: errors without a known row are counted for the row `unknown`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const CORRECTABLE: Desc<'static> = Desc::counter(
     "node_edac_correctable_errors_total",
@@ -36,38 +34,22 @@ const CHANNEL_UNCORRECTABLE: Desc<'static> = Desc::counter(
     "Total uncorrectable memory errors for this channel.",
 );
 
-pub(crate) struct Edac {
-    directory: PathBuf,
-}
-
-impl Edac {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("devices/system/edac/mc"),
-        })
-    }
-}
-
-impl Describe for Edac {
-    const KIND: CollectorKind = CollectorKind::Edac;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for (directory, controller) in sysdir::numbered_if_there(&self.directory, "mc")? {
-            let controller = ("controller", controller.as_str());
-            let mut count = |desc, labels: &[(&str, &str)], file: &str| {
-                plan.file(desc, labels, &directory.join(file), Decode::PLAIN);
-            };
-            count(&CORRECTABLE, &[controller], "ce_count");
-            count(&UNCORRECTABLE, &[controller], "ue_count");
-            let unknown = [controller, ("csrow", "unknown")];
-            count(&ROW_CORRECTABLE, &unknown, "ce_noinfo_count");
-            count(&ROW_UNCORRECTABLE, &unknown, "ue_noinfo_count");
-            for (directory, row) in sysdir::numbered_if_there(&directory, "csrow")? {
-                describe_row(&directory, controller, &row, plan)?;
-            }
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for (directory, controller) in sysdir::numbered_if_there(directory, "mc")? {
+        let controller = ("controller", controller.as_str());
+        let mut count = |desc, labels: &[(&str, &str)], file: &str| {
+            plan.file(desc, labels, &directory.join(file), Decode::PLAIN);
+        };
+        count(&CORRECTABLE, &[controller], "ce_count");
+        count(&UNCORRECTABLE, &[controller], "ue_count");
+        let unknown = [controller, ("csrow", "unknown")];
+        count(&ROW_CORRECTABLE, &unknown, "ce_noinfo_count");
+        count(&ROW_UNCORRECTABLE, &unknown, "ue_noinfo_count");
+        for (directory, row) in sysdir::numbered_if_there(&directory, "csrow")? {
+            describe_row(&directory, controller, &row, plan)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn describe_row(

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::collector::numbers::{Numbers, Table};
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 
 const ENTROPY: &[Table] = &[
@@ -26,5 +25,5 @@ const ENTROPY: &[Table] = &[
 ];
 
 pub(crate) fn new(procfs: &Path) -> Numbers {
-    Numbers::new(CollectorKind::Entropy, ENTROPY, procfs)
+    Numbers::new(ENTROPY, procfs)
 }

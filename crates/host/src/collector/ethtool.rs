@@ -15,7 +15,6 @@ use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::ethtool_ioctl::{self, Driver, Link};
 use crate::filter::{self, Filter};
-use crate::kind::CollectorKind;
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
 use crate::sysdir;
@@ -181,10 +180,6 @@ impl Ethtool {
 }
 
 impl Collector for Ethtool {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Ethtool
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let names = sysdir::list(&self.directory)?;
         let socket = match self.socket.take() {

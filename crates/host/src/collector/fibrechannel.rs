@@ -2,15 +2,13 @@
 //!
 //! Invariant: an attribute that a driver lacks is an empty label or a missing series.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::scan::{hex, number};
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
@@ -35,43 +33,27 @@ const LABELS: [(&str, bool); 10] = [
 /// Files of a host's statistics.
 const COUNTERS: &str = include_str!("fibrechannel.txt");
 
-pub(crate) struct Fibrechannel {
-    directory: PathBuf,
-}
-
-impl Fibrechannel {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/fc_host"),
-        })
-    }
-}
-
-impl Describe for Fibrechannel {
-    const KIND: CollectorKind = CollectorKind::Fibrechannel;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for host in sysdir::list(&self.directory)? {
-            let directory = self.directory.join(&host);
-            let texts = LABELS.map(|(name, is_cut)| {
-                let text = plan.label(&directory.join(name)).unwrap_or_default();
-                match (is_cut, text.char_indices().nth(2)) {
-                    (true, Some((at, _))) => text[at..].to_owned(),
-                    _ => text,
-                }
-            });
-            let mut labels = vec![("fc_host", host.as_str())];
-            let named = LABELS.iter().zip(&texts);
-            labels.extend(named.map(|((name, _), text)| (*name, text.as_str())));
-            plan.fixed(&INFO, &labels, 1.0);
-            let statistics = directory.join("statistics");
-            for ([file], desc) in table::rows(COUNTERS) {
-                let decode = Decode::With(counter);
-                plan.file(&desc, &[("fc_host", &host)], &statistics.join(file), decode);
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for host in sysdir::list(directory)? {
+        let directory = directory.join(&host);
+        let texts = LABELS.map(|(name, is_cut)| {
+            let text = plan.label(&directory.join(name)).unwrap_or_default();
+            match (is_cut, text.char_indices().nth(2)) {
+                (true, Some((at, _))) => text[at..].to_owned(),
+                _ => text,
             }
+        });
+        let mut labels = vec![("fc_host", host.as_str())];
+        let named = LABELS.iter().zip(&texts);
+        labels.extend(named.map(|((name, _), text)| (*name, text.as_str())));
+        plan.fixed(&INFO, &labels, 1.0);
+        let statistics = directory.join("statistics");
+        for ([file], desc) in table::rows(COUNTERS) {
+            let decode = Decode::With(counter);
+            plan.file(&desc, &[("fc_host", &host)], &statistics.join(file), decode);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Parses a number in base 16 after `0x`, or in base 10. All bits set means that the adapter does not count it.

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::collector::numbers::{Numbers, Table};
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 
 const FILEFD: &[Table] = &[(
@@ -29,5 +28,5 @@ const FILEFD: &[Table] = &[(
 )];
 
 pub(crate) fn new(procfs: &Path) -> Numbers {
-    Numbers::new(CollectorKind::Filefd, FILEFD, procfs)
+    Numbers::new(FILEFD, procfs)
 }

@@ -17,7 +17,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::local::OwnMounts;
 use crate::mountinfo::{self, MountLine};
 use crate::open_file::{End, OpenFile, ReadBuf};
@@ -180,10 +179,6 @@ impl Filesystem {
 }
 
 impl Collector for Filesystem {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Filesystem
-    }
-
     fn has_preparation(&self) -> bool {
         true
     }

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::sink::{Desc, MetricType};
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 
 const SENSOR_TYPES: [&str; 14] = [
     "vrm",
@@ -37,12 +36,6 @@ const CHIP_NAMES: Desc<'static> = Desc::gauge(
 const SENSOR_LABEL: Desc<'static> =
     Desc::gauge("node_hwmon_sensor_label", "Label for given chip and sensor");
 
-pub(crate) struct Hwmon {
-    directory: PathBuf,
-    chips: Filter,
-    sensors: Filter,
-}
-
 /// A directory of `class/hwmon`.
 struct Chip {
     directory: PathBuf,
@@ -56,52 +49,48 @@ struct Sensor {
     files: BTreeMap<String, PathBuf>,
 }
 
-impl Hwmon {
-    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
-        Ok(SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/hwmon"),
-            chips: config.hwmon_chips.compile(&config::HWMON_CHIP)?,
-            sensors: config.hwmon_sensors.compile(&config::HWMON_SENSOR)?,
-        }))
-    }
-
-    fn describe_sensors(&self, chip: &str, directory: &Path, plan: &mut Plan<'_>) {
-        let mut sensors = BTreeMap::new();
-        find_sensors(directory, &mut sensors);
-        find_sensors(&directory.join("device"), &mut sensors);
-        for (name, sensor) in &sensors {
-            if self.sensors.keeps(format!("{chip};{name}").as_bytes()) {
-                describe_sensor(chip, name, sensor, plan);
-            }
-        }
-    }
+pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector, HostError> {
+    let chips = config.hwmon_chips.compile(&config::HWMON_CHIP)?;
+    let sensors = config.hwmon_sensors.compile(&config::HWMON_SENSOR)?;
+    let directory = config.sysfs.join("class/hwmon");
+    Ok(SysfsCollector::new(directory, move |directory, plan| {
+        describe(directory, &chips, &sensors, plan)
+    }))
 }
 
-impl Describe for Hwmon {
-    const KIND: CollectorKind = CollectorKind::Hwmon;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        let names = sysdir::list(&self.directory)?;
-        let chips: Vec<Chip> = names
-            .iter()
-            .map(|name| self.directory.join(name))
-            .filter(|directory| sysdir::is_dir(directory))
-            .filter_map(|directory| Chip::read(directory, plan))
-            .collect();
-        for chip in &chips {
-            let name = chip.unique_name(&chips);
-            if !self.chips.keeps(name.as_bytes()) {
-                continue;
-            }
-            let shown = clean(&chip.name);
-            if !shown.is_empty() {
-                let labels = [("chip", name.as_str()), ("chip_name", &shown)];
-                plan.fixed(&CHIP_NAMES, &labels, 1.0);
-            }
-            self.describe_sensors(&name, &chip.directory, plan);
+fn describe(
+    directory: &Path,
+    kept_chips: &Filter,
+    kept_sensors: &Filter,
+    plan: &mut Plan<'_>,
+) -> Result<(), HostError> {
+    let names = sysdir::list(directory)?;
+    let chips: Vec<Chip> = names
+        .iter()
+        .map(|name| directory.join(name))
+        .filter(|directory| sysdir::is_dir(directory))
+        .filter_map(|directory| Chip::read(directory, plan))
+        .collect();
+    for chip in &chips {
+        let name = chip.unique_name(&chips);
+        if !kept_chips.keeps(name.as_bytes()) {
+            continue;
         }
-        Ok(())
+        let shown = clean(&chip.name);
+        if !shown.is_empty() {
+            let labels = [("chip", name.as_str()), ("chip_name", &shown)];
+            plan.fixed(&CHIP_NAMES, &labels, 1.0);
+        }
+        let mut sensors = BTreeMap::new();
+        find_sensors(&chip.directory, &mut sensors);
+        find_sensors(&chip.directory.join("device"), &mut sensors);
+        for (sensor_name, sensor) in &sensors {
+            if kept_sensors.keeps(format!("{name};{sensor_name}").as_bytes()) {
+                describe_sensor(&name, sensor_name, sensor, plan);
+            }
+        }
     }
+    Ok(())
 }
 
 impl Chip {

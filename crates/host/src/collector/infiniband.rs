@@ -2,16 +2,15 @@
 //!
 //! Invariant: data counters are exported in octets; the hardware counts units of four.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::scan::{float, number};
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
@@ -40,44 +39,34 @@ const LIFESPAN: Desc<'static> = Desc::gauge(
 /// Files below a port and the factors of their numbers.
 const COUNTERS: &str = include_str!("infiniband.txt");
 
-pub(crate) struct Infiniband {
-    directory: PathBuf,
-    devices: Filter,
+pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector, HostError> {
+    let devices = config.infiniband.compile(&config::INFINIBAND_DEVICE)?;
+    let directory = config.sysfs.join("class/infiniband");
+    Ok(SysfsCollector::new(directory, move |directory, plan| {
+        describe(directory, &devices, plan)
+    }))
 }
 
-impl Infiniband {
-    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
-        Ok(SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/infiniband"),
-            devices: config.infiniband.compile(&config::INFINIBAND_DEVICE)?,
-        }))
-    }
-}
-
-impl Describe for Infiniband {
-    const KIND: CollectorKind = CollectorKind::Infiniband;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for device in sysdir::list(&self.directory)? {
-            if !self.devices.keeps(device.as_bytes()) {
-                continue;
-            }
-            let directory = self.directory.join(&device);
-            let mut label = |file: &str| plan.label(&directory.join(file)).unwrap_or_default();
-            let labels = [
-                ("device", device.as_str()),
-                ("board_id", &label("board_id")),
-                ("firmware_version", &label("fw_ver")),
-                ("hca_type", &label("hca_type")),
-            ];
-            plan.fixed(&INFO, &labels, 1.0);
-            let ports = directory.join("ports");
-            for port in sysdir::list(&ports).unwrap_or_default() {
-                describe_port(&device, &port, &ports.join(&port), plan);
-            }
+fn describe(directory: &Path, devices: &Filter, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for device in sysdir::list(directory)? {
+        if !devices.keeps(device.as_bytes()) {
+            continue;
         }
-        Ok(())
+        let directory = directory.join(&device);
+        let mut label = |file: &str| plan.label(&directory.join(file)).unwrap_or_default();
+        let labels = [
+            ("device", device.as_str()),
+            ("board_id", &label("board_id")),
+            ("firmware_version", &label("fw_ver")),
+            ("hca_type", &label("hca_type")),
+        ];
+        plan.fixed(&INFO, &labels, 1.0);
+        let ports = directory.join("ports");
+        for port in sysdir::list(&ports).unwrap_or_default() {
+            describe_port(&device, &port, &ports.join(&port), plan);
+        }
     }
+    Ok(())
 }
 
 fn describe_port(device: &str, port: &str, directory: &Path, plan: &mut Plan<'_>) {

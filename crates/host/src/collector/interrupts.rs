@@ -5,7 +5,6 @@
 use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line_below, float, label_text, next_field, next_line, number};
@@ -32,7 +31,6 @@ pub(crate) fn new(config: &HostConfig) -> Result<ProcTable<Interrupts>, HostErro
 }
 
 impl Table for Interrupts {
-    const KIND: CollectorKind = CollectorKind::Interrupts;
     const FILE: &'static str = "interrupts";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

@@ -9,7 +9,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::collector::{Collector, Ctx};
 use crate::config::{HostConfig, IPVS_LABELS};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, hex, label_text, next_field, next_line, number};
@@ -189,10 +188,6 @@ fn chosen(list: &str) -> Result<[bool; IPVS_LABELS.len()], HostError> {
 }
 
 impl Collector for Ipvs {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Ipvs
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.stats.read(ctx.buf, End::Short);
         let totals = parse_totals(text.map_err(HostError::or_no_data)?)

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::collector::numbers::{Numbers, Table};
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 
 const KERNEL_HUNG: &[Table] = &[(
@@ -20,5 +19,5 @@ const KERNEL_HUNG: &[Table] = &[(
 )];
 
 pub(crate) fn new(procfs: &Path) -> Numbers {
-    Numbers::new(CollectorKind::KernelHung, KERNEL_HUNG, procfs)
+    Numbers::new(KERNEL_HUNG, procfs)
 }

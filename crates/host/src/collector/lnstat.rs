@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
 use crate::scan::{each_line_below, hex, label_text, next_field, next_line};
@@ -35,10 +34,6 @@ impl Lnstat {
 }
 
 impl Collector for Lnstat {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Lnstat
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         if ctx.refresh {
             let file = |name: String| {

@@ -4,7 +4,6 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{decimal, next_field};
 use crate::sink::{MetricType, Sink, Slot};
@@ -21,10 +20,6 @@ impl Loadavg {
 }
 
 impl Collector for Loadavg {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Loadavg
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Short)?;
         let loads = parse(text).map_err(|source| self.file.malformed(source))?;

@@ -9,7 +9,6 @@ use crate::config::HostConfig;
 use crate::dbus::wire::{Cursor, Value};
 use crate::dbus::{Bus, Call, problem, short};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
 
@@ -49,10 +48,6 @@ impl Logind {
 }
 
 impl Collector for Logind {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Logind
-    }
-
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         // Not kept: logind ends when it is idle, and a scrape is rare next to a connection.
         let mut bus = Bus::connect(&self.socket)?;

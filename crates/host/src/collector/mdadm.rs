@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{label_text, next_field, number};
@@ -77,10 +76,6 @@ impl Mdadm {
 }
 
 impl Collector for Mdadm {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Mdadm
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Empty);
         let arrays = &mut self.arrays;

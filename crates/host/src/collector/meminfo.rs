@@ -4,7 +4,6 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, next_field, number};
@@ -81,10 +80,6 @@ impl Meminfo {
 }
 
 impl Collector for Meminfo {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Meminfo
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Short)?;
         self.lines.begin();

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
 use crate::scan::{each_line, float, label_text, next_field};
@@ -37,10 +36,6 @@ impl MeminfoNuma {
 }
 
 impl Collector for MeminfoNuma {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::MeminfoNuma
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         if ctx.refresh {
             let found = sysdir::numbered_if_there(&self.directory, "node")?;

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::mountinfo;
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::rows::Rows;
@@ -116,10 +115,6 @@ impl Family {
 }
 
 impl Collector for Mountstats {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Mountstats
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         self.addresses.clear();
         let text = self.mounts.read(&mut self.buf, End::Empty)?;

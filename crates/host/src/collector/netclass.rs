@@ -13,7 +13,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
-use crate::kind::CollectorKind;
 use crate::linkprops::Properties;
 use crate::links::Links;
 use crate::open_file::ReadBuf;
@@ -222,10 +221,6 @@ impl Netclass {
 }
 
 impl Collector for Netclass {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Netclass
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         // A device added between the two reads makes them differ until the next notification or refresh.
         let is_told = self.may_ask && self.ask(ctx.refresh, ctx.buf, out)?;

@@ -10,7 +10,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig, NetdevConfig, NetdevSource};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::links::{Address, Link, Links};
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
@@ -309,10 +308,6 @@ impl Netdev {
 }
 
 impl Collector for Netdev {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Netdev
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         if self.netlink {
             self.collect_netlink(ctx.refresh, out)

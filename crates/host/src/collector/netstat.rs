@@ -10,7 +10,6 @@ use regex::bytes::Regex;
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::filter;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, float, label_text, next_field, next_line};
@@ -45,10 +44,6 @@ impl Netstat {
 }
 
 impl Collector for Netstat {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Netstat
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         for (file, tables) in &mut self.tables {
             let text = file.read(ctx.buf, End::Short)?;

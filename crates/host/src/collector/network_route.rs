@@ -6,7 +6,6 @@ use std::net::IpAddr;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::link_names::LinkNames;
 use crate::links::ip_of;
 use crate::netlink::{Dumper, RTM_GETROUTE, RTM_NEWROUTE, attributes, u16_at, u32_at};
@@ -41,10 +40,6 @@ pub(crate) struct Route {
 }
 
 impl Collector for NetworkRoute {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::NetworkRoute
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         const ROUTE_BODY: [u8; 12] = [0; 12];
         self.names.update(ctx.refresh)?;

@@ -2,13 +2,11 @@
 //!
 //! Invariant: a procedure's index in the kernel's line is its index in the list of names; older kernels know fewer.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 use crate::table;
 
 const REQUESTS: Desc<'static> = Desc::counter(
@@ -49,39 +47,22 @@ pub(crate) fn describe_cells(cells: &'static str, path: &Path, plan: &mut Plan<'
     }
 }
 
-pub(crate) struct Nfs {
-    path: PathBuf,
-}
-
-impl Nfs {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            path: config.procfs.join("net/rpc/nfs"),
-        })
+pub(crate) fn describe(path: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    if !path.exists() {
+        return Err(HostError::no_data(path));
     }
-}
-
-impl Describe for Nfs {
-    const KIND: CollectorKind = CollectorKind::Nfs;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        if !self.path.exists() {
-            let path = self.path.clone();
-            return Err(HostError::NoData { path });
+    describe_cells(include_str!("nfs.txt"), path, plan);
+    let versions = [
+        ("proc2", "2", VERSION_2),
+        ("proc3", "3", VERSION_3),
+        ("proc4", "4", VERSION_4),
+    ];
+    for (line, version, procedures) in versions {
+        for (at, procedure) in procedures.split(' ').enumerate() {
+            let labels = [("proto", version), ("method", procedure)];
+            // The first number is the count of the following ones.
+            plan.file(&REQUESTS, &labels, path, Decode::Cell(line, at + 1));
         }
-        describe_cells(include_str!("nfs.txt"), &self.path, plan);
-        let versions = [
-            ("proc2", "2", VERSION_2),
-            ("proc3", "3", VERSION_3),
-            ("proc4", "4", VERSION_4),
-        ];
-        for (line, version, procedures) in versions {
-            for (at, procedure) in procedures.split(' ').enumerate() {
-                let labels = [("proto", version), ("method", procedure)];
-                // The first number is the count of the following ones.
-                plan.file(&REQUESTS, &labels, &self.path, Decode::Cell(line, at + 1));
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }

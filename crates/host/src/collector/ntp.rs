@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::collector::{Collector, Ctx};
 use crate::config::{HostConfig, NtpConfig};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::{Desc, Sink, Slot};
 
 const FAMILIES: [Desc<'static>; 8] = [
@@ -158,10 +157,6 @@ impl Ntp {
 }
 
 impl Collector for Ntp {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Ntp
-    }
-
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let response = self.ask()?;
         let is_sane = self.is_sane(&response);

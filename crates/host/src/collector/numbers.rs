@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{float, next_field};
 use crate::sink::{Desc, Sink, Slot};
@@ -15,28 +14,22 @@ use crate::sink::{Desc, Sink, Slot};
 pub(crate) type Table = (&'static str, &'static [(usize, Desc<'static>)]);
 
 pub(crate) struct Numbers {
-    kind: CollectorKind,
     files: Vec<(OpenFile, Vec<Slot>, &'static Table)>,
 }
 
 impl Numbers {
-    pub(crate) fn new(kind: CollectorKind, tables: &'static [Table], procfs: &Path) -> Self {
+    pub(crate) fn new(tables: &'static [Table], procfs: &Path) -> Self {
         let files = tables.iter().map(|table| {
             let file = OpenFile::new(procfs.join(table.0));
             (file, Vec::new(), table)
         });
         Self {
-            kind,
             files: files.collect(),
         }
     }
 }
 
 impl Collector for Numbers {
-    fn kind(&self) -> CollectorKind {
-        self.kind
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         for (file, slots, (_, series)) in &mut self.files {
             let text = file.read(ctx.buf, End::Numbers);

@@ -2,14 +2,12 @@
 //!
 //! Invariant: sizes are blocks times the block's size, as integers, before they become a float.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_nvme_info",
@@ -37,42 +35,26 @@ const BLOCK_SIZE: Desc<'static> = Desc::gauge(
      /sys/class/nvme/<device>/<namespace>/queue/logical_block_size",
 );
 
-pub(crate) struct Nvme {
-    directory: PathBuf,
-}
-
-impl Nvme {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/nvme"),
-        })
-    }
-}
-
-impl Describe for Nvme {
-    const KIND: CollectorKind = CollectorKind::Nvme;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for device in sysdir::list(&self.directory)? {
-            let directory = self.directory.join(&device);
-            let mut label = |file: &str| plan.label(&directory.join(file)).unwrap_or_default();
-            let labels = [
-                ("device", device.as_str()),
-                ("firmware_revision", &label("firmware_rev")),
-                ("model", &label("model")),
-                ("serial", &label("serial")),
-                ("state", &label("state")),
-                ("cntlid", &label("cntlid")),
-            ];
-            plan.fixed(&INFO, &labels, 1.0);
-            for name in sysdir::list(&directory)? {
-                if let Some(nsid) = namespace(&name) {
-                    describe_namespace(&device, nsid, &directory.join(&name), plan);
-                }
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for device in sysdir::list(directory)? {
+        let directory = directory.join(&device);
+        let mut label = |file: &str| plan.label(&directory.join(file)).unwrap_or_default();
+        let labels = [
+            ("device", device.as_str()),
+            ("firmware_revision", &label("firmware_rev")),
+            ("model", &label("model")),
+            ("serial", &label("serial")),
+            ("state", &label("state")),
+            ("cntlid", &label("cntlid")),
+        ];
+        plan.fixed(&INFO, &labels, 1.0);
+        for name in sysdir::list(&directory)? {
+            if let Some(nsid) = namespace(&name) {
+                describe_namespace(&device, nsid, &directory.join(&name), plan);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn describe_namespace(device: &str, nsid: &str, directory: &Path, plan: &mut Plan<'_>) {

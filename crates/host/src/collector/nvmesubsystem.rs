@@ -2,14 +2,12 @@
 //!
 //! Invariant: a changed state of a path is seen in the round that reads it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::Plan;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_nvmesubsystem_info",
@@ -42,29 +40,13 @@ const STATES: [&str; 7] = [
     "unknown",
 ];
 
-pub(crate) struct NvmeSubsystem {
-    directory: PathBuf,
-}
-
-impl NvmeSubsystem {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/nvme-subsystem"),
-        })
-    }
-}
-
-impl Describe for NvmeSubsystem {
-    const KIND: CollectorKind = CollectorKind::Nvmesubsystem;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for name in sysdir::list(&self.directory)? {
-            if name.starts_with("nvme-subsys") {
-                describe_subsystem(&name, &self.directory.join(&name), plan)?;
-            }
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for name in sysdir::list(directory)? {
+        if name.starts_with("nvme-subsys") {
+            describe_subsystem(&name, &directory.join(&name), plan)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn describe_subsystem(name: &str, directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {

@@ -2,16 +2,14 @@
 //!
 //! Invariant: the files are read only at a refresh; in between, the labels stay.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use jiff::civil::{Date, date};
 
-use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::scan::{decimal, each_line, label_text, number};
 use crate::sink::Desc;
-use crate::sysfs_collector::{Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::Plan;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_os_info",
@@ -43,37 +41,20 @@ const LABELS: [(&str, &str); 12] = [
     ("version_id", "VERSION_ID"),
 ];
 
-pub(crate) struct Os {
-    paths: [PathBuf; 2],
-}
-
-impl Os {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            paths: ["etc/os-release", "usr/lib/os-release"].map(|name| config.rootfs.join(name)),
-        })
+pub(crate) fn describe(rootfs: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    let paths = ["etc/os-release", "usr/lib/os-release"].map(|name| rootfs.join(name));
+    for path in &paths {
+        let Some(text) = plan.bytes(path) else {
+            continue;
+        };
+        let release = parse(text).map_err(|source| HostError::Parse {
+            path: path.clone(),
+            source,
+        })?;
+        release.describe(plan);
+        return Ok(());
     }
-}
-
-impl Describe for Os {
-    const KIND: CollectorKind = CollectorKind::Os;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for path in &self.paths {
-            let Some(text) = plan.bytes(path) else {
-                continue;
-            };
-            let release = parse(text).map_err(|source| HostError::Parse {
-                path: path.clone(),
-                source,
-            })?;
-            release.describe(plan);
-            return Ok(());
-        }
-        Err(HostError::NoData {
-            path: self.paths[0].clone(),
-        })
-    }
+    Err(HostError::no_data(&paths[0]))
 }
 
 /// Keys and values of the file.

@@ -3,16 +3,15 @@
 //! Invariant: a link that a device does not have is -1, a virtual function 0, as in node_exporter.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::collector::pci_ids::PciIds;
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::scan::{float, hex, trim};
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
@@ -29,97 +28,83 @@ const POWER_STATE: Desc<'static> = Desc::gauge(
 );
 const POWER_STATES: [&str; 7] = ["D0", "D1", "D2", "D3hot", "D3cold", "unknown", "error"];
 
-pub(crate) struct Pcidevice {
-    directory: PathBuf,
-    ids: Option<PciIds>,
-}
-
 /// Segment, bus, device and function, as labels show them.
 type Location = [String; 4];
 
-impl Pcidevice {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        let ids = config.pci_names.then(|| PciIds::load(&config.pci_ids));
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("bus/pci/devices"),
-            ids,
-        })
-    }
+pub(crate) fn new(config: &HostConfig) -> SysfsCollector {
+    let ids = config.pci_names.then(|| PciIds::load(&config.pci_ids));
+    let directory = config.sysfs.join("bus/pci/devices");
+    SysfsCollector::new(directory, move |directory, plan| {
+        describe(directory, ids.as_ref(), plan)
+    })
 }
 
-impl Describe for Pcidevice {
-    const KIND: CollectorKind = CollectorKind::Pcidevice;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for name in sysdir::list(&self.directory)? {
-            let path = self.directory.join(&name);
-            // The link leads through the device that this one is behind.
-            let Some(location) = location(&name) else {
-                continue;
-            };
-            let target = fs::read_link(&path).unwrap_or_default();
-            let parent = target.parent().and_then(Path::file_name);
-            let parent = parent
-                .and_then(|name| name.to_str())
-                .and_then(self::location);
-            let parent = parent.unwrap_or_else(|| std::array::from_fn(|_| "*".to_owned()));
-            self.describe_info(&path, &location, &parent, plan);
-            describe_values(&path, &labels(&location), plan);
-        }
-        Ok(())
-    }
-}
-
-impl Pcidevice {
-    fn describe_info(
-        &self,
-        path: &Path,
-        location: &Location,
-        parent: &Location,
-        plan: &mut Plan<'_>,
-    ) {
-        let mut id = |file: &str, digits: usize| {
-            let text = plan.text(&path.join(file)).unwrap_or_default();
-            let number = hex(trim(text.as_bytes())).unwrap_or_default();
-            format!("0x{number:0digits$x}")
+fn describe(directory: &Path, ids: Option<&PciIds>, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for name in sysdir::list(directory)? {
+        let path = directory.join(&name);
+        // The link leads through the device that this one is behind.
+        let Some(location) = location(&name) else {
+            continue;
         };
-        let [class, vendor, device] =
-            [("class", 6), ("vendor", 4), ("device", 4)].map(|(file, digits)| id(file, digits));
-        let [of_vendor, of_device] =
-            ["subsystem_vendor", "subsystem_device"].map(|file| id(file, 4));
-        let revision = id("revision", 2);
-        let mut all = labels(location).to_vec();
-        let names = [
-            "parent_segment",
-            "parent_bus",
-            "parent_device",
-            "parent_function",
-        ];
-        all.extend(names.into_iter().zip(parent.iter().map(String::as_str)));
-        all.extend([
-            ("class_id", &*class),
-            ("vendor_id", &vendor),
-            ("device_id", &device),
-            ("subsystem_vendor_id", &of_vendor),
-            ("subsystem_device_id", &of_device),
-            ("revision", &revision),
-        ]);
-        let named;
-        if let Some(ids) = &self.ids {
-            named = [
-                ("vendor_name", ids.vendor(&vendor)),
-                ("device_name", ids.device(&vendor, &device)),
-                ("subsystem_vendor_name", ids.vendor(&of_vendor)),
-                (
-                    "subsystem_device_name",
-                    ids.subsystem(&vendor, &device, &of_vendor, &of_device),
-                ),
-                ("class_name", ids.class(&class)),
-            ];
-            all.extend(named.iter().map(|(name, value)| (*name, value.as_str())));
-        }
-        plan.fixed(&INFO, &all, 1.0);
+        let target = fs::read_link(&path).unwrap_or_default();
+        let parent = target.parent().and_then(Path::file_name);
+        let parent = parent
+            .and_then(|name| name.to_str())
+            .and_then(self::location);
+        let parent = parent.unwrap_or_else(|| std::array::from_fn(|_| "*".to_owned()));
+        describe_info(ids, &path, &location, &parent, plan);
+        describe_values(&path, &labels(&location), plan);
     }
+    Ok(())
+}
+
+fn describe_info(
+    ids: Option<&PciIds>,
+    path: &Path,
+    location: &Location,
+    parent: &Location,
+    plan: &mut Plan<'_>,
+) {
+    let mut id = |file: &str, digits: usize| {
+        let text = plan.text(&path.join(file)).unwrap_or_default();
+        let number = hex(trim(text.as_bytes())).unwrap_or_default();
+        format!("0x{number:0digits$x}")
+    };
+    let [class, vendor, device] =
+        [("class", 6), ("vendor", 4), ("device", 4)].map(|(file, digits)| id(file, digits));
+    let [of_vendor, of_device] = ["subsystem_vendor", "subsystem_device"].map(|file| id(file, 4));
+    let revision = id("revision", 2);
+    let mut all = labels(location).to_vec();
+    let names = [
+        "parent_segment",
+        "parent_bus",
+        "parent_device",
+        "parent_function",
+    ];
+    all.extend(names.into_iter().zip(parent.iter().map(String::as_str)));
+    all.extend([
+        ("class_id", &*class),
+        ("vendor_id", &vendor),
+        ("device_id", &device),
+        ("subsystem_vendor_id", &of_vendor),
+        ("subsystem_device_id", &of_device),
+        ("revision", &revision),
+    ]);
+    let named;
+    if let Some(ids) = ids {
+        named = [
+            ("vendor_name", ids.vendor(&vendor)),
+            ("device_name", ids.device(&vendor, &device)),
+            ("subsystem_vendor_name", ids.vendor(&of_vendor)),
+            (
+                "subsystem_device_name",
+                ids.subsystem(&vendor, &device, &of_vendor, &of_device),
+            ),
+            ("class_name", ids.class(&class)),
+        ];
+        all.extend(named.iter().map(|(name, value)| (*name, value.as_str())));
+    }
+    plan.fixed(&INFO, &all, 1.0);
 }
 
 fn describe_values(path: &Path, labels: &[(&str, &str); 4], plan: &mut Plan<'_>) {

@@ -4,14 +4,12 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::sink::{Desc, Sink, Slot};
 
 /// One file with a line per CPU.
 pub(crate) struct PerCpu<const N: usize> {
-    kind: CollectorKind,
     file: OpenFile,
     end: End,
     descs: &'static [Desc<'static>; N],
@@ -25,13 +23,11 @@ pub(crate) type Parse<const N: usize> =
 
 impl<const N: usize> PerCpu<N> {
     pub(crate) fn new(
-        kind: CollectorKind,
         (file, end): (OpenFile, End),
         descs: &'static [Desc<'static>; N],
         parse: Parse<N>,
     ) -> Self {
         Self {
-            kind,
             file,
             end,
             descs,
@@ -42,10 +38,6 @@ impl<const N: usize> PerCpu<N> {
 }
 
 impl<const N: usize> Collector for PerCpu<N> {
-    fn kind(&self) -> CollectorKind {
-        self.kind
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, self.end);
         let text = text.map_err(HostError::or_no_data)?;

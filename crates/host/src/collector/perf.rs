@@ -14,7 +14,6 @@ use crate::collector::cpu::parse_ranges;
 use crate::collector::{Collector, Ctx};
 use crate::config::{HostConfig, PerfConfig, ProfilersConfig};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::perf_event::{Event, Group};
 use crate::scan::{number, trim};
@@ -172,10 +171,6 @@ fn named(
 }
 
 impl Collector for Perf {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Perf
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         self.follow(ctx.buf, out)?;
         for one in &self.groups {

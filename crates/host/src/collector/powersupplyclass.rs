@@ -2,17 +2,16 @@
 //!
 //! Invariant: the kernel's micro-units and tenths of a degree are exported in base units.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use regex::bytes::Regex;
 
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_power_supply_info",
@@ -95,55 +94,45 @@ const LABELS: [&str; 11] = [
     "scope",
 ];
 
-pub(crate) struct Powersupplyclass {
-    directory: PathBuf,
-    ignored: Regex,
+pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector, HostError> {
+    let flag = "collector.powersupply.ignored-supplies";
+    let ignored = filter::compile(flag, &config.powersupply_ignored)?;
+    let directory = config.sysfs.join("class/power_supply");
+    Ok(SysfsCollector::new(directory, move |directory, plan| {
+        describe(directory, &ignored, plan)
+    }))
 }
 
-impl Powersupplyclass {
-    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
-        let ignored = &config.powersupply_ignored;
-        Ok(SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/power_supply"),
-            ignored: filter::compile("collector.powersupply.ignored-supplies", ignored)?,
-        }))
-    }
-}
-
-impl Describe for Powersupplyclass {
-    const KIND: CollectorKind = CollectorKind::Powersupplyclass;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for supply in sysdir::list(&self.directory)? {
-            if self.ignored.is_match(supply.as_bytes()) {
-                continue;
-            }
-            let directory = self.directory.join(&supply);
-            let files = sysdir::list(&directory)?;
-            let is_there = |file: &str| files.iter().any(|name| name == file);
-            for (families, divisor) in [(&PLAIN[..], 1.0), (&MICRO, 1e6), (&TENTHS, 10.0)] {
-                for (family, file) in families.iter().filter(|(_, file)| is_there(file)) {
-                    let name = format!("node_power_supply_{family}");
-                    let help = format!("{family} value of /sys/class/power_supply/<power_supply>.");
-                    let desc = Desc::gauge(&name, &help);
-                    let decode = Decode::Over(divisor);
-                    plan.file(
-                        &desc,
-                        &[("power_supply", &supply)],
-                        &directory.join(file),
-                        decode,
-                    );
-                }
-            }
-            let texts: Vec<(&str, String)> = LABELS
-                .into_iter()
-                .filter(|file| is_there(file))
-                .filter_map(|file| Some((file, plan.label(&directory.join(file))?)))
-                .collect();
-            let mut labels = vec![("power_supply", supply.as_str())];
-            labels.extend(texts.iter().map(|(name, text)| (*name, text.as_str())));
-            plan.fixed(&INFO, &labels, 1.0);
+fn describe(directory: &Path, ignored: &Regex, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for supply in sysdir::list(directory)? {
+        if ignored.is_match(supply.as_bytes()) {
+            continue;
         }
-        Ok(())
+        let directory = directory.join(&supply);
+        let files = sysdir::list(&directory)?;
+        let is_there = |file: &str| files.iter().any(|name| name == file);
+        for (families, divisor) in [(&PLAIN[..], 1.0), (&MICRO, 1e6), (&TENTHS, 10.0)] {
+            for (family, file) in families.iter().filter(|(_, file)| is_there(file)) {
+                let name = format!("node_power_supply_{family}");
+                let help = format!("{family} value of /sys/class/power_supply/<power_supply>.");
+                let desc = Desc::gauge(&name, &help);
+                let decode = Decode::Over(divisor);
+                plan.file(
+                    &desc,
+                    &[("power_supply", &supply)],
+                    &directory.join(file),
+                    decode,
+                );
+            }
+        }
+        let texts: Vec<(&str, String)> = LABELS
+            .into_iter()
+            .filter(|file| is_there(file))
+            .filter_map(|file| Some((file, plan.label(&directory.join(file))?)))
+            .collect();
+        let mut labels = vec![("power_supply", supply.as_str())];
+        labels.extend(texts.iter().map(|(name, text)| (*name, text.as_str())));
+        plan.fixed(&INFO, &labels, 1.0);
     }
+    Ok(())
 }

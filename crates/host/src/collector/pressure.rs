@@ -8,7 +8,6 @@ use rustix::io::Errno;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, next_line, number};
 use crate::sink::{Desc, Sink, Slot};
@@ -70,10 +69,6 @@ impl Pressure {
 }
 
 impl Collector for Pressure {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Pressure
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut found = false;
         for ((file, slots), (_, some, full)) in self.resources.iter_mut().zip(&RESOURCES) {

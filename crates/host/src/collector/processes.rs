@@ -13,7 +13,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::cost;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, number, trim};
 use crate::sink::{Desc, Sink, Slot};
@@ -135,10 +134,6 @@ impl States {
 }
 
 impl Collector for Processes {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Processes
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let counted = self.count().map_err(|source| HostError::Read {
             path: self.procfs.clone(),

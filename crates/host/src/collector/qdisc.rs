@@ -10,7 +10,6 @@ use crate::collector::{Collector, Ctx};
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::link_names::LinkNames;
 use crate::netlink::{Dumper, RTM_GETQDISC, RTM_NEWQDISC, attributes, u32_at, u64_at};
 use crate::open_file::{End, OpenFile};
@@ -120,10 +119,6 @@ impl Qdisc {
 }
 
 impl Collector for Qdisc {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Qdisc
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         self.list(ctx)?;
         let Self {

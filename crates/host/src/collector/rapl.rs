@@ -3,63 +3,52 @@
 //! Invariant: a domain's index is part of its name, or counts domains of the same name in directory order.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 
 const JOULES: Desc<'static> =
     Desc::counter("node_rapl_joules_total", "Current RAPL value in joules");
 
-pub(crate) struct Rapl {
-    directory: PathBuf,
-    has_zone_label: bool,
+pub(crate) fn new(config: &HostConfig) -> SysfsCollector {
+    let has_zone_label = config.rapl_zone_label;
+    let directory = config.sysfs.join("class/powercap");
+    SysfsCollector::new(directory, move |directory, plan| {
+        describe(directory, has_zone_label, plan)
+    })
 }
 
-impl Rapl {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/powercap"),
-            has_zone_label: config.rapl_zone_label,
-        })
-    }
-}
-
-impl Describe for Rapl {
-    const KIND: CollectorKind = CollectorKind::Rapl;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        let mut used: HashMap<String, u64> = HashMap::new();
-        for directory in sysdir::list(&self.directory)? {
-            let directory = self.directory.join(directory);
-            let Some(name) = plan.text(&directory.join("name")) else {
-                continue;
-            };
-            let (index, zone) = index_and_zone(&name, &used);
-            used.insert(zone.to_owned(), index + 1);
-            let index = index.to_string();
-            let shown = directory.to_string_lossy();
-            let labels = [
-                ("index", index.as_str()),
-                ("path", &shown),
-                ("rapl_zone", zone),
-            ];
-            let path = directory.join("energy_uj");
-            let decode = Decode::Over(1e6);
-            if self.has_zone_label {
-                plan.file(&JOULES, &labels, &path, decode);
-                continue;
-            }
-            let family = format!("node_rapl_{}_joules_total", sysdir::metric_name(zone));
-            let help = format!("Current RAPL {zone} value in joules");
-            plan.file(&Desc::counter(&family, &help), &labels[..2], &path, decode);
+fn describe(root: &Path, has_zone_label: bool, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    let mut used: HashMap<String, u64> = HashMap::new();
+    for directory in sysdir::list(root)? {
+        let directory = root.join(directory);
+        let Some(name) = plan.text(&directory.join("name")) else {
+            continue;
+        };
+        let (index, zone) = index_and_zone(&name, &used);
+        used.insert(zone.to_owned(), index + 1);
+        let index = index.to_string();
+        let shown = directory.to_string_lossy();
+        let labels = [
+            ("index", index.as_str()),
+            ("path", &shown),
+            ("rapl_zone", zone),
+        ];
+        let path = directory.join("energy_uj");
+        let decode = Decode::Over(1e6);
+        if has_zone_label {
+            plan.file(&JOULES, &labels, &path, decode);
+            continue;
         }
-        Ok(())
+        let family = format!("node_rapl_{}_joules_total", sysdir::metric_name(zone));
+        let help = format!("Current RAPL {zone} value in joules");
+        plan.file(&Desc::counter(&family, &help), &labels[..2], &path, decode);
     }
+    Ok(())
 }
 
 /// Splits `package-1`; a name without a number gets the next free one.

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
 use crate::sysdir;
@@ -48,10 +47,6 @@ impl Runit {
 }
 
 impl Collector for Runit {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Runit
-    }
-
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let names = sysdir::list(&self.directory)?;
         self.rows.begin();

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, next_line, next_u64, number};
 use crate::sink::Desc;
@@ -30,7 +29,7 @@ pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
     let file = OpenFile::new(procfs.join("schedstat"));
     // A CPU is printed in one go with its domains, which may exceed a page.
     let file = (file, End::Empty);
-    PerCpu::new(CollectorKind::Schedstat, file, &SCHEDSTAT, parse)
+    PerCpu::new(file, &SCHEDSTAT, parse)
 }
 
 pub(crate) fn parse(

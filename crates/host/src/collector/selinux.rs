@@ -2,14 +2,12 @@
 //!
 //! Invariant: without a mounted selinuxfs SELinux counts as disabled, which is a value and not missing data.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::scan::next_line;
 use crate::sink::Desc;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const ENABLED: Desc<'static> = Desc::gauge(
     "node_selinux_enabled",
@@ -24,44 +22,26 @@ const CURRENT_MODE: Desc<'static> = Desc::gauge(
     "Current SELinux enforcement mode",
 );
 
-pub(crate) struct Selinux {
-    mounts: PathBuf,
-    enforce: PathBuf,
-    context: PathBuf,
-    config: PathBuf,
-}
+/// node_exporter's library asks the machine it runs on, whatever paths are configured.
+pub(crate) const DIRECTORY: &str = "/sys/fs/selinux";
+const CONTEXT: &str = "/proc/self/attr/current";
+const CONFIG: &str = "/etc/selinux/config";
 
-impl Selinux {
-    /// node_exporter's library queries the machine it runs on, whatever paths are configured.
-    pub(crate) fn new(_config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            mounts: "/sys/fs/selinux".into(),
-            enforce: "/sys/fs/selinux/enforce".into(),
-            context: "/proc/self/attr/current".into(),
-            config: "/etc/selinux/config".into(),
-        })
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    let enforce = directory.join("enforce");
+    // Before a policy is loaded, everything has the type `kernel`.
+    let is_loaded = plan
+        .text(Path::new(CONTEXT))
+        .is_some_and(|context| context.trim_end_matches('\0') != "kernel");
+    if !enforce.exists() || !is_loaded {
+        plan.fixed(&ENABLED, &[], 0.0);
+        return Ok(());
     }
-}
-
-impl Describe for Selinux {
-    const KIND: CollectorKind = CollectorKind::Selinux;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        let is_mounted = self.mounts.join("enforce").exists();
-        // Before a policy is loaded, everything has the type `kernel`.
-        let is_loaded = plan
-            .text(&self.context)
-            .is_some_and(|context| context.trim_end_matches('\0') != "kernel");
-        if !is_mounted || !is_loaded {
-            plan.fixed(&ENABLED, &[], 0.0);
-            return Ok(());
-        }
-        plan.fixed(&ENABLED, &[], 1.0);
-        let mode = plan.bytes(&self.config).map_or(-1.0, configured_mode);
-        plan.fixed(&CONFIG_MODE, &[], mode);
-        plan.file(&CURRENT_MODE, &[], &self.enforce, Decode::PLAIN);
-        Ok(())
-    }
+    plan.fixed(&ENABLED, &[], 1.0);
+    let mode = plan.bytes(Path::new(CONFIG)).map_or(-1.0, configured_mode);
+    plan.fixed(&CONFIG_MODE, &[], mode);
+    plan.file(&CURRENT_MODE, &[], &enforce, Decode::PLAIN);
+    Ok(())
 }
 
 /// Returns the configured mode: 1 enforcing, 0 permissive, −1 anything else.

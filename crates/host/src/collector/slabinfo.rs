@@ -5,7 +5,6 @@
 use crate::config::{self, HostConfig};
 use crate::error::{HostError, ParseError};
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, label_text, next_field, number};
@@ -44,7 +43,6 @@ pub(crate) fn new(config: &HostConfig) -> Result<ProcTable<Slabinfo>, HostError>
 }
 
 impl Table for Slabinfo {
-    const KIND: CollectorKind = CollectorKind::Slabinfo;
     const FILE: &'static str = "slabinfo";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, float, label_text, next_field};
@@ -40,10 +39,6 @@ impl Sockstat {
 }
 
 impl Collector for Sockstat {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Sockstat
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         self.fields.begin();
         let Self {

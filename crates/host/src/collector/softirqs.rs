@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, next_field, number};
@@ -29,7 +28,6 @@ pub(crate) fn new(procfs: &Path) -> ProcTable<Softirqs> {
 }
 
 impl Table for Softirqs {
-    const KIND: CollectorKind = CollectorKind::Softirqs;
     const FILE: &'static str = "softirqs";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::collector::percpu::PerCpu;
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{each_line, hex, next_field};
 use crate::sink::Desc;
@@ -38,12 +37,7 @@ const SOFTNET: [Desc<'static>; 7] = [
 
 pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
     let file = OpenFile::new(procfs.join("net/softnet_stat"));
-    PerCpu::new(
-        CollectorKind::Softnet,
-        (file, End::Below(2048)),
-        &SOFTNET,
-        parse,
-    )
+    PerCpu::new((file, End::Below(2048)), &SOFTNET, parse)
 }
 
 pub(crate) fn parse(text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), ParseError> {

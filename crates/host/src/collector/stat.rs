@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::pool::lock;
 use crate::procstat::SharedStat;
 use crate::sink::{MetricType, Sink, Slot};
@@ -78,10 +77,6 @@ impl Stat {
 }
 
 impl Collector for Stat {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Stat
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut shared = lock(&self.stat);
         let stat = shared.get(ctx.round, ctx.buf)?;

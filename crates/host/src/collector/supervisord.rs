@@ -13,7 +13,6 @@ use base64::prelude::BASE64_STANDARD;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
 
@@ -74,10 +73,6 @@ impl Supervisord {
 }
 
 impl Collector for Supervisord {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Supervisord
-    }
-
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let answer = self
             .server

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line_below, float, label_text, next_field};
@@ -28,7 +27,6 @@ pub(crate) fn new(procfs: &Path) -> ProcTable<Swap> {
 }
 
 impl Table for Swap {
-    const KIND: CollectorKind = CollectorKind::Swap;
     const FILE: &'static str = "swaps";
 
     fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {

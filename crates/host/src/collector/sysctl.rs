@@ -7,7 +7,6 @@ use std::path::Path;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
 use crate::scan::{float, label_text, next_field};
@@ -134,10 +133,6 @@ impl Parameter {
 }
 
 impl Collector for Sysctl {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Sysctl
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let Self { parameters, rows } = self;
         rows.begin();

@@ -12,7 +12,6 @@ use crate::dbus::wire::Value;
 use crate::dbus::{Answer, Bus, Call, problem, short};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::kind::CollectorKind;
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
 
@@ -394,10 +393,6 @@ impl Systemd {
 }
 
 impl Collector for Systemd {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Systemd
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let (mut bus, is_new) = match self.bus.take() {
             Some(bus) => (bus, false),

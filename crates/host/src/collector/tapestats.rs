@@ -2,50 +2,39 @@
 //!
 //! Invariant: a drive is its plain node `st<n>`; its rewinding and compressing variants count the same.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use regex::bytes::Regex;
 
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::filter;
-use crate::kind::CollectorKind;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 use crate::table;
 
 /// Files of a drive's statistics and the factors of their numbers, as node_exporter multiplies.
 const NUMBERS: &str = include_str!("tapestats.txt");
 
-pub(crate) struct Tapestats {
-    directory: PathBuf,
-    ignored: Regex,
+pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector, HostError> {
+    let flag = "collector.tapestats.ignored-devices";
+    let ignored = filter::compile(flag, &config.tapestats_ignored)?;
+    let directory = config.sysfs.join("class/scsi_tape");
+    Ok(SysfsCollector::new(directory, move |directory, plan| {
+        describe(directory, &ignored, plan)
+    }))
 }
 
-impl Tapestats {
-    pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector<Self>, HostError> {
-        let ignored = &config.tapestats_ignored;
-        Ok(SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/scsi_tape"),
-            ignored: filter::compile("collector.tapestats.ignored-devices", ignored)?,
-        }))
-    }
-}
-
-impl Describe for Tapestats {
-    const KIND: CollectorKind = CollectorKind::Tapestats;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for (name, _) in sysdir::numbered(&self.directory, "st")? {
-            if self.ignored.is_match(name.as_bytes()) {
-                continue;
-            }
-            let directory = self.directory.join(&name).join("stats");
-            for ([file, factor], desc) in table::rows(NUMBERS) {
-                let decode = Decode::Times(table::number(factor));
-                plan.file(&desc, &[("device", &name)], &directory.join(file), decode);
-            }
+fn describe(directory: &Path, ignored: &Regex, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for (name, _) in sysdir::numbered(directory, "st")? {
+        if ignored.is_match(name.as_bytes()) {
+            continue;
         }
-        Ok(())
+        let directory = directory.join(&name).join("stats");
+        for ([file, factor], desc) in table::rows(NUMBERS) {
+            let decode = Decode::Times(table::number(factor));
+            plan.file(&desc, &[("device", &name)], &directory.join(file), decode);
+        }
     }
+    Ok(())
 }

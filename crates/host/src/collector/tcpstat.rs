@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::netlink::{Dumper, SOCK_DIAG_BY_FAMILY, u32_at};
 use crate::sink::{Desc, Sink, Slot};
 
@@ -59,10 +58,6 @@ impl Tcpstat {
 }
 
 impl Collector for Tcpstat {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Tcpstat
-    }
-
     fn collect(&mut self, _: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut dumper = match self.dumper.take() {
             Some(dumper) => dumper,

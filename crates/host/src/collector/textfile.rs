@@ -17,7 +17,6 @@ use crate::config::HostConfig;
 use crate::cost;
 use crate::error::HostError;
 
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::ordered_cache::OrderedCache;
 use crate::sink::{Desc, Sink, Slot};
@@ -108,10 +107,6 @@ impl Textfile {
 }
 
 impl Collector for Textfile {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Textfile
-    }
-
     fn may_hang(&self) -> bool {
         !self.directories.is_empty()
     }

@@ -2,14 +2,12 @@
 //!
 //! Invariant: a zone that can't be read is omitted; it does not affect the others' values.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const TEMPERATURE: Desc<'static> =
     Desc::gauge("node_thermal_zone_temp", "Zone temperature in Celsius");
@@ -22,35 +20,19 @@ const MAX_STATE: Desc<'static> = Desc::gauge(
     "Maximum throttle state of the cooling device",
 );
 
-pub(crate) struct ThermalZone {
-    directory: PathBuf,
-}
-
-impl ThermalZone {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/thermal"),
-        })
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for (directory, zone) in sysdir::numbered_if_there(directory, "thermal_zone")? {
+        let kind = plan.text(&directory.join("type")).unwrap_or_default();
+        let labels = [("zone", zone.as_str()), ("type", &kind)];
+        let path = directory.join("temp");
+        plan.file(&TEMPERATURE, &labels, &path, Decode::Over(1000.0));
     }
-}
-
-impl Describe for ThermalZone {
-    const KIND: CollectorKind = CollectorKind::ThermalZone;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for (directory, zone) in sysdir::numbered_if_there(&self.directory, "thermal_zone")? {
-            let kind = plan.text(&directory.join("type")).unwrap_or_default();
-            let labels = [("zone", zone.as_str()), ("type", &kind)];
-            let path = directory.join("temp");
-            plan.file(&TEMPERATURE, &labels, &path, Decode::Over(1000.0));
+    for (directory, device) in sysdir::numbered_if_there(directory, "cooling_device")? {
+        let kind = plan.text(&directory.join("type")).unwrap_or_default();
+        let labels = [("name", device.as_str()), ("type", &kind)];
+        for (desc, file) in [(&CURRENT_STATE, "cur_state"), (&MAX_STATE, "max_state")] {
+            plan.file(desc, &labels, &directory.join(file), Decode::PLAIN);
         }
-        for (directory, device) in sysdir::numbered_if_there(&self.directory, "cooling_device")? {
-            let kind = plan.text(&directory.join("type")).unwrap_or_default();
-            let labels = [("name", device.as_str()), ("type", &kind)];
-            for (desc, file) in [(&CURRENT_STATE, "cur_state"), (&MAX_STATE, "max_state")] {
-                plan.file(desc, &labels, &directory.join(file), Decode::PLAIN);
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }

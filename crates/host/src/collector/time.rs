@@ -8,7 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::scan::{label_text, trim};
 use crate::sink::{MetricType, Sink, Slot};
@@ -114,10 +113,6 @@ impl Time {
 }
 
 impl Collector for Time {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Time
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         // The host's clock is the measured value; the round's time may come from another clock.
         let now = SystemTime::now()

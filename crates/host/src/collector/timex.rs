@@ -6,7 +6,6 @@ use std::ffi::{c_int, c_long, c_uint};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::{Sink, Slot};
 use crate::table;
 
@@ -50,10 +49,6 @@ pub(crate) struct Clock {
 }
 
 impl Collector for Clock {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Timex
-    }
-
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut timex = Timex::default();
         // SAFETY: the struct has the kernel's layout, lives through the call and is ours alone.

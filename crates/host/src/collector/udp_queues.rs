@@ -9,7 +9,6 @@ use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{each_line_below, hex, next_field};
 use crate::sink::{Desc, Sink, Slot};
@@ -46,10 +45,6 @@ impl UdpQueues {
 }
 
 impl Collector for UdpQueues {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::UdpQueues
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut found = false;
         for (protocol, counted) in self.protocols.iter_mut().zip(ctx.udp_sockets) {

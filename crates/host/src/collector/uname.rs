@@ -4,7 +4,6 @@
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::scan::label_text;
 use crate::sink::{MetricType, Sink, Slot};
 
@@ -24,10 +23,6 @@ pub(crate) struct Uname {
 }
 
 impl Collector for Uname {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Uname
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         if ctx.refresh || self.slot.is_none() {
             self.refresh(out);

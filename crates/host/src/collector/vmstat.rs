@@ -8,7 +8,6 @@ use regex::bytes::Regex;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{label_text, next_field, next_line, number, trim};
 use crate::sink::{MetricType, Sink, Slot};
@@ -40,10 +39,6 @@ impl Vmstat {
 }
 
 impl Collector for Vmstat {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Vmstat
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         /// Counters grow by a digit now and then.
         const GROWTH_BYTES: usize = 64;

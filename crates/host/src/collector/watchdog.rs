@@ -2,14 +2,12 @@
 //!
 //! Invariant: an attribute that a driver lacks is an empty label or a missing series.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::sink::Desc;
 use crate::sysdir;
-use crate::sysfs_collector::{Decode, Describe, Plan, SysfsCollector};
+use crate::sysfs_collector::{Decode, Plan};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_watchdog_info",
@@ -36,40 +34,24 @@ const LABELS: [&str; 5] = [
     "pretimeout_governor",
 ];
 
-pub(crate) struct Watchdog {
-    directory: PathBuf,
-}
-
-impl Watchdog {
-    pub(crate) fn new(config: &HostConfig) -> SysfsCollector<Self> {
-        SysfsCollector::new(Self {
-            directory: config.sysfs.join("class/watchdog"),
-        })
-    }
-}
-
-impl Describe for Watchdog {
-    const KIND: CollectorKind = CollectorKind::Watchdog;
-
-    fn describe(&self, plan: &mut Plan<'_>) -> Result<(), HostError> {
-        for name in sysdir::list(&self.directory)? {
-            let directory = self.directory.join(&name);
-            for (family, file) in NUMBERS {
-                let family = format!("node_watchdog_{family}");
-                let help = format!("Value of /sys/class/watchdog/<watchdog>/{file}");
-                let desc = Desc::gauge(&family, &help);
-                plan.file(
-                    &desc,
-                    &[("name", &name)],
-                    &directory.join(file),
-                    Decode::PLAIN,
-                );
-            }
-            let texts = LABELS.map(|file| plan.label(&directory.join(file)).unwrap_or_default());
-            let mut labels = vec![("name", name.as_str())];
-            labels.extend(LABELS.into_iter().zip(texts.iter().map(String::as_str)));
-            plan.fixed(&INFO, &labels, 1.0);
+pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
+    for name in sysdir::list(directory)? {
+        let directory = directory.join(&name);
+        for (family, file) in NUMBERS {
+            let family = format!("node_watchdog_{family}");
+            let help = format!("Value of /sys/class/watchdog/<watchdog>/{file}");
+            let desc = Desc::gauge(&family, &help);
+            plan.file(
+                &desc,
+                &[("name", &name)],
+                &directory.join(file),
+                Decode::PLAIN,
+            );
         }
-        Ok(())
+        let texts = LABELS.map(|file| plan.label(&directory.join(file)).unwrap_or_default());
+        let mut labels = vec![("name", name.as_str())];
+        labels.extend(LABELS.into_iter().zip(texts.iter().map(String::as_str)));
+        plan.fixed(&INFO, &labels, 1.0);
     }
+    Ok(())
 }

@@ -13,7 +13,6 @@ use serde_json::Value;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::kind::CollectorKind;
 use crate::netlink::{Dumper, attributes, u16_at, u32_at, u64_at};
 use crate::open_file::{ReadBuf, read_once};
 use crate::rows::Rows;
@@ -134,10 +133,6 @@ impl Wifi {
 }
 
 impl Collector for Wifi {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Wifi
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let devices = match &mut self.source {
             Source::Files(directory) => from_files(directory, ctx.buf)?,

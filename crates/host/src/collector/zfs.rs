@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::{HostError, ParseError};
-use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, float, label_text, next_field, next_line, number};
@@ -119,10 +118,6 @@ impl Zfs {
 }
 
 impl Collector for Zfs {
-    fn kind(&self) -> CollectorKind {
-        CollectorKind::Zfs
-    }
-
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         if ctx.refresh || !self.listed {
             self.list(out)?;

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use crate::error::ParseError;
-use crate::kind::CollectorKind;
 use crate::ordered_cache::OrderedCache;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
@@ -35,7 +34,6 @@ pub(crate) fn new(procfs: &Path) -> ProcTable<Zoneinfo> {
 }
 
 impl Table for Zoneinfo {
-    const KIND: CollectorKind = CollectorKind::Zoneinfo;
     const FILE: &'static str = "zoneinfo";
 
     fn parse(
