@@ -6,7 +6,7 @@ use crate::cost::Cost;
 use crate::kind::CollectorKind;
 use crate::sink::{Desc, Sink, Slot};
 
-const COUNTERS: [Desc<'static>; 3] = [
+const FAMILIES: [Desc<'static>; 5] = [
     Desc::counter(
         "narthex_host_collector_cpu_seconds_total",
         "CPU time of a collector, in the kernel and outside it.",
@@ -19,8 +19,6 @@ const COUNTERS: [Desc<'static>; 3] = [
         "narthex_host_collector_read_bytes_total",
         "Bytes that a collector read.",
     ),
-];
-const GAUGES: [Desc<'static>; 2] = [
     Desc::gauge("narthex_host_collector_series", "Series of a collector."),
     Desc::gauge(
         "narthex_host_collector_page_bytes",
@@ -32,8 +30,7 @@ const GAUGES: [Desc<'static>; 2] = [
 pub(crate) struct CostSeries {
     kind: CollectorKind,
     total: Cost,
-    counters: Option<[Slot; COUNTERS.len()]>,
-    gauges: Option<[Slot; GAUGES.len()]>,
+    slots: Vec<Slot>,
     share: (usize, usize),
 }
 
@@ -42,8 +39,7 @@ impl CostSeries {
         Self {
             kind,
             total: Cost::default(),
-            counters: None,
-            gauges: None,
+            slots: Vec::new(),
             share: (0, 0),
         }
     }
@@ -61,24 +57,18 @@ impl CostSeries {
     pub(crate) fn set(&mut self, run: Option<Cost>, out: &mut Sink) {
         self.total += run.unwrap_or_default();
         out.set_owner(u8::MAX);
-        let labels = [("collector", self.kind.name())];
-        let counters = *self
-            .counters
-            .get_or_insert_with(|| COUNTERS.map(|desc| out.add(&desc, &labels)));
-        let gauges = *self
-            .gauges
-            .get_or_insert_with(|| GAUGES.map(|desc| out.add(&desc, &labels)));
+        if self.slots.is_empty() {
+            let labels = [("collector", self.kind.name())];
+            self.slots = FAMILIES.map(|desc| out.add(&desc, &labels)).into();
+        }
+        let (series, bytes) = self.share;
         let values = [
             self.total.cpu.as_secs_f64(),
             self.total.calls as f64,
             self.total.read_bytes as f64,
+            series as f64,
+            bytes as f64,
         ];
-        for (slot, value) in counters.into_iter().zip(values) {
-            out.set(slot, value);
-        }
-        let (series, bytes) = self.share;
-        for (slot, value) in gauges.into_iter().zip([series, bytes]) {
-            out.set(slot, value as f64);
-        }
+        out.set_all(&self.slots, values);
     }
 }

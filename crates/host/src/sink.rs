@@ -1,17 +1,16 @@
 //! Output of the collectors: handles of series over the origin's schema and the reused frame.
 //!
-//! Invariant: a handle refers to the same series from `series` to `retire`, across rounds, schema versions and the
+//! Invariant: a handle refers to the same series from `add` to `retire`, across rounds, schema versions and the
 //! compaction of retired slots. A round whose set of series is unchanged allocates nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::sync::Arc;
 
 use narthex_model::bits::BitSet;
 use narthex_model::cell::canonical;
-use narthex_model::{ColumnId, Family, FamilyId, Frame, LabelSet, METRIC_NAME, Schema, SchemaEdit};
-
-pub(crate) use narthex_model::MetricType;
+use narthex_model::{
+    ColumnId, Family, Frame, LabelSet, METRIC_NAME, MetricType, Schema, SchemaEdit,
+};
 
 /// Handle of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,13 +68,6 @@ struct Handle {
     set: LabelSet,
 }
 
-/// A family of this sink's schema.
-#[derive(Debug, Clone)]
-pub(crate) struct FamilyRef {
-    id: FamilyId,
-    name: Arc<str>,
-}
-
 impl Sink {
     pub(crate) fn new(common: LabelSet) -> Self {
         let schema = Schema::new(common);
@@ -115,36 +107,20 @@ impl Sink {
         }
     }
 
-    /// Returns the family of that name, adding it if needed.
-    pub(crate) fn family(&mut self, name: &str, kind: MetricType, help: &str) -> FamilyRef {
-        let name: Arc<str> = name.into();
-        let family = Family {
-            name: name.clone(),
-            metric_type: kind,
-            unit: "".into(),
-            help: help.into(),
-        };
-        FamilyRef {
-            id: self.edit().family(family),
-            name,
-        }
-    }
-
-    /// Adds a series with these labels. An existing one returns the same handle again, and ends once it was retired as
-    /// often as it was added.
-    pub(crate) fn series(&mut self, family: &FamilyRef, labels: &[(&str, &str)]) -> Slot {
-        let name = (METRIC_NAME, &*family.name);
+    /// Adds a series of the family that `desc` describes. An existing one returns the same handle again, and ends once it
+    /// was retired as often as it was added.
+    pub(crate) fn add(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)]) -> Slot {
+        let name = (METRIC_NAME, desc.name);
         let set = LabelSet::new(labels.iter().copied().chain([name]));
-        self.insert(family.id, set)
+        self.insert(desc, set)
     }
 
     /// Adds a series of the family that `desc` describes, with all its labels. A label that is common to all series is
     /// renamed to `exported_…`, as for a scraped target.
     pub(crate) fn add_set(&mut self, desc: &Desc<'_>, set: &LabelSet) -> Slot {
-        let family = self.family(desc.name, desc.kind, desc.help);
         let common = self.schema.common();
         if !common.overlaps(set) {
-            return self.insert(family.id, set.clone());
+            return self.insert(desc, set.clone());
         }
         let labels: Vec<(String, &str)> = set
             .iter()
@@ -155,10 +131,16 @@ impl Sink {
             .collect();
         let labels = labels.iter().map(|(name, value)| (name.as_str(), *value));
         let set = LabelSet::new(labels);
-        self.insert(family.id, set)
+        self.insert(desc, set)
     }
 
-    fn insert(&mut self, family: FamilyId, set: LabelSet) -> Slot {
+    fn insert(&mut self, desc: &Desc<'_>, set: LabelSet) -> Slot {
+        let family = self.edit().family(Family {
+            name: desc.name.into(),
+            metric_type: desc.kind,
+            unit: "".into(),
+            help: desc.help.into(),
+        });
         if let Some(slot) = self.known.get(&set) {
             let handle = &mut self.handles[slot.0 as usize];
             handle.uses += 1;
@@ -189,18 +171,6 @@ impl Sink {
         slot
     }
 
-    /// Adds a series of the family that `desc` describes.
-    pub(crate) fn add(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)]) -> Slot {
-        let family = self.family(desc.name, desc.kind, desc.help);
-        self.series(&family, labels)
-    }
-
-    /// Adds the only series of a family without labels.
-    pub(crate) fn single(&mut self, name: &str, kind: MetricType, help: &str) -> Slot {
-        let family = self.family(name, kind, help);
-        self.series(&family, &[])
-    }
-
     /// Ends a series, unless it was added more often than retired. The handle must not be used again.
     pub(crate) fn retire(&mut self, slot: Slot) {
         let handle = &mut self.handles[slot.0 as usize];
@@ -222,6 +192,18 @@ impl Sink {
         let column = self.handles[slot.0 as usize].column.index();
         self.values[column] = canonical(value);
         self.present.insert(column);
+    }
+
+    /// Sets the values of several series in this round.
+    pub(crate) fn set_all(&mut self, slots: &[Slot], values: impl IntoIterator<Item = f64>) {
+        for (slot, value) in slots.iter().zip(values) {
+            self.set(*slot, value);
+        }
+    }
+
+    /// Ends several series.
+    pub(crate) fn retire_all(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        slots.into_iter().for_each(|slot| self.retire(slot));
     }
 
     /// Ends the round; series that had a value in the last round and have none in this one become stale events.

@@ -49,8 +49,7 @@ fn describe(directory: &Path, priorities: bool, plan: &mut Plan<'_>) -> Result<(
 }
 
 fn describe_files(of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
-    let rows = table::rows::<3>(READINGS).filter(|(words, _)| words[0] == of);
-    for ([_, file, reading], desc) in rows {
+    for ([file, reading], desc) in table::rows_of(READINGS, of) {
         let decode = match reading {
             "nanoseconds" => nanoseconds,
             "if_any" => if_any,

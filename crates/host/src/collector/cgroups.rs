@@ -8,12 +8,8 @@ use crate::error::ParseError;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, label_text, next_field, number};
-use crate::sink::{Desc, Sink};
-
-const COLUMNS: [Desc<'static>; 2] = [
-    Desc::gauge("node_cgroups_cgroups", "Control groups of the controller."),
-    Desc::gauge("node_cgroups_enabled", "Whether the controller is enabled."),
-];
+use crate::sink::Sink;
+use crate::table;
 
 pub(crate) struct Cgroups;
 
@@ -37,10 +33,8 @@ impl Table for Cgroups {
             }
             let [_, groups, enabled] = numbers;
             rows.set(&[name], &[groups, enabled], out, |out| {
-                let name = label_text(name);
-                COLUMNS
-                    .map(|desc| out.add(&desc, &[("subsys_name", &name)]))
-                    .into()
+                let labels = [("subsys_name", &*label_text(name))];
+                table::add(include_str!("cgroups.txt"), &labels, out)
             });
             Ok(())
         })

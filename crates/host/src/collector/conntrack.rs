@@ -8,19 +8,8 @@ use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::open_file::{End, OpenFile};
 use crate::scan::{each_line_below, hex, next_field, number, trim};
-use crate::sink::{Desc, Sink, Slot};
-use crate::table;
-
-const SIZES: [Desc<'static>; 2] = [
-    Desc::gauge(
-        "node_nf_conntrack_entries",
-        "Number of currently allocated flow entries for connection tracking.",
-    ),
-    Desc::gauge(
-        "node_nf_conntrack_entries_limit",
-        "Maximum size of connection tracking table.",
-    ),
-];
+use crate::sink::{Sink, Slot};
+use crate::table::{self, Series};
 
 /// Columns of `net/stat/nf_conntrack`.
 const STATS: &str = include_str!("conntrack.txt");
@@ -29,7 +18,7 @@ const COLUMNS: usize = 17;
 pub(crate) struct Conntrack {
     sizes: [OpenFile; 2],
     stats: OpenFile,
-    size_slots: Vec<Slot>,
+    size_series: Series,
     /// Columns and their series.
     stat_slots: Vec<(usize, Slot)>,
 }
@@ -43,7 +32,7 @@ impl Conntrack {
                 file("sys/net/netfilter/nf_conntrack_max"),
             ],
             stats: file("net/stat/nf_conntrack"),
-            size_slots: Vec::new(),
+            size_series: Series::new(include_str!("conntrack_sizes.txt")),
             stat_slots: Vec::new(),
         }
     }
@@ -61,14 +50,11 @@ impl Collector for Conntrack {
         let sums = parse(text.map_err(HostError::or_no_data)?)
             .map_err(|source| self.stats.malformed(source))?;
         if self.stat_slots.is_empty() {
-            self.size_slots = SIZES.map(|desc| out.add(&desc, &[])).into();
             let rows = table::rows(STATS);
             let slots = rows.map(|([column], desc)| (table::number(column), out.add(&desc, &[])));
             self.stat_slots = slots.collect();
         }
-        for (slot, size) in self.size_slots.iter().zip(sizes) {
-            out.set(*slot, size as f64);
-        }
+        self.size_series.set(sizes.map(|size| size as f64), out);
         for (column, slot) in &self.stat_slots {
             out.set(*slot, sums[*column] as f64);
         }

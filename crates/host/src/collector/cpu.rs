@@ -14,8 +14,33 @@ use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::pool::lock;
 use crate::procstat::{SharedStat, Ticks, USER_HZ};
 use crate::scan::{number, trim};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
+use crate::sysdir;
 
+const SECONDS: Desc<'static> = Desc::counter(
+    "node_cpu_seconds_total",
+    "Seconds the CPUs spent in each mode.",
+);
+const GUEST_SECONDS: Desc<'static> = Desc::counter(
+    "node_cpu_guest_seconds_total",
+    "Seconds the CPUs spent in guests (VMs) for each mode.",
+);
+const CORE_THROTTLES: Desc<'static> = Desc::counter(
+    "node_cpu_core_throttles_total",
+    "Number of times this CPU core has been throttled.",
+);
+const PACKAGE_THROTTLES: Desc<'static> = Desc::counter(
+    "node_cpu_package_throttles_total",
+    "Number of times this CPU package has been throttled.",
+);
+const ISOLATED: Desc<'static> = Desc::gauge(
+    "node_cpu_isolated",
+    "Whether each core is isolated, information from /sys/devices/system/cpu/isolated.",
+);
+const ONLINE: Desc<'static> = Desc::gauge(
+    "node_cpu_online",
+    "CPUs that are online and being scheduled.",
+);
 const MODES: [&str; 8] = [
     "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
 ];
@@ -89,10 +114,8 @@ impl Cpu {
             let ids = read_once(&self.sys_cpu.join("isolated"), buf)
                 .map(parse_ranges)
                 .unwrap_or_default();
-            let help =
-                "Whether each core is isolated, information from /sys/devices/system/cpu/isolated.";
             ids.into_iter()
-                .map(|id| cpu_series("node_cpu_isolated", help, id, out))
+                .map(|id| out.add(&ISOLATED, &[("cpu", &id.to_string())]))
                 .collect()
         });
         slots.iter().for_each(|slot| out.set(*slot, 1.0));
@@ -131,14 +154,9 @@ impl Collector for Cpu {
 impl CpuTimes {
     fn new(id: u32, guest: bool, out: &mut Sink) -> Self {
         let cpu = id.to_string();
-        let help = "Seconds the CPUs spent in each mode.";
-        let family = out.family("node_cpu_seconds_total", MetricType::Counter, help);
-        let modes = MODES.map(|mode| out.series(&family, &[("cpu", &cpu), ("mode", mode)]));
-        let guest_modes = guest.then(|| {
-            let help = "Seconds the CPUs spent in guests (VMs) for each mode.";
-            let family = out.family("node_cpu_guest_seconds_total", MetricType::Counter, help);
-            GUEST_MODES.map(|mode| out.series(&family, &[("cpu", &cpu), ("mode", mode)]))
-        });
+        let mut add = |desc, mode| out.add(desc, &[("cpu", &cpu), ("mode", mode)]);
+        let modes = MODES.map(|mode| add(&SECONDS, mode));
+        let guest_modes = guest.then(|| GUEST_MODES.map(|mode| add(&GUEST_SECONDS, mode)));
         Self {
             id,
             ticks: Ticks::default(),
@@ -164,10 +182,8 @@ impl CpuTimes {
     }
 
     fn retire(self, out: &mut Sink) {
-        self.modes
-            .into_iter()
-            .chain(self.guest_modes.into_iter().flatten())
-            .for_each(|slot| out.retire(slot));
+        out.retire_all(self.modes);
+        out.retire_all(self.guest_modes.into_iter().flatten());
     }
 }
 
@@ -257,7 +273,6 @@ impl Topology {
             .take()
             .map(|online| online.cpus)
             .unwrap_or_default();
-        let help = "CPUs that are online and being scheduled.";
         let cpus = ids
             .iter()
             .map(|id| match known.iter().position(|cpu| cpu.0 == *id) {
@@ -265,11 +280,11 @@ impl Topology {
                 None => (
                     *id,
                     OpenFile::new(file(*id)),
-                    cpu_series("node_cpu_online", help, *id, out),
+                    out.add(&ONLINE, &[("cpu", &id.to_string())]),
                 ),
             })
             .collect();
-        known.into_iter().for_each(|(_, _, slot)| out.retire(slot));
+        out.retire_all(known.into_iter().map(|(_, _, slot)| slot));
         self.online = Some(Online {
             list: OpenFile::new(sys_cpu.join("online")),
             cpus,
@@ -304,59 +319,29 @@ impl Topology {
     }
 
     fn retire(self, out: &mut Sink) {
-        self.throttles
-            .into_iter()
-            .for_each(|(_, slot)| out.retire(slot));
+        out.retire_all(self.throttles.into_iter().map(|(_, slot)| slot));
         let online = self.online.into_iter().flat_map(|online| online.cpus);
-        online.for_each(|(_, _, slot)| out.retire(slot));
+        out.retire_all(online.map(|(_, _, slot)| slot));
     }
 }
 
-fn cpu_series(name: &str, help: &str, id: u32, out: &mut Sink) -> Slot {
-    let family = out.family(name, MetricType::Gauge, help);
-    out.series(&family, &[("cpu", &id.to_string())])
-}
-
 fn core_series(package: u64, core: u64, out: &mut Sink) -> Slot {
-    let help = "Number of times this CPU core has been throttled.";
-    let family = out.family("node_cpu_core_throttles_total", MetricType::Counter, help);
-    out.series(
-        &family,
-        &[
-            ("package", &package.to_string()),
-            ("core", &core.to_string()),
-        ],
-    )
+    let labels = [
+        ("package", &*package.to_string()),
+        ("core", &core.to_string()),
+    ];
+    out.add(&CORE_THROTTLES, &labels)
 }
 
 fn package_series(package: u64, out: &mut Sink) -> Slot {
-    let help = "Number of times this CPU package has been throttled.";
-    let family = out.family(
-        "node_cpu_package_throttles_total",
-        MetricType::Counter,
-        help,
-    );
-    out.series(&family, &[("package", &package.to_string())])
+    out.add(&PACKAGE_THROTTLES, &[("package", &package.to_string())])
 }
 
 /// Returns the numbers of the directories `cpu<n>`, ascending.
 fn cpu_directories(sys_cpu: &Path) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(sys_cpu) else {
-        return Vec::new();
-    };
-    let mut ids: Vec<u32> = entries
-        .filter_map(|entry| {
-            entry
-                .ok()?
-                .file_name()
-                .to_str()?
-                .strip_prefix("cpu")?
-                .parse()
-                .ok()
-        })
-        .collect();
-    ids.sort_unstable();
-    ids
+    let found = sysdir::numbered(sys_cpu, "cpu").unwrap_or_default();
+    let ids = found.into_iter().map(|(_, id)| u32::try_from(id));
+    ids.filter_map(Result::ok).collect()
 }
 
 /// Expands a list such as `0-3,7`; a malformed list is empty.

@@ -11,7 +11,7 @@ use crate::error::{HostError, ParseError};
 use crate::filter;
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::scan::{decimal, each_line, label_text, next_field, next_line, number, trim};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
 
 pub(crate) struct CpuInfo {
     file: OpenFile,
@@ -39,6 +39,20 @@ struct Processor {
     /// In the order of `LABELS`.
     values: [String; LABELS.len()],
 }
+
+const INFO: Desc<'static> = Desc::gauge("node_cpu_info", "CPU information from /proc/cpuinfo.");
+const FREQUENCY: Desc<'static> = Desc::gauge(
+    "node_cpu_frequency_hertz",
+    "CPU frequency in hertz from /proc/cpuinfo.",
+);
+const FLAG: Desc<'static> = Desc::gauge(
+    "node_cpu_flag_info",
+    "The `flags` field of CPU information from /proc/cpuinfo taken from the first core.",
+);
+const BUG: Desc<'static> = Desc::gauge(
+    "node_cpu_bug_info",
+    "The `bugs` field of CPU information from /proc/cpuinfo taken from the first core.",
+);
 
 const LABELS: [(&str, &[u8]); 9] = [
     ("package", b"physical id"),
@@ -121,11 +135,9 @@ impl CpuInfo {
             words,
             ..
         } = self;
-        infos
-            .drain(..)
-            .chain(frequencies.drain(..))
-            .chain(words.drain(..))
-            .for_each(|slot| out.retire(slot));
+        for slots in [&mut *infos, frequencies, words] {
+            out.retire_all(slots.drain(..));
+        }
         for processor in &report.processors {
             let id = processor.id.to_string();
             let mut labels = vec![("cpu", id.as_str())];
@@ -135,38 +147,15 @@ impl CpuInfo {
                     .zip(&processor.values)
                     .map(|((name, _), value)| (*name, value.as_str())),
             );
-            let family = out.family(
-                "node_cpu_info",
-                MetricType::Gauge,
-                "CPU information from /proc/cpuinfo.",
-            );
-            infos.push(out.series(&family, &labels));
+            infos.push(out.add(&INFO, &labels));
             if self.frequency {
                 labels.truncate(3);
-                let help = "CPU frequency in hertz from /proc/cpuinfo.";
-                let family = out.family("node_cpu_frequency_hertz", MetricType::Gauge, help);
-                frequencies.push(out.series(&family, &labels));
+                frequencies.push(out.add(&FREQUENCY, &labels));
             }
         }
-        let flags_help =
-            "The `flags` field of CPU information from /proc/cpuinfo taken from the first core.";
-        let bugs_help =
-            "The `bugs` field of CPU information from /proc/cpuinfo taken from the first core.";
-        for (name, label, help, text, pattern) in [
-            (
-                "node_cpu_flag_info",
-                "flag",
-                flags_help,
-                &report.flags,
-                &self.flags,
-            ),
-            (
-                "node_cpu_bug_info",
-                "bug",
-                bugs_help,
-                &report.bugs,
-                &self.bugs,
-            ),
+        for (desc, label, text, pattern) in [
+            (FLAG, "flag", &report.flags, &self.flags),
+            (BUG, "bug", &report.bugs, &self.bugs),
         ] {
             let Some(pattern) = pattern else { continue };
             let mut chosen: Vec<&str> = text
@@ -176,8 +165,7 @@ impl CpuInfo {
             chosen.sort_unstable();
             chosen.dedup();
             for word in chosen {
-                let family = out.family(name, MetricType::Gauge, help);
-                words.push(out.series(&family, &[(label, word)]));
+                words.push(out.add(&desc, &[(label, word)]));
             }
         }
     }

@@ -12,130 +12,33 @@ use crate::filter::Filter;
 use crate::open_file::{End, OpenFile, ReadBuf, read_once};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, label_text, next_field, next_u64, number, trim};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
+use crate::table;
 use crate::udev::UdevInfo;
 
-/// Unit of a column.
-#[derive(Clone, Copy)]
-enum Unit {
-    Count,
-    /// 512 bytes, independent of the device's own sector size.
-    Sectors,
-    Milliseconds,
-}
-
-const COLUMNS: [(&str, MetricType, Unit, &str); 17] = [
-    (
-        "reads_completed_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of reads completed successfully.",
-    ),
-    (
-        "reads_merged_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of reads merged.",
-    ),
-    (
-        "read_bytes_total",
-        MetricType::Counter,
-        Unit::Sectors,
-        "The total number of bytes read successfully.",
-    ),
-    (
-        "read_time_seconds_total",
-        MetricType::Counter,
-        Unit::Milliseconds,
-        "The total number of seconds spent by all reads.",
-    ),
-    (
-        "writes_completed_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of writes completed successfully.",
-    ),
-    (
-        "writes_merged_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The number of writes merged.",
-    ),
-    (
-        "written_bytes_total",
-        MetricType::Counter,
-        Unit::Sectors,
-        "The total number of bytes written successfully.",
-    ),
-    (
-        "write_time_seconds_total",
-        MetricType::Counter,
-        Unit::Milliseconds,
-        "This is the total number of seconds spent by all writes.",
-    ),
-    (
-        "io_now",
-        MetricType::Gauge,
-        Unit::Count,
-        "The number of I/Os currently in progress.",
-    ),
-    (
-        "io_time_seconds_total",
-        MetricType::Counter,
-        Unit::Milliseconds,
-        "Total seconds spent doing I/Os.",
-    ),
-    (
-        "io_time_weighted_seconds_total",
-        MetricType::Counter,
-        Unit::Milliseconds,
-        "The weighted # of seconds spent doing I/Os.",
-    ),
-    (
-        "discards_completed_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of discards completed successfully.",
-    ),
-    (
-        "discards_merged_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of discards merged.",
-    ),
-    (
-        "discarded_sectors_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of sectors discarded successfully.",
-    ),
-    (
-        "discard_time_seconds_total",
-        MetricType::Counter,
-        Unit::Milliseconds,
-        "This is the total number of seconds spent by all discards.",
-    ),
-    (
-        "flush_requests_total",
-        MetricType::Counter,
-        Unit::Count,
-        "The total number of flush requests completed successfully",
-    ),
-    (
-        "flush_requests_time_seconds_total",
-        MetricType::Counter,
-        Unit::Milliseconds,
-        "This is the total number of seconds spent by all flush requests.",
-    ),
-];
+/// The columns' factors: a product, not a quotient, matches node_exporter's last bit. Sectors have 512 bytes, whatever the
+/// device's own are.
+const COLUMNS: &str = include_str!("diskstats.txt");
+const COLUMN_COUNT: usize = 17;
 /// Lines of partitions on kernels before 2.6.25 have fewer and are skipped, as node_exporter does.
 const MIN_COLUMNS: usize = 11;
+
+const INFO: Desc<'static> = Desc::gauge("node_disk_info", "Info of /sys/block/<block_device>.");
+const FILESYSTEM_INFO: Desc<'static> =
+    Desc::gauge("node_disk_filesystem_info", "Info about disk filesystem.");
+const MAPPER_INFO: Desc<'static> = Desc::gauge(
+    "node_disk_device_mapper_info",
+    "Info about disk device mapper.",
+);
+/// Write cache, whether it is enabled, rotation rate.
+const ATA: &str = include_str!("diskstats_ata.txt");
 
 pub(crate) struct Diskstats {
     file: OpenFile,
     sys_block: PathBuf,
     udev_data: PathBuf,
     filter: Filter,
+    columns: Vec<(f64, Desc<'static>)>,
     devices: OrderedCache<Box<[u8]>, Option<Device>>,
 }
 
@@ -169,7 +72,7 @@ pub(crate) struct DiskLine<'a> {
 /// The counters of a line; their number depends on the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskCounters {
-    values: [u64; COLUMNS.len()],
+    values: [u64; COLUMN_COUNT],
     columns: usize,
 }
 
@@ -178,7 +81,7 @@ impl DiskLine<'_> {
     pub(crate) fn counters(&self) -> Result<Option<DiskCounters>, &'static str> {
         let mut rest = self.rest;
         let mut counters = DiskCounters {
-            values: [0; COLUMNS.len()],
+            values: [0; COLUMN_COUNT],
             columns: 0,
         };
         for value in &mut counters.values {
@@ -205,6 +108,9 @@ impl Diskstats {
             sys_block: config.sysfs.join("block"),
             udev_data: config.udev_data.clone(),
             filter: config.diskstats.compile(&config::DISKSTATS_DEVICE)?,
+            columns: table::rows(COLUMNS)
+                .map(|([factor], desc)| (table::number(factor), desc))
+                .collect(),
             devices: OrderedCache::new(),
         })
     }
@@ -214,7 +120,10 @@ impl Collector for Diskstats {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Below(2048))?;
         let Self {
-            devices, filter, ..
+            devices,
+            filter,
+            columns,
+            ..
         } = self;
         devices.begin();
         let parsed = parse(text, |line| {
@@ -233,7 +142,7 @@ impl Collector for Diskstats {
                 device.number = line.number;
                 device.unread = true;
             }
-            device.set_counters(counters.values(), out);
+            device.set_counters(columns, counters.values(), out);
             Ok(())
         });
         parsed.map_err(|source| self.file.malformed(source))?;
@@ -265,28 +174,12 @@ impl Device {
         }
     }
 
-    fn set_counters(&mut self, values: &[u64], out: &mut Sink) {
-        for (at, value) in values.iter().enumerate() {
-            let (name, kind, unit, help) = COLUMNS[at];
+    fn set_counters(&mut self, columns: &[(f64, Desc<'_>)], values: &[u64], out: &mut Sink) {
+        for (at, (value, (factor, desc))) in values.iter().zip(columns).enumerate() {
             if self.counters.len() == at {
-                self.counters.push(device_series(
-                    name,
-                    kind,
-                    help,
-                    &[("device", &self.name)],
-                    out,
-                ));
+                self.counters.push(out.add(desc, &[("device", &self.name)]));
             }
-            let value = *value as f64;
-            out.set(
-                self.counters[at],
-                match unit {
-                    Unit::Count => value,
-                    Unit::Sectors => value * 512.0,
-                    // A product, not a quotient, to match node_exporter's last bit.
-                    Unit::Milliseconds => value * 0.001,
-                },
-            );
+            out.set(self.counters[at], *value as f64 * factor);
         }
     }
 
@@ -310,14 +203,7 @@ impl Device {
                 ("uuid", &udev.fs_uuid),
                 ("version", &udev.fs_version),
             ];
-            let slot = device_series(
-                "filesystem_info",
-                MetricType::Gauge,
-                "Info about disk filesystem.",
-                &labels,
-                out,
-            );
-            self.facts.push((slot, 1.0));
+            self.facts.push((out.add(&FILESYSTEM_INFO, &labels), 1.0));
         }
         if !udev.dm_name.is_empty() {
             let labels = [
@@ -328,35 +214,16 @@ impl Device {
                 ("lv_name", &udev.dm_lv_name),
                 ("lv_layer", &udev.dm_lv_layer),
             ];
-            let help = "Info about disk device mapper.";
-            self.facts.push((
-                device_series("device_mapper_info", MetricType::Gauge, help, &labels, out),
-                1.0,
-            ));
+            self.facts.push((out.add(&MAPPER_INFO, &labels), 1.0));
         }
         let ata = [
-            (
-                "ata_write_cache",
-                "ATA disk has a write cache.",
-                udev.ata_write_cache,
-            ),
-            (
-                "ata_write_cache_enabled",
-                "ATA disk has its write cache enabled.",
-                udev.ata_write_cache_enabled,
-            ),
-            (
-                "ata_rotation_rate_rpm",
-                "ATA disk rotation rate in RPMs (0 for SSDs).",
-                udev.ata_rotation_rate_rpm,
-            ),
+            udev.ata_write_cache,
+            udev.ata_write_cache_enabled,
+            udev.ata_rotation_rate_rpm,
         ];
-        for (name, help, value) in ata {
+        for (desc, value) in table::families(ATA).zip(ata) {
             if let Some(value) = value {
-                self.facts.push((
-                    device_series(name, MetricType::Gauge, help, &[device], out),
-                    value,
-                ));
+                self.facts.push((out.add(&desc, &[device]), value));
             }
         }
         self.info = Some((info, properties));
@@ -379,13 +246,7 @@ impl Device {
             ("revision", &udev.revision),
             ("rotational", if properties.rotational { "1" } else { "0" }),
         ];
-        device_series(
-            "info",
-            MetricType::Gauge,
-            "Info of /sys/block/<block_device>.",
-            &labels,
-            out,
-        )
+        out.add(&INFO, &labels)
     }
 
     fn set_facts(&self, out: &mut Sink) {
@@ -398,16 +259,13 @@ impl Device {
     }
 
     fn retire_facts(&mut self, out: &mut Sink) {
-        self.info
-            .take()
-            .into_iter()
-            .for_each(|(slot, _)| out.retire(slot));
-        self.facts.drain(..).for_each(|(slot, _)| out.retire(slot));
+        out.retire_all(self.info.take().map(|(slot, _)| slot));
+        out.retire_all(self.facts.drain(..).map(|(slot, _)| slot));
     }
 
     fn retire(mut self, out: &mut Sink) {
         self.retire_facts(out);
-        self.counters.into_iter().for_each(|slot| out.retire(slot));
+        out.retire_all(self.counters);
     }
 }
 
@@ -432,17 +290,6 @@ impl Properties {
             rotational,
         }
     }
-}
-
-fn device_series(
-    name: &str,
-    kind: MetricType,
-    help: &str,
-    labels: &[(&str, &str)],
-    out: &mut Sink,
-) -> Slot {
-    let family = out.family(&format!("node_disk_{name}"), kind, help);
-    out.series(&family, labels)
 }
 
 /// Calls `each` with every line that names a device.

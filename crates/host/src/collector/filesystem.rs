@@ -23,8 +23,17 @@ use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::ordered_cache::OrderedCache;
 use crate::pool::{Pool, SlowFrom, Task, Until};
 use crate::scan::label_text;
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
 use crate::statfs::{Answer, FsStat, Mount, Statfs};
+use crate::table;
+
+/// Families of sizes, and of those that a failure has too.
+const FAMILIES: &str = include_str!("filesystem.txt");
+const SIZES: usize = 6;
+const MOUNT_INFO: Desc<'static> = Desc::gauge(
+    "node_filesystem_mount_info",
+    "Filesystem mount information.",
+);
 
 pub(crate) struct Filesystem {
     /// Mounts of process 1, or of this one if process 1 is hidden.
@@ -59,7 +68,7 @@ struct Target {
     local: bool,
     /// One per device number.
     infos: OrderedCache<(u32, u32), Option<Slot>>,
-    sizes: Option<[Slot; 8]>,
+    sizes: Vec<Slot>,
     error: Option<Failure>,
     /// Whether the current reading already listed it.
     listed: bool,
@@ -67,8 +76,8 @@ struct Target {
 
 struct Failure {
     cause: Cause,
-    read_only: Slot,
-    device_error: Slot,
+    /// Whether it is read-only, and that there is an error.
+    slots: Vec<Slot>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -253,7 +262,7 @@ impl Target {
             options_read_only: false,
             local: false,
             infos: OrderedCache::new(),
-            sizes: None,
+            sizes: Vec::new(),
             error: None,
             listed: false,
         })
@@ -272,8 +281,8 @@ impl Target {
     }
 
     fn set_sizes(&mut self, stat: &FsStat, out: &mut Sink) {
-        if self.sizes.is_none() {
-            self.sizes = Some(self.new_sizes(out));
+        if self.sizes.is_empty() {
+            self.sizes = self.series(table::families(FAMILIES), "", out);
         }
         let block_bytes = stat.block_bytes as f64;
         let read_only = self.options_read_only || stat.read_only;
@@ -288,40 +297,12 @@ impl Target {
             f64::from(u8::from(read_only)),
             0.0,
         ];
-        for (slot, value) in self.sizes.iter().flatten().zip(values) {
-            out.set(*slot, value);
-        }
+        out.set_all(&self.sizes, values);
         let Self { labels, infos, .. } = self;
         for (number, slot) in infos.values_mut() {
             let slot = *slot.get_or_insert_with(|| new_info(labels, *number, out));
             out.set(slot, 1.0);
         }
-    }
-
-    fn new_sizes(&self, out: &mut Sink) -> [Slot; 8] {
-        const FAMILIES: [(&str, &str); 8] = [
-            ("node_filesystem_size_bytes", "Filesystem size in bytes."),
-            (
-                "node_filesystem_free_bytes",
-                "Filesystem free space in bytes.",
-            ),
-            (
-                "node_filesystem_avail_bytes",
-                "Filesystem space available to non-root users in bytes.",
-            ),
-            ("node_filesystem_files", "Filesystem total file nodes."),
-            (
-                "node_filesystem_files_free",
-                "Filesystem total free file nodes.",
-            ),
-            (
-                "node_filesystem_purgeable_bytes",
-                "Filesystem space available including purgeable space (MacOS specific).",
-            ),
-            READ_ONLY,
-            DEVICE_ERROR,
-        ];
-        FAMILIES.map(|(name, help)| self.series(name, help, "", out))
     }
 
     fn set_failed(&mut self, cause: Cause, out: &mut Sink) {
@@ -331,26 +312,24 @@ impl Target {
             .is_none_or(|failure| failure.cause != cause)
         {
             if let Some(old) = self.error.take() {
-                old.retire(out);
+                out.retire_all(old.slots);
             }
-            let text = cause.text();
-            self.error = Some(Failure {
-                cause,
-                read_only: self.series(READ_ONLY.0, READ_ONLY.1, &text, out),
-                device_error: self.series(DEVICE_ERROR.0, DEVICE_ERROR.1, &text, out),
-            });
+            let descs = table::families(FAMILIES).skip(SIZES);
+            let slots = self.series(descs, &cause.text(), out);
+            self.error = Some(Failure { cause, slots });
         }
         if let Some(failure) = &self.error {
-            out.set(
-                failure.read_only,
-                f64::from(u8::from(self.options_read_only)),
-            );
-            out.set(failure.device_error, 1.0);
+            let read_only = f64::from(u8::from(self.options_read_only));
+            out.set_all(&failure.slots, [read_only, 1.0]);
         }
     }
 
-    fn series(&self, name: &str, help: &str, device_error: &str, out: &mut Sink) -> Slot {
-        let family = out.family(name, MetricType::Gauge, help);
+    fn series(
+        &self,
+        descs: impl Iterator<Item = Desc<'static>>,
+        device_error: &str,
+        out: &mut Sink,
+    ) -> Vec<Slot> {
         let [device, mount_point, fs_type] = &self.labels;
         let labels = [
             ("device", device.as_str()),
@@ -358,36 +337,17 @@ impl Target {
             ("fstype", fs_type.as_str()),
             ("device_error", device_error),
         ];
-        out.series(&family, &labels)
+        descs.map(|desc| out.add(&desc, &labels)).collect()
     }
 
     fn retire(mut self, out: &mut Sink) {
-        self.sizes
-            .iter()
-            .flatten()
-            .for_each(|slot| out.retire(*slot));
-        self.error
-            .into_iter()
-            .for_each(|failure| failure.retire(out));
-        self.infos
-            .values_mut()
-            .filter_map(|(_, slot)| *slot)
-            .for_each(|slot| out.retire(slot));
+        out.retire_all(self.sizes);
+        out.retire_all(self.error.into_iter().flat_map(|failure| failure.slots));
+        out.retire_all(self.infos.values_mut().filter_map(|(_, slot)| *slot));
     }
 }
 
-const READ_ONLY: (&str, &str) = ("node_filesystem_readonly", "Filesystem read-only status.");
-const DEVICE_ERROR: (&str, &str) = (
-    "node_filesystem_device_error",
-    "Whether an error occurred while getting statistics for the given device.",
-);
-
 fn new_info(labels: &[String; 3], (major, minor): (u32, u32), out: &mut Sink) -> Slot {
-    let family = out.family(
-        "node_filesystem_mount_info",
-        MetricType::Gauge,
-        "Filesystem mount information.",
-    );
     let (major, minor) = (major.to_string(), minor.to_string());
     let labels = [
         ("device", labels[0].as_str()),
@@ -395,14 +355,7 @@ fn new_info(labels: &[String; 3], (major, minor): (u32, u32), out: &mut Sink) ->
         ("minor", &minor),
         ("mountpoint", labels[1].as_str()),
     ];
-    out.series(&family, &labels)
-}
-
-impl Failure {
-    fn retire(self, out: &mut Sink) {
-        out.retire(self.read_only);
-        out.retire(self.device_error);
-    }
+    out.add(&MOUNT_INFO, &labels)
 }
 
 impl Cause {

@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use narthex_model::MetricType;
+
 use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
-use crate::sink::{Desc, MetricType};
+use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 

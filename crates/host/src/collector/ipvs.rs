@@ -12,51 +12,17 @@ use crate::error::{HostError, ParseError};
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line, hex, label_text, next_field, next_line, number};
-use crate::sink::{Desc, Sink, Slot};
-
-const TOTALS: [Desc<'static>; 5] = [
-    Desc::counter(
-        "node_ipvs_connections_total",
-        "The total number of connections made.",
-    ),
-    Desc::counter(
-        "node_ipvs_incoming_packets_total",
-        "The total number of incoming packets.",
-    ),
-    Desc::counter(
-        "node_ipvs_outgoing_packets_total",
-        "The total number of outgoing packets.",
-    ),
-    Desc::counter(
-        "node_ipvs_incoming_bytes_total",
-        "The total amount of incoming data.",
-    ),
-    Desc::counter(
-        "node_ipvs_outgoing_bytes_total",
-        "The total amount of outgoing data.",
-    ),
-];
+use crate::sink::{Sink, Slot};
+use crate::table::{self, Series};
 
 /// In the order of the file's columns.
-const BACKENDS: [Desc<'static>; 3] = [
-    Desc::gauge(
-        "node_ipvs_backend_weight",
-        "The current backend weight by local and remote address.",
-    ),
-    Desc::gauge(
-        "node_ipvs_backend_connections_active",
-        "The current active connections by local and remote address.",
-    ),
-    Desc::gauge(
-        "node_ipvs_backend_connections_inactive",
-        "The current inactive connections by local and remote address.",
-    ),
-];
+const BACKENDS: &str = include_str!("ipvs_backends.txt");
+const COLUMNS: usize = 3;
 
 pub(crate) struct Ipvs {
     stats: OpenFile,
     list: OpenFile,
-    totals: Option<[Slot; TOTALS.len()]>,
+    totals: Series,
     /// Whether each of `IPVS_LABELS` is exported.
     labels: [bool; IPVS_LABELS.len()],
     rows: OrderedCache<Box<[u8]>, usize>,
@@ -71,8 +37,8 @@ type Labels = [String; IPVS_LABELS.len()];
 /// Backends that share a series.
 struct Group {
     labels: Labels,
-    slots: [Slot; BACKENDS.len()],
-    sums: [u64; BACKENDS.len()],
+    slots: Vec<Slot>,
+    sums: [u64; COLUMNS],
     rows: usize,
 }
 
@@ -81,7 +47,7 @@ impl Ipvs {
         Ok(Self {
             stats: OpenFile::new(config.procfs.join("net/ip_vs_stats")),
             list: OpenFile::new(config.procfs.join("net/ip_vs")),
-            totals: None,
+            totals: Series::new(include_str!("ipvs.txt")),
             labels: chosen(&config.ipvs_labels)?,
             rows: OrderedCache::new(),
             groups: Vec::new(),
@@ -103,7 +69,7 @@ impl Ipvs {
         // A service is printed in one go with its backends, which may exceed a page.
         let text = list.read(ctx.buf, End::Empty)?;
         for group in groups.iter_mut() {
-            group.sums = [0; BACKENDS.len()];
+            group.sums = [0; COLUMNS];
         }
         rows.begin();
         let parsed = parse(text, |row| {
@@ -133,15 +99,13 @@ impl Ipvs {
             let group = &mut groups[at];
             group.rows -= 1;
             if group.rows == 0 {
-                group.slots.iter().for_each(|slot| out.retire(*slot));
+                out.retire_all(group.slots.drain(..));
                 by_labels.remove(&group.labels);
                 free.push(at);
             }
         });
         for group in groups.iter().filter(|group| group.rows > 0) {
-            for (slot, sum) in group.slots.iter().zip(group.sums) {
-                out.set(*slot, sum as f64);
-            }
+            out.set_all(&group.slots, group.sums.map(|sum| sum as f64));
         }
         Ok(())
     }
@@ -157,8 +121,8 @@ fn new_group(
         std::array::from_fn(|i| (IPVS_LABELS[i], labels[i].as_str()));
     let group = Group {
         labels: labels.clone(),
-        slots: BACKENDS.map(|desc| out.add(&desc, &pairs)),
-        sums: [0; BACKENDS.len()],
+        slots: table::add(BACKENDS, &pairs, out),
+        sums: [0; COLUMNS],
         rows: 0,
     };
     match free.pop() {
@@ -192,12 +156,7 @@ impl Collector for Ipvs {
         let text = self.stats.read(ctx.buf, End::Short);
         let totals = parse_totals(text.map_err(HostError::or_no_data)?)
             .ok_or_else(|| self.stats.expected(3, "five hexadecimal numbers"))?;
-        let slots = self
-            .totals
-            .get_or_insert_with(|| TOTALS.map(|desc| out.add(&desc, &[])));
-        for (slot, total) in slots.iter().zip(totals) {
-            out.set(*slot, total as f64);
-        }
+        self.totals.set(totals.map(|total| total as f64), out);
         self.collect_backends(ctx, out)
     }
 }
@@ -219,7 +178,7 @@ pub(crate) struct Row<'a> {
     proto: &'a [u8],
     local: &'a [u8],
     remote: &'a [u8],
-    values: [u64; BACKENDS.len()],
+    values: [u64; COLUMNS],
 }
 
 impl Row<'_> {
@@ -278,7 +237,7 @@ pub(crate) fn parse(
                 let Some(_) = next_field(&mut line) else {
                     return Ok(());
                 };
-                let mut values = [0; BACKENDS.len()];
+                let mut values = [0; COLUMNS];
                 for value in &mut values {
                     let field = next_field(&mut line).and_then(number);
                     *value = field.ok_or("weight and connections")?;

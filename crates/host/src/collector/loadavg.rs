@@ -6,16 +6,18 @@ use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::open_file::{End, OpenFile};
 use crate::scan::{decimal, next_field};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::Sink;
+use crate::table::Series;
 
 pub(crate) struct Loadavg {
     file: OpenFile,
-    slots: Option<[Slot; 3]>,
+    series: Series,
 }
 
 impl Loadavg {
     pub(crate) fn new(file: OpenFile) -> Self {
-        Self { file, slots: None }
+        let series = Series::new(include_str!("loadavg.txt"));
+        Self { file, series }
     }
 }
 
@@ -23,17 +25,7 @@ impl Collector for Loadavg {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let text = self.file.read(ctx.buf, End::Short)?;
         let loads = parse(text).map_err(|source| self.file.malformed(source))?;
-        let slots = self.slots.get_or_insert_with(|| {
-            [
-                ("node_load1", "1m load average."),
-                ("node_load5", "5m load average."),
-                ("node_load15", "15m load average."),
-            ]
-            .map(|(name, help)| out.single(name, MetricType::Gauge, help))
-        });
-        for (slot, load) in slots.iter().zip(loads) {
-            out.set(*slot, load);
-        }
+        self.series.set(loads, out);
         Ok(())
     }
 }

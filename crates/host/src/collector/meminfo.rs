@@ -1,69 +1,23 @@
 //! `/proc/meminfo`: the fields node_exporter knows, in bytes.
 //!
-//! Invariant: exactly the fields in `FIELDS` are exported; other fields of newer kernels are skipped.
+//! Invariant: exactly the fields in `SIZES` and `PAGES` are exported; other fields of newer kernels are skipped.
 
 use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{each_line, next_field, number};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::scan::{each_line, label_text, next_field, number};
+use crate::sink::{Desc, Sink, Slot};
 
-/// The kernel's names; all but the last four are exported in bytes, with the suffix `_bytes`.
-const FIELDS: [&str; 51] = [
-    "MemTotal",
-    "MemFree",
-    "MemAvailable",
-    "Buffers",
-    "Cached",
-    "SwapCached",
-    "Active",
-    "Inactive",
-    "Active(anon)",
-    "Inactive(anon)",
-    "Active(file)",
-    "Inactive(file)",
-    "Unevictable",
-    "Mlocked",
-    "SwapTotal",
-    "SwapFree",
-    "Zswap",
-    "Zswapped",
-    "Dirty",
-    "Writeback",
-    "AnonPages",
-    "Mapped",
-    "Shmem",
-    "Slab",
-    "SReclaimable",
-    "SUnreclaim",
-    "KernelStack",
-    "PageTables",
-    "NFS_Unstable",
-    "Bounce",
-    "WritebackTmp",
-    "CommitLimit",
-    "Committed_AS",
-    "VmallocTotal",
-    "VmallocUsed",
-    "VmallocChunk",
-    "Percpu",
-    "HardwareCorrupted",
-    "AnonHugePages",
-    "ShmemHugePages",
-    "ShmemPmdMapped",
-    "CmaTotal",
-    "CmaFree",
-    "Hugepagesize",
-    "DirectMap4k",
-    "DirectMap2M",
-    "DirectMap1G",
-    "HugePages_Total",
-    "HugePages_Free",
-    "HugePages_Rsvd",
-    "HugePages_Surp",
-];
-const PAGE_COUNTS: usize = 4;
+/// The kernel's names of what is exported in bytes, with the suffix `_bytes`.
+const SIZES: &str = "\
+    MemTotal MemFree MemAvailable Buffers Cached SwapCached Active Inactive Active(anon) Inactive(anon) Active(file) \
+    Inactive(file) Unevictable Mlocked SwapTotal SwapFree Zswap Zswapped Dirty Writeback AnonPages Mapped Shmem Slab \
+    SReclaimable SUnreclaim KernelStack PageTables NFS_Unstable Bounce WritebackTmp CommitLimit Committed_AS \
+    VmallocTotal VmallocUsed VmallocChunk Percpu HardwareCorrupted AnonHugePages ShmemHugePages ShmemPmdMapped \
+    CmaTotal CmaFree Hugepagesize DirectMap4k DirectMap2M DirectMap1G";
+/// Those of numbers of pages.
+const PAGES: &str = "HugePages_Total HugePages_Free HugePages_Rsvd HugePages_Surp";
 
 pub(crate) struct Meminfo {
     file: OpenFile,
@@ -117,13 +71,16 @@ pub(crate) fn parse(text: &[u8], mut each: impl FnMut(&[u8], u64)) -> Result<(),
 }
 
 fn new_slot(key: &[u8], out: &mut Sink) -> Option<Slot> {
-    let at = FIELDS.iter().position(|field| field.as_bytes() == key)?;
-    let mut name = FIELDS[at].replace('(', "_").replace(')', "");
-    if at < FIELDS.len() - PAGE_COUNTS {
-        name.push_str("_bytes");
-    }
+    let key = label_text(key);
+    let is_in = |fields: &str| fields.split(' ').any(|field| field == key);
+    let suffix = match is_in(SIZES) {
+        true => "_bytes",
+        false if is_in(PAGES) => "",
+        false => return None,
+    };
+    let name = key.replace('(', "_").replace(')', "") + suffix;
     let help = format!("Memory information field {name}.");
-    Some(out.single(&format!("node_memory_{name}"), MetricType::Gauge, &help))
+    Some(out.add(&Desc::gauge(&format!("node_memory_{name}"), &help), &[]))
 }
 
 #[cfg(test)]

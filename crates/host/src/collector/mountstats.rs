@@ -75,9 +75,8 @@ impl Mountstats {
 impl Families {
     pub(crate) fn new() -> Self {
         let family = |wanted: &str| {
-            let rows = table::rows::<3>(NUMBERS).filter(|([of, ..], _)| *of == wanted);
             let (mut descs, mut places) = (Vec::new(), Vec::new());
-            for ([_, place, divisor], desc) in rows {
+            for ([place, divisor], desc) in table::rows_of(NUMBERS, wanted) {
                 descs.push(desc);
                 places.push((table::number(place), divisor.parse().ok()));
             }

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use narthex_model::MetricType;
 use regex::bytes::Regex;
 
 use crate::collector::{Collector, Ctx};
@@ -18,7 +19,7 @@ use crate::links::Links;
 use crate::open_file::ReadBuf;
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{hex, label_text, number, trim};
-use crate::sink::{Desc, MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan, SysfsFiles};
 

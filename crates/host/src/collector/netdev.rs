@@ -3,7 +3,6 @@
 //! Invariant: names and filters are evaluated only when the kernel reports a changed link; other rounds read only the
 //! counters, matched by interface index. A device that keeps its name keeps its series.
 
-use narthex_model::MetricType;
 use rustix::fs::PROC_SUPER_MAGIC;
 
 use crate::collector::{Collector, Ctx};
@@ -14,115 +13,23 @@ use crate::links::{Address, Link, Links};
 use crate::open_file::{End, OpenFile};
 use crate::ordered_cache::OrderedCache;
 use crate::scan::{each_line_below, label_text, next_u64, trim};
-use crate::sink::{Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
+use crate::table;
 
-/// One exported counter: the middle of its name, and the kernel's counters that it sums.
-type Output = (&'static str, &'static [usize]);
+/// Counters by the source and the style of their names: the middle of the name, and the places of the kernel's counters
+/// that are summed, in its `struct rtnl_link_stats64` or in the columns of `/proc/net/dev`, which sums in the same way.
+const OUTPUTS: &str = include_str!("netdev.txt");
 
-// Places in the kernel's `struct rtnl_link_stats64`.
-const RX_DROPPED: usize = 6;
-const RX_LENGTH_ERRORS: usize = 10;
-const RX_OVER_ERRORS: usize = 11;
-const RX_CRC_ERRORS: usize = 12;
-const RX_FRAME_ERRORS: usize = 13;
-const RX_MISSED_ERRORS: usize = 15;
-const TX_ABORTED_ERRORS: usize = 16;
-const TX_CARRIER_ERRORS: usize = 17;
-const TX_HEARTBEAT_ERRORS: usize = 19;
-const TX_WINDOW_ERRORS: usize = 20;
+/// One exported counter.
+type Output = (&'static str, Vec<usize>);
 
-/// The names of `/proc/net/dev`, which sums in the same way.
-const FOLDED: [Output; 17] = [
-    ("receive_packets", &[0]),
-    ("transmit_packets", &[1]),
-    ("receive_bytes", &[2]),
-    ("transmit_bytes", &[3]),
-    ("receive_errs", &[4]),
-    ("transmit_errs", &[5]),
-    ("receive_drop", &[RX_DROPPED, RX_MISSED_ERRORS]),
-    ("transmit_drop", &[7]),
-    ("receive_multicast", &[8]),
-    ("transmit_colls", &[9]),
-    (
-        "receive_frame",
-        &[
-            RX_FRAME_ERRORS,
-            RX_LENGTH_ERRORS,
-            RX_OVER_ERRORS,
-            RX_CRC_ERRORS,
-        ],
-    ),
-    ("receive_fifo", &[14]),
-    (
-        "transmit_carrier",
-        &[
-            TX_CARRIER_ERRORS,
-            TX_ABORTED_ERRORS,
-            TX_HEARTBEAT_ERRORS,
-            TX_WINDOW_ERRORS,
-        ],
-    ),
-    ("transmit_fifo", &[18]),
-    ("receive_compressed", &[21]),
-    ("transmit_compressed", &[22]),
-    ("receive_nohandler", &[23]),
-];
-
-const DETAILED: [Output; 24] = [
-    ("receive_packets", &[0]),
-    ("transmit_packets", &[1]),
-    ("receive_bytes", &[2]),
-    ("transmit_bytes", &[3]),
-    ("receive_errors", &[4]),
-    ("transmit_errors", &[5]),
-    ("receive_dropped", &[6]),
-    ("transmit_dropped", &[7]),
-    ("multicast", &[8]),
-    ("collisions", &[9]),
-    ("receive_length_errors", &[10]),
-    ("receive_over_errors", &[11]),
-    ("receive_crc_errors", &[12]),
-    ("receive_frame_errors", &[13]),
-    ("receive_fifo_errors", &[14]),
-    ("receive_missed_errors", &[15]),
-    ("transmit_aborted_errors", &[16]),
-    ("transmit_carrier_errors", &[17]),
-    ("transmit_fifo_errors", &[18]),
-    ("transmit_heartbeat_errors", &[19]),
-    ("transmit_window_errors", &[20]),
-    ("receive_compressed", &[21]),
-    ("transmit_compressed", &[22]),
-    ("receive_nohandler", &[23]),
-];
-
-/// The columns of `/proc/net/dev`, in its order.
-const PROC_FOLDED: [Output; 16] = [
-    ("receive_bytes", &[0]),
-    ("receive_packets", &[1]),
-    ("receive_errs", &[2]),
-    ("receive_drop", &[3]),
-    ("receive_fifo", &[4]),
-    ("receive_frame", &[5]),
-    ("receive_compressed", &[6]),
-    ("receive_multicast", &[7]),
-    ("transmit_bytes", &[8]),
-    ("transmit_packets", &[9]),
-    ("transmit_errs", &[10]),
-    ("transmit_drop", &[11]),
-    ("transmit_fifo", &[12]),
-    ("transmit_colls", &[13]),
-    ("transmit_carrier", &[14]),
-    ("transmit_compressed", &[15]),
-];
-
-const PROC_DETAILED: [Output; 16] = {
-    let mut outputs = PROC_FOLDED;
-    outputs[2].0 = "receive_errors";
-    outputs[3].0 = "receive_dropped";
-    outputs[10].0 = "transmit_errors";
-    outputs[11].0 = "transmit_dropped";
-    outputs
-};
+fn outputs(wanted: &str) -> Vec<Output> {
+    let lines = table::lines_of(OUTPUTS, wanted).filter_map(|line| {
+        let (name, places) = line.split_once(' ')?;
+        Some((name, places.split(',').map(table::number).collect()))
+    });
+    lines.collect()
+}
 
 pub(crate) struct Netdev {
     file: OpenFile,
@@ -130,7 +37,7 @@ pub(crate) struct Netdev {
     filter: Filter,
     config: NetdevConfig,
     netlink: bool,
-    outputs: &'static [Output],
+    outputs: Vec<Output>,
     devices: OrderedCache<Box<[u8]>, Option<Device>>,
     /// Indices of the exported devices, if they are so few that each is asked for.
     few: Option<Vec<u32>>,
@@ -158,10 +65,10 @@ impl Netdev {
             config: config.netdev.clone(),
             netlink,
             outputs: match (netlink, config.netdev.detailed) {
-                (true, false) => &FOLDED,
-                (true, true) => &DETAILED,
-                (false, false) => &PROC_FOLDED,
-                (false, true) => &PROC_DETAILED,
+                (true, false) => outputs("folded"),
+                (true, true) => outputs("detailed"),
+                (false, false) => outputs("proc_folded"),
+                (false, true) => outputs("proc_detailed"),
             },
             devices: OrderedCache::new(),
             few: None,
@@ -327,12 +234,8 @@ impl Device {
             .iter()
             .map(|(key, _)| {
                 let help = format!("Network device statistic {key}.");
-                let family = out.family(
-                    &format!("node_network_{key}_total"),
-                    MetricType::Counter,
-                    &help,
-                );
-                out.series(&family, &labels)
+                let name = format!("node_network_{key}_total");
+                out.add(&Desc::counter(&name, &help), &labels)
             })
             .collect();
         Self {
@@ -359,7 +262,7 @@ impl Device {
 
 fn new_address(device: &str, address: &Address, out: &mut Sink) -> Slot {
     let help = "node network address by device";
-    let family = out.family("node_network_address_info", MetricType::Gauge, help);
+    let desc = Desc::gauge("node_network_address_info", help);
     let (ip, netmask) = (address.ip.to_string(), address.prefix_bits.to_string());
     let labels = [
         ("device", device),
@@ -367,7 +270,7 @@ fn new_address(device: &str, address: &Address, out: &mut Sink) -> Slot {
         ("netmask", netmask.as_str()),
         ("scope", address.scope()),
     ];
-    out.series(&family, &labels)
+    out.add(&desc, &labels)
 }
 
 /// Calls `each` with every device's name and its 16 counters.
@@ -422,7 +325,14 @@ mod tests {
 
     #[test]
     fn every_counter_is_folded_at_most_once_and_named_once() {
-        for outputs in [&FOLDED[..], &DETAILED, &PROC_FOLDED, &PROC_DETAILED] {
+        for (wanted, count) in [
+            ("folded", 17),
+            ("detailed", 24),
+            ("proc_folded", 16),
+            ("proc_detailed", 16),
+        ] {
+            let outputs = outputs(wanted);
+            assert_eq!(outputs.len(), count);
             let mut parts: Vec<usize> = outputs
                 .iter()
                 .flat_map(|(_, parts)| parts.iter().copied())

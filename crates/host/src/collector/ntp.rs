@@ -10,46 +10,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::collector::{Collector, Ctx};
 use crate::config::{HostConfig, NtpConfig};
 use crate::error::HostError;
-use crate::sink::{Desc, Sink, Slot};
-
-const FAMILIES: [Desc<'static>; 8] = [
-    Desc::gauge(
-        "node_ntp_stratum",
-        "Distance of the server from a reference clock.",
-    ),
-    Desc::gauge(
-        "node_ntp_leap",
-        "The server's leap indicator: 1 or 2 announce a leap second, 3 no synchronisation.",
-    ),
-    Desc::gauge(
-        "node_ntp_rtt_seconds",
-        "Time from the question to the answer.",
-    ),
-    Desc::gauge(
-        "node_ntp_offset_seconds",
-        "The server's clock minus this one's.",
-    ),
-    Desc::gauge(
-        "node_ntp_reference_timestamp_seconds",
-        "When the server's clock was last set, in seconds since 1970.",
-    ),
-    Desc::gauge(
-        "node_ntp_root_delay_seconds",
-        "Time from the server to its reference clock and back.",
-    ),
-    Desc::gauge(
-        "node_ntp_root_dispersion_seconds",
-        "The server's error relative to its reference clock.",
-    ),
-    Desc::gauge(
-        "node_ntp_sanity",
-        "Whether the answer is plausible, by RFC 5905 and the configured limits.",
-    ),
-];
+use crate::sink::Sink;
+use crate::table::Series;
 
 pub(crate) struct Ntp {
     flags: NtpConfig,
-    slots: Vec<Slot>,
+    series: Series,
     /// The midnight of the last announced leap second, in seconds since 1970: the announcement ends with it.
     leap_midnight: Option<i64>,
 }
@@ -99,7 +65,7 @@ impl Ntp {
         }
         Ok(Self {
             flags,
-            slots: Vec::new(),
+            series: Series::new(include_str!("ntp.txt")),
             leap_midnight: None,
         })
     }
@@ -160,9 +126,6 @@ impl Collector for Ntp {
     fn collect(&mut self, _ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let response = self.ask()?;
         let is_sane = self.is_sane(&response);
-        if self.slots.is_empty() {
-            self.slots = FAMILIES.iter().map(|desc| out.add(desc, &[])).collect();
-        }
         let values = [
             f64::from(response.stratum),
             f64::from(response.leap),
@@ -173,9 +136,7 @@ impl Collector for Ntp {
             response.root_dispersion,
             f64::from(u8::from(is_sane)),
         ];
-        for (slot, value) in self.slots.iter().zip(values) {
-            out.set(*slot, value);
-        }
+        self.series.set(values, out);
         Ok(())
     }
 }
@@ -343,7 +304,7 @@ mod tests {
     #[test]
     fn an_answer_becomes_series() {
         let found = ask(&server(|_| {})).expect("an answer");
-        assert_eq!(found.len(), FAMILIES.len());
+        assert_eq!(found.len(), include_str!("ntp.txt").lines().count());
         for (family, expected) in [
             ("node_ntp_stratum", 2.0),
             ("node_ntp_leap", 0.0),

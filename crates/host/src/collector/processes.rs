@@ -16,19 +16,8 @@ use crate::error::HostError;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{next_field, number, trim};
 use crate::sink::{Desc, Sink, Slot};
+use crate::table::Series;
 
-const TOTALS: [Desc<'static>; 4] = [
-    Desc::gauge("node_processes_threads", "Threads of all processes."),
-    Desc::gauge("node_processes_pids", "Processes."),
-    Desc::gauge(
-        "node_processes_max_threads",
-        "Most threads that there may be.",
-    ),
-    Desc::gauge(
-        "node_processes_max_processes",
-        "Most process ids that there may be.",
-    ),
-];
 const STATE: (Desc<'static>, &str) = (
     Desc::gauge("node_processes_state", "Processes by state."),
     "state",
@@ -43,7 +32,7 @@ const STAT_BYTES: usize = 1024;
 pub(crate) struct Processes {
     procfs: PathBuf,
     limits: [OpenFile; 2],
-    totals: Option<[Slot; 4]>,
+    totals: Series,
     states: [States; 2],
 }
 
@@ -70,7 +59,7 @@ impl Processes {
         Self {
             procfs: config.procfs.clone(),
             limits: [limit("threads-max"), limit("pid_max")],
-            totals: None,
+            totals: Series::new(include_str!("processes.txt")),
             states: [states(), states()],
         }
     }
@@ -144,13 +133,8 @@ impl Collector for Processes {
             let text = file.read(ctx.buf, End::Numbers)?;
             *limit = number(trim(text)).ok_or_else(|| file.expected(1, "a number"))?;
         }
-        let totals = self
-            .totals
-            .get_or_insert_with(|| TOTALS.map(|desc| out.add(&desc, &[])));
         let values = [counted.0, counted.1, limits[0], limits[1]];
-        for (slot, value) in totals.iter().zip(values) {
-            out.set(*slot, value as f64);
-        }
+        self.totals.set(values.map(|value| value as f64), out);
         self.states[0].set(&STATE, out);
         self.states[1].set(&THREADS_STATE, out);
         Ok(())

@@ -15,32 +15,11 @@ use crate::netlink::{Dumper, RTM_GETQDISC, RTM_NEWQDISC, attributes, u32_at, u64
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
 use crate::scan::label_text;
-use crate::sink::{Desc, Sink};
+use crate::sink::Sink;
+use crate::table;
 
-const COLUMNS: [Desc<'static>; 7] = [
-    Desc::counter(
-        "node_qdisc_bytes_total",
-        "Bytes that passed the queueing discipline.",
-    ),
-    Desc::counter(
-        "node_qdisc_packets_total",
-        "Packets that passed the queueing discipline.",
-    ),
-    Desc::counter(
-        "node_qdisc_drops_total",
-        "Packets that the queueing discipline dropped.",
-    ),
-    Desc::counter(
-        "node_qdisc_requeues_total",
-        "Packets taken from the queue, not sent, and put back.",
-    ),
-    Desc::counter(
-        "node_qdisc_overlimits_total",
-        "Packets that exceeded a limit.",
-    ),
-    Desc::gauge("node_qdisc_current_queue_length", "Packets in the queue."),
-    Desc::gauge("node_qdisc_backlog", "Bytes in the queue."),
-];
+const COLUMNS: &str = include_str!("qdisc.txt");
+const COLUMN_COUNT: usize = 7;
 
 pub(crate) struct Qdisc {
     source: Source,
@@ -64,7 +43,7 @@ pub(crate) struct Discipline {
     device: Device,
     kind: String,
     /// By column.
-    values: [f64; COLUMNS.len()],
+    values: [f64; COLUMN_COUNT],
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -142,7 +121,7 @@ impl Collector for Qdisc {
                 |out| {
                     let labels = [("device", device), ("kind", kind)];
                     match filter.keeps(device.as_bytes()) {
-                        true => COLUMNS.map(|desc| out.add(&desc, &labels)).into(),
+                        true => table::add(COLUMNS, &labels, out),
                         false => Vec::new(),
                     }
                 },
@@ -187,10 +166,10 @@ pub(crate) fn parse(message: &[u8]) -> Result<Option<Discipline>, HostError> {
     }))
 }
 
-fn parse_stats(stats: &[u8]) -> Result<[f64; COLUMNS.len()], HostError> {
+fn parse_stats(stats: &[u8]) -> Result<[f64; COLUMN_COUNT], HostError> {
     const TCA_STATS_BASIC: u16 = 1;
     const TCA_STATS_QUEUE: u16 = 3;
-    let mut values = [0.0; COLUMNS.len()];
+    let mut values = [0.0; COLUMN_COUNT];
     let [bytes, packets, drops, requeues, overlimits, length, backlog] = &mut values;
     attributes(stats, |attribute, value| {
         let small = |at: usize| f64::from(u32_at(value, at).unwrap_or_default());
@@ -213,7 +192,7 @@ fn parse_stats(stats: &[u8]) -> Result<[f64; COLUMNS.len()], HostError> {
 
 /// Parses node_exporter's fixture: objects named as its library's fields.
 pub(crate) fn parse_fixture(text: &[u8]) -> Option<Vec<Discipline>> {
-    const FIELDS: [&str; COLUMNS.len()] = [
+    const FIELDS: [&str; COLUMN_COUNT] = [
         "Bytes",
         "Packets",
         "Drops",

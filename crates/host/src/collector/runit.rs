@@ -10,27 +10,8 @@ use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::rows::Rows;
-use crate::sink::{Desc, Sink};
-use crate::sysdir;
-
-const COLUMNS: [Desc<'static>; 4] = [
-    Desc::gauge(
-        "node_service_state",
-        "State of the service: 0 down, 1 up, 2 finishing.",
-    ),
-    Desc::gauge(
-        "node_service_desired_state",
-        "State that the service should have: 0 down, 1 up.",
-    ),
-    Desc::gauge(
-        "node_service_normal_state",
-        "Whether the service is normally up.",
-    ),
-    Desc::gauge(
-        "node_service_state_last_change_timestamp_seconds",
-        "When the state last changed, in seconds since 1970.",
-    ),
-];
+use crate::sink::Sink;
+use crate::{sysdir, table};
 
 pub(crate) struct Runit {
     directory: PathBuf,
@@ -55,8 +36,9 @@ impl Collector for Runit {
                 continue;
             };
             let labels = [("service", name.as_str()), ("supervisor", "runit")];
-            self.rows
-                .set_all(&[name.as_bytes()], &values, out, (&COLUMNS, &labels));
+            self.rows.set(&[name.as_bytes()], &values, out, |out| {
+                table::add(include_str!("runit.txt"), &labels, out)
+            });
         }
         self.rows.end(out);
         Ok(())
@@ -64,7 +46,7 @@ impl Collector for Runit {
 }
 
 /// Reads a service's values, by column.
-fn status(service: &Path) -> Option<[f64; COLUMNS.len()]> {
+fn status(service: &Path) -> Option<[f64; 4]> {
     /// What runit adds to the seconds since 1970.
     const EPOCH: u64 = 0x4000_0000_0000_000a;
     let mut status = [0; 20];

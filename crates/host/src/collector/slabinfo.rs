@@ -8,30 +8,8 @@ use crate::filter::Filter;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line, label_text, next_field, number};
-use crate::sink::{Desc, Sink};
-
-const COLUMNS: [Desc<'static>; 5] = [
-    Desc::gauge(
-        "node_slabinfo_active_objects",
-        "Objects of the slab cache in use.",
-    ),
-    Desc::gauge(
-        "node_slabinfo_objects",
-        "Objects of the slab cache, in use or not.",
-    ),
-    Desc::gauge(
-        "node_slabinfo_object_size_bytes",
-        "Size of an object of the slab cache.",
-    ),
-    Desc::gauge(
-        "node_slabinfo_objects_per_slab",
-        "Objects in each slab of the cache.",
-    ),
-    Desc::gauge(
-        "node_slabinfo_pages_per_slab",
-        "Pages of each slab of the cache.",
-    ),
-];
+use crate::sink::Sink;
+use crate::table;
 
 pub(crate) struct Slabinfo {
     filter: Filter,
@@ -52,7 +30,7 @@ impl Table for Slabinfo {
             }
             let error = "a slab cache and its numbers";
             let name = next_field(&mut line).ok_or(error)?;
-            let mut values = [0.0; COLUMNS.len()];
+            let mut values = [0.0; 5];
             for value in &mut values {
                 let field = next_field(&mut line).and_then(number);
                 *value = field.ok_or(error)? as f64;
@@ -60,10 +38,8 @@ impl Table for Slabinfo {
             let filter = &self.filter;
             rows.set(&[name], &values, out, |out| match filter.keeps(name) {
                 true => {
-                    let name = label_text(name);
-                    COLUMNS
-                        .map(|desc| out.add(&desc, &[("slab", &name)]))
-                        .into()
+                    let labels = [("slab", &*label_text(name))];
+                    table::add(include_str!("slabinfo.txt"), &labels, out)
                 }
                 false => Vec::new(),
             });

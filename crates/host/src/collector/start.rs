@@ -89,7 +89,7 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Tcpstat => Box::new(tcpstat::Tcpstat::new(procfs)),
         CollectorKind::Textfile => Box::new(textfile::Textfile::new(config)),
         CollectorKind::Time => Box::new(time::Time::new(config)),
-        CollectorKind::Timex => Box::new(timex::Clock::default()),
+        CollectorKind::Timex => Box::new(timex::Clock::new()),
         CollectorKind::UdpQueues => Box::new(udp_queues::UdpQueues::new(procfs)),
         CollectorKind::Uname => Box::new(uname::Uname::default()),
         CollectorKind::Vmstat => {

@@ -8,62 +8,17 @@ use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
 use crate::pool::lock;
 use crate::procstat::SharedStat;
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
+use crate::table::Series;
 
-const FAMILIES: [(&str, MetricType, &str); 6] = [
-    (
-        "node_intr_total",
-        MetricType::Counter,
-        "Total number of interrupts serviced.",
-    ),
-    (
-        "node_context_switches_total",
-        MetricType::Counter,
-        "Total number of context switches.",
-    ),
-    (
-        "node_forks_total",
-        MetricType::Counter,
-        "Total number of forks.",
-    ),
-    (
-        "node_boot_time_seconds",
-        MetricType::Gauge,
-        "Node boot time, in unixtime.",
-    ),
-    (
-        "node_procs_running",
-        MetricType::Gauge,
-        "Number of processes in runnable state.",
-    ),
-    (
-        "node_procs_blocked",
-        MetricType::Gauge,
-        "Number of processes blocked waiting for I/O to complete.",
-    ),
-];
-const VECTORS: [&str; 10] = [
-    "hi",
-    "timer",
-    "net_tx",
-    "net_rx",
-    "block",
-    "block_iopoll",
-    "tasklet",
-    "sched",
-    "hrtimer",
-    "rcu",
-];
+const SOFTIRQS: Desc<'static> = Desc::counter("node_softirqs_total", "Number of softirq calls.");
+const VECTORS: &str = "hi timer net_tx net_rx block block_iopoll tasklet sched hrtimer rcu";
 
 pub(crate) struct Stat {
     stat: Arc<Mutex<SharedStat>>,
     softirq: bool,
-    slots: Option<Slots>,
-}
-
-struct Slots {
-    singles: [Slot; 6],
-    vectors: Option<[Slot; 10]>,
+    singles: Series,
+    vectors: Vec<Slot>,
 }
 
 impl Stat {
@@ -71,7 +26,8 @@ impl Stat {
         Self {
             stat,
             softirq,
-            slots: None,
+            singles: Series::new(include_str!("stat.txt")),
+            vectors: Vec::new(),
         }
     }
 }
@@ -80,17 +36,6 @@ impl Collector for Stat {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let mut shared = lock(&self.stat);
         let stat = shared.get(ctx.round, ctx.buf)?;
-        let slots = self.slots.get_or_insert_with(|| Slots {
-            singles: FAMILIES.map(|(name, kind, help)| out.single(name, kind, help)),
-            vectors: self.softirq.then(|| {
-                let family = out.family(
-                    "node_softirqs_total",
-                    MetricType::Counter,
-                    "Number of softirq calls.",
-                );
-                VECTORS.map(|vector| out.series(&family, &[("vector", vector)]))
-            }),
-        });
         let values = [
             stat.interrupts,
             stat.context_switches,
@@ -99,12 +44,12 @@ impl Collector for Stat {
             stat.procs_running,
             stat.procs_blocked,
         ];
-        for (slot, value) in slots.singles.iter().zip(values) {
-            out.set(*slot, value as f64);
+        self.singles.set(values.map(|value| value as f64), out);
+        if self.softirq && self.vectors.is_empty() {
+            let add = |vector| out.add(&SOFTIRQS, &[("vector", vector)]);
+            self.vectors = VECTORS.split(' ').map(add).collect();
         }
-        for (slot, value) in slots.vectors.iter().flatten().zip(stat.softirqs) {
-            out.set(*slot, value as f64);
-        }
+        out.set_all(&self.vectors, stat.softirqs.map(|count| count as f64));
         Ok(())
     }
 }

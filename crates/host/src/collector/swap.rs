@@ -8,16 +8,9 @@ use crate::error::ParseError;
 use crate::proc_table::{ProcTable, Table};
 use crate::rows::Rows;
 use crate::scan::{each_line_below, float, label_text, next_field};
-use crate::sink::{Desc, Sink};
+use crate::sink::Sink;
+use crate::table;
 
-const COLUMNS: [Desc<'static>; 3] = [
-    Desc::gauge("node_swap_size_bytes", "Size of the swap device or file."),
-    Desc::gauge(
-        "node_swap_used_bytes",
-        "Used bytes of the swap device or file.",
-    ),
-    Desc::gauge("node_swap_priority", "Priority of the swap device or file."),
-];
 const UNIT_BYTES: f64 = 1024.0;
 
 pub(crate) struct Swap;
@@ -39,7 +32,7 @@ impl Table for Swap {
             rows.set(&[device, swap_type], &values, out, |out| {
                 let (device, swap_type) = (label_text(device), label_text(swap_type));
                 let labels = [("device", &*device), ("swap_type", &*swap_type)];
-                COLUMNS.map(|desc| out.add(&desc, &labels)).into()
+                table::add(include_str!("swap.txt"), &labels, out)
             });
             Ok(())
         })

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the zone is recomputed when its offset is due to change; clock sources are read at a refresh.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::collector::{Collector, Ctx};
@@ -10,8 +10,26 @@ use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::open_file::{End, OpenFile, ReadBuf};
 use crate::scan::{label_text, trim};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
+use crate::sysdir;
 use crate::timezone::{Offset, Zone};
+
+const SECONDS: Desc<'static> = Desc::gauge(
+    "node_time_seconds",
+    "System time in seconds since epoch (1970).",
+);
+const OFFSET: Desc<'static> = Desc::gauge(
+    "node_time_zone_offset_seconds",
+    "System time zone offset in seconds.",
+);
+const AVAILABLE: Desc<'static> = Desc::gauge(
+    "node_time_clocksource_available_info",
+    "Available clocksources read from '/sys/devices/system/clocksource'.",
+);
+const CURRENT: Desc<'static> = Desc::gauge(
+    "node_time_clocksource_current_info",
+    "Current clocksource read from '/sys/devices/system/clocksource'.",
+);
 
 pub(crate) struct Time {
     sys_clocksource: PathBuf,
@@ -64,11 +82,8 @@ impl Time {
             let slot = match offset.take() {
                 Some((slot, _)) if known => slot,
                 other => {
-                    other.into_iter().for_each(|(slot, _)| out.retire(slot));
-                    let help = "System time zone offset in seconds.";
-                    let family =
-                        out.family("node_time_zone_offset_seconds", MetricType::Gauge, help);
-                    out.series(&family, &[("time_zone", &current.name)])
+                    out.retire_all(other.map(|(slot, _)| slot));
+                    out.add(&OFFSET, &[("time_zone", &current.name)])
                 }
             };
             *offset = Some((slot, current));
@@ -83,29 +98,16 @@ impl Time {
         if sources == self.sources {
             return Ok(());
         }
-        self.slots.drain(..).for_each(|slot| out.retire(slot));
+        out.retire_all(self.slots.drain(..));
         for (at, source) in sources.iter().enumerate() {
             let device = at.to_string();
-            let help = "Available clocksources read from '/sys/devices/system/clocksource'.";
-            let available = out.family(
-                "node_time_clocksource_available_info",
-                MetricType::Gauge,
-                help,
-            );
-            for name in source.available.split_ascii_whitespace() {
-                self.slots
-                    .push(out.series(&available, &[("device", &device), ("clocksource", name)]));
-            }
-            let help = "Current clocksource read from '/sys/devices/system/clocksource'.";
-            let current = out.family(
-                "node_time_clocksource_current_info",
-                MetricType::Gauge,
-                help,
-            );
-            self.slots.push(out.series(
-                &current,
-                &[("device", &device), ("clocksource", &source.current)],
-            ));
+            let mut add = |desc, name| {
+                let labels = [("device", device.as_str()), ("clocksource", name)];
+                self.slots.push(out.add(desc, &labels));
+            };
+            let available = source.available.split_ascii_whitespace();
+            available.for_each(|name| add(&AVAILABLE, name));
+            add(&CURRENT, &source.current);
         }
         self.sources = sources;
         Ok(())
@@ -118,10 +120,7 @@ impl Collector for Time {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let seconds = *self.seconds.get_or_insert_with(|| {
-            let help = "System time in seconds since epoch (1970).";
-            out.single("node_time_seconds", MetricType::Gauge, help)
-        });
+        let seconds = *self.seconds.get_or_insert_with(|| out.add(&SECONDS, &[]));
         out.set(seconds, now.as_nanos() as f64 / 1e9);
         self.set_offset(now.as_secs().cast_signed(), out);
         if ctx.refresh || self.failed {
@@ -134,18 +133,12 @@ impl Collector for Time {
     }
 }
 
-fn read_sources(directory: &std::path::Path, buf: &mut ReadBuf) -> Result<Vec<Source>, HostError> {
-    let Ok(entries) = std::fs::read_dir(directory) else {
-        return Ok(Vec::new());
-    };
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| {
-            name.strip_prefix("clocksource")
-                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        })
-        .collect();
-    names.sort_unstable();
+fn read_sources(directory: &Path, buf: &mut ReadBuf) -> Result<Vec<Source>, HostError> {
+    let mut names = sysdir::list(directory).unwrap_or_default();
+    names.retain(|name| {
+        name.strip_prefix("clocksource")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    });
     let mut read = |name: &str, file: &str| {
         let mut file = OpenFile::new(directory.join(name).join(file));
         file.read(buf, End::Short)

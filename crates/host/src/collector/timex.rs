@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_long, c_uint};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::sink::{Sink, Slot};
-use crate::table;
+use crate::sink::Sink;
+use crate::table::Series;
 
 const FAMILIES: &str = include_str!("timex.txt");
 
@@ -43,9 +43,12 @@ unsafe extern "C" {
     fn adjtimex(buf: *mut Timex) -> c_int;
 }
 
-#[derive(Default)]
-pub(crate) struct Clock {
-    slots: Vec<Slot>,
+pub(crate) struct Clock(Series);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(Series::new(FAMILIES))
+    }
 }
 
 impl Collector for Clock {
@@ -64,13 +67,7 @@ impl Collector for Clock {
                 Some(source) => HostError::Read { path, source },
             });
         }
-        if self.slots.is_empty() {
-            let families = table::rows(FAMILIES);
-            self.slots = families.map(|([], desc)| out.add(&desc, &[])).collect();
-        }
-        for (slot, value) in self.slots.iter().zip(values(&timex, state)) {
-            out.set(*slot, value);
-        }
+        self.0.set(values(&timex, state), out);
         Ok(())
     }
 }

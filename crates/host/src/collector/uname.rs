@@ -5,7 +5,7 @@
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
 use crate::scan::label_text;
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
 
 const LABELS: [&str; 6] = [
     "sysname",
@@ -49,13 +49,10 @@ impl Uname {
         if self.slot.is_some() && values == self.values {
             return;
         }
-        if let Some(slot) = self.slot.take() {
-            out.retire(slot);
-        }
+        out.retire_all(self.slot.take());
         let help = "Labeled system information as provided by the uname system call.";
-        let family = out.family("node_uname_info", MetricType::Gauge, help);
         let labels: [(&str, &str); 6] = std::array::from_fn(|i| (LABELS[i], values[i].as_str()));
-        self.slot = Some(out.series(&family, &labels));
+        self.slot = Some(out.add(&Desc::gauge("node_uname_info", help), &labels));
         self.values = values;
     }
 }

@@ -10,7 +10,7 @@ use crate::collector::{Collector, Ctx};
 use crate::error::{HostError, ParseError};
 use crate::open_file::{End, OpenFile};
 use crate::scan::{label_text, next_field, next_line, number, trim};
-use crate::sink::{MetricType, Sink, Slot};
+use crate::sink::{Desc, Sink, Slot};
 
 pub(crate) struct Vmstat {
     file: OpenFile,
@@ -168,7 +168,8 @@ fn parse_line(line: &[u8]) -> Result<Option<Field<'_>>, &'static str> {
 fn new_slot(key: &[u8], out: &mut Sink) -> Slot {
     let key = label_text(key);
     let help = format!("/proc/vmstat information field {key}.");
-    out.single(&format!("node_vmstat_{key}"), MetricType::Unknown, &help)
+    let name = format!("node_vmstat_{key}");
+    out.add(&Desc::unknown(&name, &help), &[])
 }
 
 /// Learns from one text and parses another, for fuzzing.

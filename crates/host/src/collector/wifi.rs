@@ -18,6 +18,7 @@ use crate::open_file::{ReadBuf, read_once};
 use crate::rows::Rows;
 use crate::scan::label_text;
 use crate::sink::{Desc, Sink};
+use crate::table;
 
 const FREQUENCY: Desc<'static> = Desc::gauge(
     "node_wifi_interface_frequency_hertz",
@@ -27,56 +28,7 @@ const INFO: Desc<'static> = Desc::gauge(
     "node_wifi_station_info",
     "The network that the device is in; the value is 1.",
 );
-const STATION: [Desc<'static>; 12] = [
-    Desc::counter(
-        "node_wifi_station_connected_seconds_total",
-        "Time since the station connected.",
-    ),
-    Desc::gauge(
-        "node_wifi_station_inactive_seconds",
-        "Time since the station was last heard of.",
-    ),
-    Desc::gauge(
-        "node_wifi_station_receive_bits_per_second",
-        "Bit rate at which is received from the station.",
-    ),
-    Desc::gauge(
-        "node_wifi_station_transmit_bits_per_second",
-        "Bit rate at which is sent to the station.",
-    ),
-    Desc::counter(
-        "node_wifi_station_receive_bytes_total",
-        "Bytes received from the station.",
-    ),
-    Desc::counter(
-        "node_wifi_station_transmit_bytes_total",
-        "Bytes sent to the station.",
-    ),
-    Desc::gauge(
-        "node_wifi_station_signal_dbm",
-        "Strength of the signal, in dBm.",
-    ),
-    Desc::counter(
-        "node_wifi_station_transmit_retries_total",
-        "Packets that were sent again.",
-    ),
-    Desc::counter(
-        "node_wifi_station_transmit_failed_total",
-        "Packets that could not be sent.",
-    ),
-    Desc::counter(
-        "node_wifi_station_beacon_loss_total",
-        "Times that beacons were missed.",
-    ),
-    Desc::counter(
-        "node_wifi_station_transmitted_packets_total",
-        "Packets sent to the station.",
-    ),
-    Desc::counter(
-        "node_wifi_station_received_packets_total",
-        "Packets received from the station.",
-    ),
-];
+const STATION: &str = include_str!("wifi.txt");
 
 pub(crate) struct Wifi {
     source: Source,
@@ -116,7 +68,7 @@ pub(crate) struct Network {
 pub(crate) struct Station {
     address: Vec<u8>,
     /// By `STATION`.
-    values: [f64; STATION.len()],
+    values: [f64; 12],
 }
 
 impl Wifi {
@@ -182,7 +134,8 @@ impl Device {
             let address = hexadecimal(&station.address);
             let labels = [device, ("mac_address", address.as_str())];
             let key: [&[u8]; 3] = [b"station", name.as_bytes(), address.as_bytes()];
-            rows.set_all(&key, &station.values, out, (&STATION, &labels));
+            let add = |out: &mut Sink| table::add(STATION, &labels, out);
+            rows.set(&key, &station.values, out, add);
         }
     }
 }

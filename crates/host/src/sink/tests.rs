@@ -20,8 +20,7 @@ fn round(sink: &mut Sink, time_ms: i64, values: &[(Slot, f64)]) -> (Vec<String>,
 }
 
 fn device(sink: &mut Sink, name: &str) -> Slot {
-    let family = sink.family("bytes", MetricType::Counter, "Bytes.");
-    sink.series(&family, &[("device", name)])
+    sink.add(&Desc::counter("bytes", "Bytes."), &[("device", name)])
 }
 
 #[test]
