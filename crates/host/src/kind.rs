@@ -4,9 +4,10 @@
 
 use narthex_cli::Flag;
 
-/// Declares the enum, its list and its names from one table.
+/// Declares the enum, its list, and what is known of each from one table: whether it is off by default, whether it may
+/// hang.
 macro_rules! collectors {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(, $off:ident)?;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(, $($word:ident)+)?;)+) => {
         /// One collector, named as in `--collector.<name>`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -31,15 +32,29 @@ macro_rules! collectors {
                     concat!("collector.", $name),
                     concat!("Enable the ", $name, " collector."),
                 )
-                .default(collectors!(@default $($off)?)),)+
+                .default(collectors!(@default $($($word)+)?)),)+
             ];
+
+            /// Reports whether reading may take long or hang, because it depends on a device, firmware or a remote file
+            /// system.
+            pub(crate) fn may_hang(self) -> bool {
+                match self {
+                    $(Self::$variant => collectors!(@may_hang $($($word)+)?),)+
+                }
+            }
         }
     };
-    (@default off) => {
+    (@default off $(may_hang)?) => {
         "false"
     };
-    (@default) => {
+    (@default $(may_hang)?) => {
         "true"
+    };
+    (@may_hang $(off)? may_hang) => {
+        true
+    };
+    (@may_hang $(off)?) => {
+        false
     };
 }
 
@@ -47,13 +62,13 @@ collectors! {
     /// Neighbours per device.
     Arp = "arp";
     /// Block caches.
-    Bcache = "bcache";
+    Bcache = "bcache", may_hang;
     /// Counters, compression and devices of bcachefs.
-    Bcachefs = "bcachefs";
+    Bcachefs = "bcachefs", may_hang;
     /// Bonded network devices and their active members.
-    Bonding = "bonding";
+    Bonding = "bonding", may_hang;
     /// Btrfs allocation, commits and devices.
-    Btrfs = "btrfs";
+    Btrfs = "btrfs", may_hang;
     /// Free blocks of memory by size.
     Buddyinfo = "buddyinfo", off;
     /// Control groups by controller.
@@ -65,33 +80,33 @@ collectors! {
     /// The CPU's vulnerabilities and their mitigations.
     CpuVulnerabilities = "cpu_vulnerabilities", off;
     /// Clock rates and their limits.
-    Cpufreq = "cpufreq";
+    Cpufreq = "cpufreq", may_hang;
     /// Block device counters and properties.
     Diskstats = "diskstats";
     /// The machine's identification by its firmware.
-    Dmi = "dmi";
+    Dmi = "dmi", may_hang;
     /// Paths of multipath block devices.
-    Dmmultipath = "dmmultipath";
+    Dmmultipath = "dmmultipath", may_hang;
     /// Replicated block devices.
     Drbd = "drbd", off;
     /// Graphics cards of AMD.
-    Drm = "drm", off;
+    Drm = "drm", off may_hang;
     /// Memory errors, corrected and uncorrected.
-    Edac = "edac";
+    Edac = "edac", may_hang;
     /// The kernel's entropy pool.
     Entropy = "entropy";
     /// What drivers of network devices count.
-    Ethtool = "ethtool", off;
+    Ethtool = "ethtool", off may_hang;
     /// Counters of Fibre Channel adapters.
-    Fibrechannel = "fibrechannel";
+    Fibrechannel = "fibrechannel", may_hang;
     /// Open files and their limit.
     Filefd = "filefd";
     /// Sizes of mounted file systems.
     Filesystem = "filesystem";
     /// Sensors.
-    Hwmon = "hwmon";
+    Hwmon = "hwmon", may_hang;
     /// Counters of InfiniBand ports.
-    Infiniband = "infiniband";
+    Infiniband = "infiniband", may_hang;
     /// Interrupts by CPU and device.
     Interrupts = "interrupts", off;
     /// IP virtual server.
@@ -105,15 +120,15 @@ collectors! {
     /// Load averages.
     Loadavg = "loadavg";
     /// Sessions of logind.
-    Logind = "logind", off;
+    Logind = "logind", off may_hang;
     /// Software RAID.
-    Mdadm = "mdadm";
+    Mdadm = "mdadm", may_hang;
     /// `/proc/meminfo`.
     Meminfo = "meminfo";
     /// Memory of each NUMA node.
     MeminfoNuma = "meminfo_numa", off;
     /// NFS mounts.
-    Mountstats = "mountstats", off;
+    Mountstats = "mountstats", off may_hang;
     /// Properties of network devices.
     Netclass = "netclass";
     /// Network device counters.
@@ -121,41 +136,41 @@ collectors! {
     /// Selected fields of `/proc/net/netstat`, `snmp` and `snmp6`.
     Netstat = "netstat";
     /// Routes by device.
-    NetworkRoute = "network_route", off;
+    NetworkRoute = "network_route", off may_hang;
     /// Calls of the NFS client.
     Nfs = "nfs";
     /// Calls of the NFS server.
     Nfsd = "nfsd";
     /// The clock of an NTP server on this host.
-    Ntp = "ntp", off;
+    Ntp = "ntp", off may_hang;
     /// NVMe devices and their namespaces.
-    Nvme = "nvme";
+    Nvme = "nvme", may_hang;
     /// NVMe subsystems and their paths.
-    Nvmesubsystem = "nvmesubsystem", off;
+    Nvmesubsystem = "nvmesubsystem", off may_hang;
     /// The distribution's identification.
     Os = "os";
     /// PCI devices.
-    Pcidevice = "pcidevice", off;
+    Pcidevice = "pcidevice", off may_hang;
     /// Counters of CPUs and kernel by `perf_event_open(2)`.
     Perf = "perf", off;
     /// Batteries and mains.
-    Powersupplyclass = "powersupplyclass";
+    Powersupplyclass = "powersupplyclass", may_hang;
     /// Time lost waiting for resources.
     Pressure = "pressure";
     /// Processes and threads by state.
-    Processes = "processes", off;
+    Processes = "processes", off may_hang;
     /// Queueing disciplines of network devices.
-    Qdisc = "qdisc", off;
+    Qdisc = "qdisc", off may_hang;
     /// Energy counters.
-    Rapl = "rapl";
+    Rapl = "rapl", may_hang;
     /// Services of runit.
-    Runit = "runit", off;
+    Runit = "runit", off may_hang;
     /// Running and waiting time per CPU.
     Schedstat = "schedstat";
     /// Mode of SELinux.
     Selinux = "selinux";
     /// Slab caches of the kernel.
-    Slabinfo = "slabinfo", off;
+    Slabinfo = "slabinfo", off may_hang;
     /// Sockets in use.
     Sockstat = "sockstat";
     /// Soft interrupts by CPU and kind.
@@ -165,21 +180,21 @@ collectors! {
     /// Interrupts, context switches, forks, boot time.
     Stat = "stat";
     /// Processes of supervisord.
-    Supervisord = "supervisord", off;
+    Supervisord = "supervisord", off may_hang;
     /// Swap devices.
     Swap = "swap", off;
     /// Kernel parameters.
     Sysctl = "sysctl", off;
     /// Units of systemd.
-    Systemd = "systemd", off;
+    Systemd = "systemd", off may_hang;
     /// Counters of tape drives.
-    Tapestats = "tapestats";
+    Tapestats = "tapestats", may_hang;
     /// TCP sockets by state.
-    Tcpstat = "tcpstat", off;
+    Tcpstat = "tcpstat", off may_hang;
     /// Metrics from files that other programs write.
-    Textfile = "textfile";
+    Textfile = "textfile", may_hang;
     /// Temperatures of zones, and states of cooling devices.
-    ThermalZone = "thermal_zone";
+    ThermalZone = "thermal_zone", may_hang;
     /// System time, zone and clock sources.
     Time = "time";
     /// State of the kernel's clock discipline.
@@ -191,9 +206,9 @@ collectors! {
     /// Selected fields of `/proc/vmstat`.
     Vmstat = "vmstat";
     /// Watchdog timers.
-    Watchdog = "watchdog";
+    Watchdog = "watchdog", may_hang;
     /// Wireless devices.
-    Wifi = "wifi", off;
+    Wifi = "wifi", off may_hang;
     /// Packets that IPsec dropped.
     Xfrm = "xfrm", off;
     /// XFS counters.
@@ -208,48 +223,6 @@ impl CollectorKind {
     /// Returns the collector of that name, or `None`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// Reports whether reading may take long or hang, because it depends on a device, firmware or a remote file system.
-    pub(crate) fn may_hang(self) -> bool {
-        matches!(
-            self,
-            Self::Bcache
-                | Self::Bcachefs
-                | Self::Bonding
-                | Self::Btrfs
-                | Self::Cpufreq
-                | Self::Dmi
-                | Self::Dmmultipath
-                | Self::Drm
-                | Self::Edac
-                | Self::Ethtool
-                | Self::Fibrechannel
-                | Self::Hwmon
-                | Self::Infiniband
-                | Self::Logind
-                | Self::Mdadm
-                | Self::Mountstats
-                | Self::NetworkRoute
-                | Self::Ntp
-                | Self::Nvme
-                | Self::Nvmesubsystem
-                | Self::Pcidevice
-                | Self::Powersupplyclass
-                | Self::Processes
-                | Self::Qdisc
-                | Self::Rapl
-                | Self::Runit
-                | Self::Slabinfo
-                | Self::Supervisord
-                | Self::Systemd
-                | Self::Tapestats
-                | Self::Tcpstat
-                | Self::Textfile
-                | Self::ThermalZone
-                | Self::Watchdog
-                | Self::Wifi
-        )
     }
 }
 
