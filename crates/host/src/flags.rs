@@ -57,7 +57,8 @@ pub const DEPRECATED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Declares the flags: `(PLACE): TYPE = NAME, METHODS OF FLAG => CONVERSION;`. An empty place is left to the caller.
+/// Declares the flags: `(PLACE): TYPE = NAME, METHODS OF FLAG => CONVERSION;`. An empty place is left to the caller; one in
+/// brackets is a list to which the flag adds its value.
 macro_rules! host_flags {
     ($(
         $(#[doc = $help:literal])+
@@ -86,6 +87,11 @@ macro_rules! host_flags {
     };
     (@assign $config:ident, ($($place:ident).+), $value:ident) => {
         $config.$($place).+ = $value.into();
+    };
+    // The default of node_exporter, none, may be given explicitly.
+    (@assign $config:ident, [$($place:ident).+], $value:ident) => {
+        let given = $value.into_iter().filter(|text| !text.is_empty());
+        $config.$($place).+.extend(given);
     };
 }
 
@@ -210,7 +216,7 @@ host_flags! {
     /// Enable PCI device name resolution (requires pci.ids file).
     (pci_names): bool = "collector.pcidevice.names";
     /// Cache profiler of the perf collector (repeatable; without it, all).
-    (): Vec<String> = "collector.perf.cache-profilers";
+    [perf.cache.only]: Vec<String> = "collector.perf.cache-profilers";
     /// CPUs that the perf collector counts on, such as 0,4-6 (without it, all).
     (perf.cpus): String = "collector.perf.cpus";
     /// Disable the cache profilers of the perf collector.
@@ -220,11 +226,11 @@ host_flags! {
     /// Disable the software profilers of the perf collector.
     (perf.software.disabled): bool = "collector.perf.disable-software-profilers";
     /// Hardware profiler of the perf collector (repeatable; without it, all).
-    (): Vec<String> = "collector.perf.hardware-profilers";
+    [perf.hardware.only]: Vec<String> = "collector.perf.hardware-profilers";
     /// Software profiler of the perf collector (repeatable; without it, all).
-    (): Vec<String> = "collector.perf.software-profilers";
+    [perf.software.only]: Vec<String> = "collector.perf.software-profilers";
     /// Tracepoint that the perf collector counts, SUBSYSTEM:EVENT (repeatable).
-    (): Vec<String> = "collector.perf.tracepoint";
+    [perf.tracepoints]: Vec<String> = "collector.perf.tracepoint";
     /// Regexp of power supplies to ignore for powersupplyclass collector.
     (powersupply_ignored): String = "collector.powersupply.ignored-supplies", default("^$");
     /// Regexp of qdisc devices to exclude (mutually exclusive to device-include).
@@ -250,9 +256,9 @@ host_flags! {
     /// XML RPC endpoint.
     (supervisord_url): String = "collector.supervisord.url", default("http://localhost:9001/RPC2");
     /// Kernel parameter to report, NAME or NAME:KEY,KEY (repeatable).
-    (): Vec<String> = "collector.sysctl.include";
+    [sysctl_numbers]: Vec<String> = "collector.sysctl.include";
     /// Kernel parameter to report as text (repeatable).
-    (): Vec<String> = "collector.sysctl.include-info";
+    [sysctl_infos]: Vec<String> = "collector.sysctl.include-info";
     /// Enables service unit metric service_restart_total.
     (systemd.restarts): bool = "collector.systemd.enable-restarts-metrics";
     /// Enables service unit metric unit_start_time_seconds.
@@ -272,7 +278,7 @@ host_flags! {
     /// Regexp of devices to ignore for tapestats.
     (tapestats_ignored): String = "collector.tapestats.ignored-devices", default("^$");
     /// Directory to read text files with metrics from, supports glob matching (repeatable).
-    (): Vec<String> = "collector.textfile.directory", directory();
+    [textfile_directories]: Vec<String> = "collector.textfile.directory", directory();
     /// Regexp of fields to return for vmstat collector.
     (vmstat_fields): String = "collector.vmstat.fields", default(config::VMSTAT_FIELDS);
     /// Test fixtures to use for wifi collector metrics.
@@ -335,37 +341,13 @@ impl HostConfig {
                     self.collectors = CollectorSet::none();
                 }
             }),
-            _ => match self.list(name) {
-                // The default of node_exporter, none, may be given explicitly.
-                Some(list) => String::parse(value.as_ref()).map(|text| list.extend(some(text))),
-                None => assign(self, name, value.as_ref()),
-            },
+            _ => assign(self, name, value.as_ref()),
         };
         set.map_err(|problem| HostError::Flag {
             flag: name.into(),
             problem,
         })
     }
-}
-
-impl HostConfig {
-    /// Returns the list to which a repeatable flag adds its value.
-    fn list(&mut self, name: &str) -> Option<&mut Vec<String>> {
-        Some(match name {
-            "collector.perf.cache-profilers" => &mut self.perf.cache.only,
-            "collector.perf.hardware-profilers" => &mut self.perf.hardware.only,
-            "collector.perf.software-profilers" => &mut self.perf.software.only,
-            "collector.perf.tracepoint" => &mut self.perf.tracepoints,
-            "collector.sysctl.include" => &mut self.sysctl_numbers,
-            "collector.sysctl.include-info" => &mut self.sysctl_infos,
-            "collector.textfile.directory" => &mut self.textfile_directories,
-            _ => return None,
-        })
-    }
-}
-
-fn some(text: String) -> Option<String> {
-    Some(text).filter(|text| !text.is_empty())
 }
 
 fn netdev_source(netlink: bool) -> NetdevSource {
