@@ -5,45 +5,14 @@
 use crate::kind::{CollectorKind, CollectorSet};
 
 /// Losses by collector, and what helps short of root.
-const LOSSES: [(CollectorKind, &str); 8] = [
-    (
-        CollectorKind::Dmi,
-        "serial numbers and UUID of board, chassis and product (their files are root's)",
-    ),
-    (
-        CollectorKind::Filesystem,
-        "mounts below directories that this user may not enter",
-    ),
-    (
-        CollectorKind::Perf,
-        "everything, unless it has CAP_PERFMON or kernel.perf_event_paranoid is 0 or less",
-    ),
-    (
-        CollectorKind::Processes,
-        "other users' processes, where /proc is mounted with hidepid",
-    ),
-    (
-        CollectorKind::Rapl,
-        "everything (energy_uj is root's since Linux 5.10)",
-    ),
-    (
-        CollectorKind::Runit,
-        "services whose directory supervise this user may not enter",
-    ),
-    (
-        CollectorKind::Slabinfo,
-        "everything (/proc/slabinfo is root's)",
-    ),
-    (
-        CollectorKind::Supervisord,
-        "everything, if supervisord's socket is root's",
-    ),
-];
+const LOSSES: &str = include_str!("privileges.txt");
 
 impl CollectorSet {
     /// Lists those of the collectors that lose values in a process without privileges, each with what it loses.
     pub fn losses(self) -> impl Iterator<Item = (CollectorKind, &'static str)> {
-        let losses = LOSSES.into_iter();
+        let losses = LOSSES.lines().filter_map(|line| line.split_once(' '));
+        let losses =
+            losses.filter_map(|(name, loss)| Some((CollectorKind::from_name(name)?, loss)));
         losses.filter(move |(kind, _)| self.contains(*kind))
     }
 }
@@ -57,7 +26,7 @@ mod tests {
         let defaults = CollectorSet::defaults().losses();
         let names: Vec<&str> = defaults.map(|(kind, _)| kind.name()).collect();
         assert_eq!(names, ["dmi", "filesystem", "rapl"]);
-        assert_eq!(CollectorSet::all().losses().count(), LOSSES.len());
-        assert!(LOSSES.is_sorted_by_key(|(kind, _)| kind.name()));
+        assert_eq!(CollectorSet::all().losses().count(), LOSSES.lines().count());
+        assert!(LOSSES.lines().is_sorted());
     }
 }
