@@ -11,6 +11,7 @@ use crate::collector::{
     zoneinfo,
 };
 use crate::config::HostConfig;
+use crate::proc_table::ProcTable;
 use crate::procstat::{self, StatSnapshot};
 use crate::rows::Rows;
 use crate::sink::Sink;
@@ -165,11 +166,14 @@ pub fn fuzz_attributes(data: &[u8]) {
 /// Tables of procfs that become series line by line.
 pub fn fuzz_tables(data: &[u8]) {
     let (config, procfs) = (HostConfig::default(), Path::new("/proc"));
-    proc_table::fuzz(buddyinfo::new(procfs), data);
-    proc_table::fuzz(cgroups::new(procfs), data);
+    proc_table::fuzz(
+        ProcTable::new(buddyinfo::Buddyinfo::default(), procfs),
+        data,
+    );
+    proc_table::fuzz(ProcTable::new(cgroups::Cgroups, procfs), data);
     proc_table::fuzz(drbd::new(procfs), data);
-    proc_table::fuzz(softirqs::new(procfs), data);
-    proc_table::fuzz(swap::new(procfs), data);
+    proc_table::fuzz(ProcTable::new(softirqs::Softirqs::default(), procfs), data);
+    proc_table::fuzz(ProcTable::new(swap::Swap, procfs), data);
     proc_table::fuzz(zoneinfo::new(procfs), data);
     proc_table::fuzz(interrupts::new(&config).expect("no filter"), data);
     proc_table::fuzz(slabinfo::new(&config).expect("no filter"), data);

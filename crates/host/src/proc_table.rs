@@ -16,6 +16,8 @@ use crate::sink::Sink;
 pub(crate) trait Table: Send {
     /// Path below procfs.
     const FILE: &'static str;
+    /// Lines of some of them are longer than a page.
+    const END: End = End::Empty;
 
     /// Sets a round's values.
     ///
@@ -43,8 +45,7 @@ impl<T: Table> ProcTable<T> {
 
 impl<T: Table> Collector for ProcTable<T> {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        // Lines of some of them are longer than a page.
-        let text = self.file.read(ctx.buf, End::Empty);
+        let text = self.file.read(ctx.buf, T::END);
         let text = text.map_err(HostError::or_no_data)?;
         let parsed = set(&mut self.table, &mut self.rows, text, out);
         parsed.map_err(|source| self.file.malformed(source))

@@ -5,6 +5,7 @@
 
 use crate::ordered_cache::OrderedCache;
 use crate::sink::{Desc, Sink, Slot};
+use crate::table;
 
 pub(crate) struct Rows {
     things: OrderedCache<Box<[u8]>, Vec<Slot>>,
@@ -64,10 +65,22 @@ impl Rows {
         self.set(parts, values, out, add);
     }
 
+    /// As [`set`](Self::set), of a CPU, with the families of a table.
+    pub(crate) fn set_cpu(
+        &mut self,
+        cpu: u64,
+        values: &[f64],
+        table: &'static str,
+        out: &mut Sink,
+    ) {
+        self.set(&[&cpu.to_ne_bytes()], values, out, |out| {
+            table::add(table, &[("cpu", &cpu.to_string())], out)
+        });
+    }
+
     /// Ends the series of things that this round has not listed.
     pub(crate) fn end(&mut self, out: &mut Sink) {
-        self.things
-            .sweep(|_, slots| slots.into_iter().for_each(|slot| out.retire(slot)));
+        self.things.sweep(|_, slots| out.retire_all(slots));
     }
 }
 

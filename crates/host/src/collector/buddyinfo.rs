@@ -2,10 +2,8 @@
 //!
 //! Invariant: a block's size is its order, the power of two of its pages.
 
-use std::path::Path;
-
 use crate::error::ParseError;
-use crate::proc_table::{ProcTable, Table};
+use crate::proc_table::Table;
 use crate::rows::Rows;
 use crate::scan::{each_line, float, label_text, next_field};
 use crate::sink::{Desc, Sink};
@@ -18,10 +16,6 @@ const BLOCKS: Desc<'static> = Desc::gauge(
 #[derive(Default)]
 pub(crate) struct Buddyinfo {
     values: Vec<f64>,
-}
-
-pub(crate) fn new(procfs: &Path) -> ProcTable<Buddyinfo> {
-    ProcTable::new(Buddyinfo::default(), procfs)
 }
 
 impl Table for Buddyinfo {

@@ -2,20 +2,14 @@
 //!
 //! Invariant: the header names the columns and is skipped.
 
-use std::path::Path;
-
 use crate::error::ParseError;
-use crate::proc_table::{ProcTable, Table};
+use crate::proc_table::Table;
 use crate::rows::Rows;
 use crate::scan::{each_line, label_text, next_field, number};
 use crate::sink::Sink;
 use crate::table;
 
 pub(crate) struct Cgroups;
-
-pub(crate) fn new(procfs: &Path) -> ProcTable<Cgroups> {
-    ProcTable::new(Cgroups, procfs)
-}
 
 impl Table for Cgroups {
     const FILE: &'static str = "cgroups";

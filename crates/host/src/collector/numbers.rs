@@ -1,43 +1,62 @@
-//! Shared code of collectors that read a few files of numbers.
+//! Collectors that read a few files of numbers: the entropy pool, open files, hung tasks.
 //!
-//! Invariant: each file is one `pread` per round; a series' index is the number's index in its file.
+//! Invariant: each file is one `pread` per round; without one of its files a collector has no data.
 
 use std::path::Path;
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
+use crate::kind::CollectorKind;
 use crate::open_file::{End, OpenFile};
 use crate::scan::{float, next_field};
 use crate::sink::{Desc, Sink, Slot};
+use crate::table;
 
-/// A file below procfs, and the series of its numbers.
-pub(crate) type Table = (&'static str, &'static [(usize, Desc<'static>)]);
+/// Collectors, files below procfs, and indices of numbers in them. The second number of `file-nr`, which the kernel always
+/// prints as 0, is not exported.
+const NUMBERS: &str = include_str!("numbers.txt");
 
-pub(crate) struct Numbers {
-    files: Vec<(OpenFile, Vec<Slot>, &'static Table)>,
+pub(crate) struct Numbers(Vec<File>);
+
+struct File {
+    file: OpenFile,
+    numbers: Vec<(usize, Desc<'static>)>,
+    slots: Vec<Slot>,
 }
 
 impl Numbers {
-    pub(crate) fn new(tables: &'static [Table], procfs: &Path) -> Self {
-        let files = tables.iter().map(|table| {
-            let file = OpenFile::new(procfs.join(table.0));
-            (file, Vec::new(), table)
+    pub(crate) fn new(kind: CollectorKind, procfs: &Path) -> Self {
+        let rows: Vec<_> = table::rows_of(NUMBERS, kind.name()).collect();
+        let files = rows.chunk_by(|([file, _], _), ([next, _], _)| file == next);
+        let files = files.filter_map(|rows| {
+            let ([file, _], _) = rows.first()?;
+            let numbers = rows
+                .iter()
+                .map(|([_, place], desc)| (table::number(place), *desc));
+            Some(File {
+                file: OpenFile::new(procfs.join(file)),
+                numbers: numbers.collect(),
+                slots: Vec::new(),
+            })
         });
-        Self {
-            files: files.collect(),
-        }
+        Self(files.collect())
     }
 }
 
 impl Collector for Numbers {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        for (file, slots, (_, series)) in &mut self.files {
+        for File {
+            file,
+            numbers,
+            slots,
+        } in &mut self.0
+        {
             let text = file.read(ctx.buf, End::Numbers);
             let text = text.map_err(HostError::or_no_data)?;
             if slots.is_empty() {
-                slots.extend(series.iter().map(|(_, desc)| out.add(desc, &[])));
+                slots.extend(numbers.iter().map(|(_, desc)| out.add(desc, &[])));
             }
-            for (slot, (place, _)) in slots.iter().zip(*series) {
+            for (slot, (place, _)) in slots.iter().zip(numbers) {
                 let value = nth(text, *place).ok_or_else(|| file.expected(1, "numbers"))?;
                 out.set(*slot, value);
             }

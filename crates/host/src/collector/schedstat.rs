@@ -2,34 +2,22 @@
 //!
 //! Invariant: a line of unknown form is not a CPU's, as in node_exporter.
 
-use std::path::Path;
-
-use crate::collector::percpu::PerCpu;
 use crate::error::ParseError;
-use crate::open_file::{End, OpenFile};
+use crate::proc_table::Table;
+use crate::rows::Rows;
 use crate::scan::{next_field, next_line, next_u64, number};
-use crate::sink::Desc;
+use crate::sink::Sink;
 
-const SCHEDSTAT: [Desc<'static>; 3] = [
-    Desc::counter(
-        "node_schedstat_running_seconds_total",
-        "Number of seconds CPU spent running a process.",
-    ),
-    Desc::counter(
-        "node_schedstat_waiting_seconds_total",
-        "Number of seconds spent by processing waiting for this CPU.",
-    ),
-    Desc::counter(
-        "node_schedstat_timeslices_total",
-        "Number of timeslices executed by CPU.",
-    ),
-];
+pub(crate) struct Schedstat;
 
-pub(crate) fn new(procfs: &Path) -> PerCpu<3> {
-    let file = OpenFile::new(procfs.join("schedstat"));
-    // A CPU is printed in one go with its domains, which may exceed a page.
-    let file = (file, End::Empty);
-    PerCpu::new(file, &SCHEDSTAT, parse)
+impl Table for Schedstat {
+    const FILE: &'static str = "schedstat";
+
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        parse(text, &mut |cpu, values| {
+            rows.set_cpu(cpu, &values, include_str!("schedstat.txt"), out);
+        })
+    }
 }
 
 pub(crate) fn parse(

@@ -2,10 +2,8 @@
 //!
 //! Invariant: only the ten kinds that node_exporter knows; a CPU is the number of its column.
 
-use std::path::Path;
-
 use crate::error::ParseError;
-use crate::proc_table::{ProcTable, Table};
+use crate::proc_table::Table;
 use crate::rows::Rows;
 use crate::scan::{each_line, next_field, number};
 use crate::sink::{Desc, Sink};
@@ -21,10 +19,6 @@ const KINDS: [&str; 10] = [
 #[derive(Default)]
 pub(crate) struct Softirqs {
     values: Vec<f64>,
-}
-
-pub(crate) fn new(procfs: &Path) -> ProcTable<Softirqs> {
-    ProcTable::new(Softirqs::default(), procfs)
 }
 
 impl Table for Softirqs {

@@ -2,42 +2,24 @@
 //!
 //! Invariant: values that an older kernel does not print are 0; the line number is the CPU if the kernel prints none.
 
-use std::path::Path;
-
-use crate::collector::percpu::PerCpu;
 use crate::error::ParseError;
-use crate::open_file::{End, OpenFile};
+use crate::open_file::End;
+use crate::proc_table::Table;
+use crate::rows::Rows;
 use crate::scan::{each_line, hex, next_field};
-use crate::sink::Desc;
+use crate::sink::Sink;
 
-const SOFTNET: [Desc<'static>; 7] = [
-    Desc::counter(
-        "node_softnet_processed_total",
-        "Number of processed packets",
-    ),
-    Desc::counter("node_softnet_dropped_total", "Number of dropped packets"),
-    Desc::counter(
-        "node_softnet_times_squeezed_total",
-        "Number of times processing packets ran out of quota",
-    ),
-    Desc::counter(
-        "node_softnet_cpu_collision_total",
-        "Number of collision occur while obtaining device lock while transmitting",
-    ),
-    Desc::counter(
-        "node_softnet_received_rps_total",
-        "Number of times cpu woken up received_rps",
-    ),
-    Desc::counter(
-        "node_softnet_flow_limit_count_total",
-        "Number of times flow limit has been reached",
-    ),
-    Desc::gauge("node_softnet_backlog_len", "Softnet backlog status"),
-];
+pub(crate) struct Softnet;
 
-pub(crate) fn new(procfs: &Path) -> PerCpu<7> {
-    let file = OpenFile::new(procfs.join("net/softnet_stat"));
-    PerCpu::new((file, End::Below(2048)), &SOFTNET, parse)
+impl Table for Softnet {
+    const FILE: &'static str = "net/softnet_stat";
+    const END: End = End::Below(2048);
+
+    fn parse(&mut self, text: &[u8], rows: &mut Rows, out: &mut Sink) -> Result<(), ParseError> {
+        parse(text, &mut |cpu, values| {
+            rows.set_cpu(cpu, &values, include_str!("softnet.txt"), out);
+        })
+    }
 }
 
 pub(crate) fn parse(text: &[u8], each: &mut dyn FnMut(u64, [f64; 7])) -> Result<(), ParseError> {

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::collector::numbers::Numbers;
 use crate::collector::*;
 use crate::config::HostConfig;
 use crate::filter;
 use crate::kind::CollectorKind;
 use crate::open_file::OpenFile;
+use crate::proc_table::ProcTable;
 use crate::procstat::SharedStat;
 use crate::statfs::Statfs;
 use crate::sysfs_collector::{Plan, SysfsCollector};
@@ -49,17 +51,19 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
     Ok(match kind {
         CollectorKind::Arp => Box::new(arp::Arp::new(config)?),
         CollectorKind::Bonding => Box::new(bonding::Bonding::new(config)),
-        CollectorKind::Buddyinfo => Box::new(buddyinfo::new(procfs)),
-        CollectorKind::Cgroups => Box::new(cgroups::new(procfs)),
+        CollectorKind::Buddyinfo => {
+            Box::new(ProcTable::new(buddyinfo::Buddyinfo::default(), procfs))
+        }
+        CollectorKind::Cgroups => Box::new(ProcTable::new(cgroups::Cgroups, procfs)),
         CollectorKind::Conntrack => Box::new(conntrack::Conntrack::new(procfs)),
         CollectorKind::Diskstats => Box::new(diskstats::Diskstats::new(config)?),
         CollectorKind::Drbd => Box::new(drbd::new(procfs)),
-        CollectorKind::Entropy => Box::new(entropy::new(procfs)),
         CollectorKind::Ethtool => Box::new(ethtool::Ethtool::new(config)?),
-        CollectorKind::Filefd => Box::new(filefd::new(procfs)),
+        CollectorKind::Entropy | CollectorKind::Filefd | CollectorKind::KernelHung => {
+            Box::new(Numbers::new(kind, procfs))
+        }
         CollectorKind::Interrupts => Box::new(interrupts::new(config)?),
         CollectorKind::Ipvs => Box::new(ipvs::Ipvs::new(config)?),
-        CollectorKind::KernelHung => Box::new(kernel_hung::new(procfs)),
         CollectorKind::Lnstat => Box::new(lnstat::Lnstat::new(config)),
         CollectorKind::Loadavg => Box::new(loadavg::Loadavg::new(file("loadavg"))),
         CollectorKind::Logind => Box::new(logind::Logind::new(config)),
@@ -77,13 +81,13 @@ fn start_one(kind: CollectorKind, config: &HostConfig) -> Result<Box<dyn Collect
         CollectorKind::Processes => Box::new(processes::Processes::new(config)),
         CollectorKind::Qdisc => Box::new(qdisc::Qdisc::new(config)?),
         CollectorKind::Runit => Box::new(runit::Runit::new(config)),
-        CollectorKind::Schedstat => Box::new(schedstat::new(procfs)),
+        CollectorKind::Schedstat => Box::new(ProcTable::new(schedstat::Schedstat, procfs)),
         CollectorKind::Slabinfo => Box::new(slabinfo::new(config)?),
         CollectorKind::Sockstat => Box::new(sockstat::Sockstat::new(procfs)),
-        CollectorKind::Softirqs => Box::new(softirqs::new(procfs)),
-        CollectorKind::Softnet => Box::new(softnet::new(procfs)),
+        CollectorKind::Softirqs => Box::new(ProcTable::new(softirqs::Softirqs::default(), procfs)),
+        CollectorKind::Softnet => Box::new(ProcTable::new(softnet::Softnet, procfs)),
         CollectorKind::Supervisord => Box::new(supervisord::Supervisord::new(config)?),
-        CollectorKind::Swap => Box::new(swap::new(procfs)),
+        CollectorKind::Swap => Box::new(ProcTable::new(swap::Swap, procfs)),
         CollectorKind::Sysctl => Box::new(sysctl::Sysctl::new(config)),
         CollectorKind::Systemd => Box::new(systemd::Systemd::new(config)?),
         CollectorKind::Tcpstat => Box::new(tcpstat::Tcpstat::new(procfs)),

@@ -2,10 +2,8 @@
 //!
 //! Invariant: names are as the kernel prints them, with blanks escaped.
 
-use std::path::Path;
-
 use crate::error::ParseError;
-use crate::proc_table::{ProcTable, Table};
+use crate::proc_table::Table;
 use crate::rows::Rows;
 use crate::scan::{each_line_below, float, label_text, next_field};
 use crate::sink::Sink;
@@ -14,10 +12,6 @@ use crate::table;
 const UNIT_BYTES: f64 = 1024.0;
 
 pub(crate) struct Swap;
-
-pub(crate) fn new(procfs: &Path) -> ProcTable<Swap> {
-    ProcTable::new(Swap, procfs)
-}
 
 impl Table for Swap {
     const FILE: &'static str = "swaps";
