@@ -171,14 +171,7 @@ impl std::error::Error for HostError {
             Self::Read { source, .. } | Self::Netlink { source, .. } => Some(source),
             Self::Parse { source, .. } => Some(source),
             Self::Worker { source } => Some(source),
-            Self::Exclusive { .. }
-            | Self::TooLarge { .. }
-            | Self::NetlinkMessage { .. }
-            | Self::NoData { .. }
-            | Self::Late { .. }
-            | Self::Service { .. }
-            | Self::Flag { .. }
-            | Self::CommonLabel { .. } => None,
+            _ => None,
         }
     }
 }

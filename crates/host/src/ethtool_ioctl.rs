@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::cost;
 use crate::error::HostError;
 use crate::netlink::u32_at;
-use crate::scan::label_text;
+use crate::scan::{label_text, until_nul};
 
 /// Modes of a port, as bits.
 #[derive(Debug, Clone, Copy, Default)]
@@ -139,7 +139,7 @@ pub(crate) fn driver(socket: &OwnedFd, device: &str) -> Result<Driver, Errno> {
     let bytes = bytes_of(&words);
     let text = |at: usize| {
         let field = bytes.get(at..at + 32).unwrap_or_default();
-        label_text(field.split(|byte| *byte == 0).next().unwrap_or_default())
+        label_text(until_nul(field))
     };
     let statistics = u32_at(&bytes, 180).unwrap_or(0) as usize;
     Ok(Driver {
@@ -169,7 +169,7 @@ pub(crate) fn statistic_names(
     let names = names
         .chunks(NAME_BYTES)
         .take(count)
-        .map(|name| label_text(name.split(|byte| *byte == 0).next().unwrap_or_default()));
+        .map(|name| label_text(until_nul(name)));
     Ok(names.collect())
 }
 

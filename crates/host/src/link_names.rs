@@ -22,10 +22,7 @@ impl LinkNames {
     ///
     /// Fails if the kernel does not list them.
     pub(crate) fn update(&mut self, refresh: bool) -> Result<(), HostError> {
-        let mut links = match self.links.take() {
-            Some(links) => links,
-            None => Links::open()?,
-        };
+        let mut links = self.links.take().map_or_else(Links::open, Ok)?;
         if links.changed() || refresh {
             self.names.clear();
             links.list(|link| {

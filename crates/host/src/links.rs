@@ -11,8 +11,9 @@ use crate::error::HostError;
 use crate::linkprops::{self, Properties};
 use crate::netlink::{
     ANSWER, Dumper, LinkNews, RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETSTATS, RTM_NEWADDR,
-    RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWSTATS, attributes, u16_at, u32_at,
+    RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWSTATS, attributes, malformed, u16_at, u32_at,
 };
+use crate::scan::until_nul;
 
 /// `AF_INET`.
 const AF_INET: u8 = 2;
@@ -93,16 +94,10 @@ impl Links {
 
     /// Calls `each` with every link.
     pub(crate) fn list(&mut self, mut each: impl FnMut(Link<'_>)) -> Result<(), HostError> {
-        self.listed = false;
-        self.dumper
-            .dump(RTM_GETLINK, &link_request(true), RTM_NEWLINK, |message| {
-                if let Some(link) = parse_link(message)?.0 {
-                    each(link);
-                }
-                Ok(())
-            })?;
-        self.listed = true;
-        Ok(())
+        self.list_messages(|message| {
+            parse_link(message)?.0.into_iter().for_each(&mut each);
+            Ok(())
+        })
     }
 
     /// Calls `each` with every link's name and properties.
@@ -110,14 +105,21 @@ impl Links {
         &mut self,
         mut each: impl FnMut(&[u8], Properties),
     ) -> Result<(), HostError> {
+        self.list_messages(|message| {
+            if let Some((name, found)) = linkprops::parse(message)? {
+                each(name, found);
+            }
+            Ok(())
+        })
+    }
+
+    fn list_messages(
+        &mut self,
+        each: impl FnMut(&[u8]) -> Result<(), HostError>,
+    ) -> Result<(), HostError> {
         self.listed = false;
         self.dumper
-            .dump(RTM_GETLINK, &link_request(true), RTM_NEWLINK, |message| {
-                if let Some((name, found)) = linkprops::parse(message)? {
-                    each(name, found);
-                }
-                Ok(())
-            })?;
+            .dump(RTM_GETLINK, &link_request(true), RTM_NEWLINK, each)?;
         self.listed = true;
         Ok(())
     }
@@ -240,9 +242,7 @@ pub(crate) fn parse_neighbour(message: &[u8]) -> Result<Option<u32>, HostError> 
     /// Addresses of the device itself, of broadcasts and of multicasts.
     const NUD_NOARP: u16 = 0x40;
     let (Some(index), Some(state)) = (u32_at(message, 4), u16_at(message, 8)) else {
-        return Err(HostError::NetlinkMessage {
-            what: "a neighbour without its header",
-        });
+        return Err(malformed("a neighbour without its header"));
     };
     let counts = message[0] == AF_INET && state & NUD_NOARP == 0;
     Ok(counts.then_some(index))
@@ -256,9 +256,7 @@ pub(crate) fn parse_link(
     const IFLA_IFALIAS: u16 = 20;
     const IFLA_STATS64: u16 = 23;
     let (Some(index), Some(rest)) = (u32_at(message, 4), message.get(LINK_HEADER..)) else {
-        return Err(HostError::NetlinkMessage {
-            what: "a link without its header",
-        });
+        return Err(malformed("a link without its header"));
     };
     // A bridge's ports are listed again as members of the bridge, without statistics of their own.
     if message[0] != 0 {
@@ -279,9 +277,7 @@ pub(crate) fn parse_stats(message: &[u8]) -> Result<Option<(u32, [u64; COUNTERS]
     const STATS_HEADER: usize = 12;
     const IFLA_STATS_LINK_64: u16 = 1;
     let (Some(index), Some(rest)) = (u32_at(message, 4), message.get(STATS_HEADER..)) else {
-        return Err(HostError::NetlinkMessage {
-            what: "statistics without their header",
-        });
+        return Err(malformed("statistics without their header"));
     };
     let mut counters = None;
     attributes(rest, |kind, value| {
@@ -297,9 +293,7 @@ pub(crate) fn parse_address(message: &[u8]) -> Result<Option<Address>, HostError
     const IFA_ADDRESS: u16 = 1;
     const IFA_LOCAL: u16 = 2;
     let (Some(index), Some(rest)) = (u32_at(message, 4), message.get(ADDRESS_HEADER..)) else {
-        return Err(HostError::NetlinkMessage {
-            what: "an address without its header",
-        });
+        return Err(malformed("an address without its header"));
     };
     let (mut local, mut peer) = (None, None);
     attributes(rest, |kind, value| match kind {
@@ -332,10 +326,6 @@ fn counters_of(bytes: &[u8]) -> [u64; COUNTERS] {
         *counter = u64::from_ne_bytes(*word);
     }
     counters
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
 #[cfg(test)]

@@ -170,9 +170,7 @@ impl Dumper {
             })?;
         cost::count(received.0);
         if received.1 > self.buf.len() {
-            return Err(HostError::NetlinkMessage {
-                what: "a part larger than the kernel makes",
-            });
+            return Err(malformed("a part larger than the kernel makes"));
         }
         Ok(received.0)
     }
@@ -226,9 +224,7 @@ pub(crate) fn parse_part(
     while bytes.len() >= HEADER_BYTES {
         let len = u32_at(bytes, 0).unwrap_or(0) as usize;
         if len < HEADER_BYTES || len > bytes.len() {
-            return Err(HostError::NetlinkMessage {
-                what: "a length beyond its datagram",
-            });
+            return Err(malformed("a length beyond its datagram"));
         }
         let (kind, flags) = (u16_at(bytes, 4).unwrap_or(0), u16_at(bytes, 6).unwrap_or(0));
         let body = &bytes[HEADER_BYTES..len];
@@ -267,9 +263,7 @@ pub(crate) fn attributes<'a>(
     while bytes.len() >= ATTRIBUTE_HEADER {
         let len = usize::from(u16_at(bytes, 0).unwrap_or(0));
         if len < ATTRIBUTE_HEADER || len > bytes.len() {
-            return Err(HostError::NetlinkMessage {
-                what: "an attribute beyond its message",
-            });
+            return Err(malformed("an attribute beyond its message"));
         }
         each(
             u16_at(bytes, 2).unwrap_or(0) & TYPE_MASK,
@@ -278,6 +272,11 @@ pub(crate) fn attributes<'a>(
         bytes = &bytes[align(len).min(bytes.len())..];
     }
     Ok(())
+}
+
+/// Returns the error of a message that is shorter than it says.
+pub(crate) fn malformed(what: &'static str) -> HostError {
+    HostError::NetlinkMessage { what }
 }
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

@@ -109,6 +109,16 @@ impl<K, T> OrderedCache<K, T> {
     }
 }
 
+impl<T> OrderedCache<Box<[u8]>, T> {
+    /// Finds the entry of this key and marks it as seen; inserts what `make` returns if there is none.
+    pub(crate) fn entry(&mut self, key: &[u8], make: impl FnOnce() -> T) -> &mut T {
+        match self.position(|known, _| **known == *key) {
+            Some((at, _)) => self.at(at),
+            None => self.insert(key.into(), make()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

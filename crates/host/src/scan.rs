@@ -155,6 +155,17 @@ pub(crate) fn trim(text: &[u8]) -> &[u8] {
     text.trim_ascii()
 }
 
+/// Returns the bytes before the first zero.
+pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
+/// Formats a device's address as sysfs does.
+pub(crate) fn mac(address: &[u8]) -> String {
+    let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
+}
+
 /// Converts kernel bytes to a label value: each run of invalid UTF-8 becomes one replacement character.
 pub(crate) fn label_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());

@@ -178,17 +178,8 @@ fn in_section(text: &[u8], section: &str, word: &str) -> Option<f64> {
     value
 }
 
-fn cell(mut text: &[u8], word: &[u8], place: usize) -> Option<f64> {
-    while let Some(mut line) = next_line(&mut text) {
-        if next_field(&mut line) != Some(word) {
-            continue;
-        }
-        for _ in 0..place {
-            next_field(&mut line);
-        }
-        return next_field(&mut line).map_or(Some(0.0), float);
-    }
-    Some(0.0)
+fn cell(text: &[u8], word: &[u8], place: usize) -> Option<f64> {
+    field(text, word, place).map_or(Some(0.0), float)
 }
 
 /// The files and series of one collector.

@@ -46,10 +46,7 @@ impl Arp {
     }
 
     fn count_dump(&mut self, refresh: bool, out: &mut Sink) -> Result<(), HostError> {
-        let mut links = match self.links.take() {
-            Some(links) => links,
-            None => Links::open()?,
-        };
+        let mut links = self.links.take().map_or_else(Links::open, Ok)?;
         if links.changed() || refresh {
             let names = &mut self.names;
             names.begin();
@@ -110,16 +107,12 @@ fn see(
     entries: u32,
     out: &mut Sink,
 ) {
-    let device = match devices.find(|known, _| **known == *name) {
-        Some(device) => device,
-        None => {
-            let device = filter.keeps(name).then(|| Device {
-                slot: out.add(&ENTRIES, &[("device", &label_text(name))]),
-                entries: 0,
-            });
-            devices.insert(name.into(), device)
-        }
-    };
+    let device = devices.entry(name, || {
+        filter.keeps(name).then(|| Device {
+            slot: out.add(&ENTRIES, &[("device", &label_text(name))]),
+            entries: 0,
+        })
+    });
     if let Some(device) = device {
         device.entries += entries;
     }
@@ -135,11 +128,8 @@ impl Collector for Arp {
             Some(_) => self.count_file(ctx, out)?,
             None => self.count_dump(ctx.refresh, out)?,
         }
-        self.devices.sweep(|_, device| {
-            device
-                .into_iter()
-                .for_each(|device| out.retire(device.slot));
-        });
+        self.devices
+            .sweep(|_, device| out.retire_all(device.map(|device| device.slot)));
         for (_, device) in self.devices.values_mut() {
             if let Some(device) = device {
                 out.set(device.slot, f64::from(device.entries));

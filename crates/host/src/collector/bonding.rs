@@ -53,16 +53,12 @@ impl Collector for Bonding {
         } = self;
         bonds.begin();
         while let Some(name) = next_field(&mut names) {
-            if bonds.find(|known, _| **known == *name).is_none() {
-                bonds.insert(name.into(), Bond::new(name, directory, out));
-            }
+            bonds.entry(name, || Bond::new(name, directory, out));
         }
-        bonds.sweep(|_, bond| bond.slots.iter().for_each(|slot| out.retire(*slot)));
+        bonds.sweep(|_, bond| out.retire_all(bond.slots));
         for (name, bond) in bonds.values_mut() {
             let counts = bond.count(&directory.join(label_text(name)), ctx.buf)?;
-            for (slot, count) in bond.slots.iter().zip(counts) {
-                out.set(*slot, f64::from(count));
-            }
+            out.set_all(&bond.slots, counts.map(f64::from));
         }
         Ok(())
     }
@@ -84,9 +80,7 @@ impl Bond {
         let mut names = trim(self.list.read(buf, End::Short)?);
         self.states.begin();
         while let Some(name) = next_field(&mut names) {
-            if self.states.find(|known, _| **known == *name).is_none() {
-                self.states.insert(name.into(), state_file(name, directory));
-            }
+            self.states.entry(name, || state_file(name, directory));
         }
         self.states.sweep(|_, _| {});
         let mut counts = [0, 0];

@@ -182,10 +182,7 @@ impl Ethtool {
 impl Collector for Ethtool {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         let names = sysdir::list(&self.directory)?;
-        let socket = match self.socket.take() {
-            Some(socket) => socket,
-            None => ethtool_ioctl::open()?,
-        };
+        let socket = self.socket.take().map_or_else(ethtool_ioctl::open, Ok)?;
         self.devices.retain(|known, _| names.contains(known));
         self.rows.begin();
         for name in &names {

@@ -178,9 +178,7 @@ impl Filesystem {
         });
         for (_, target) in self.targets.values_mut() {
             if let Some(target) = target {
-                target
-                    .infos
-                    .sweep(|_, slot| slot.into_iter().for_each(|slot| out.retire(slot)));
+                target.infos.sweep(|_, slot| out.retire_all(slot));
             }
         }
         Ok(())

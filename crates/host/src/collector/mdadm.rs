@@ -81,10 +81,7 @@ impl Collector for Mdadm {
         let arrays = &mut self.arrays;
         arrays.begin();
         let parsed = parse(text.map_err(HostError::or_no_data)?, |array| {
-            let slots = match arrays.find(|known, _| **known == *array.name) {
-                Some(slots) => slots,
-                None => arrays.insert(array.name.into(), Slots::new(array.name, out)),
-            };
+            let slots = arrays.entry(array.name, || Slots::new(array.name, out));
             slots.set(array, out);
         });
         parsed.map_err(|source| self.file.malformed(source))?;
@@ -144,9 +141,8 @@ impl Slots {
     }
 
     fn set(&self, array: &Array<'_>, out: &mut Sink) {
-        for (slot, (state, _)) in self.states.iter().zip(&STATES) {
-            out.set(*slot, f64::from(u8::from(array.state == *state)));
-        }
+        let states = STATES.map(|(state, _)| f64::from(u8::from(array.state == state)));
+        out.set_all(&self.states, states);
         let numbers = [
             array.active,
             array.failed,
@@ -155,14 +151,11 @@ impl Slots {
             array.blocks,
             array.synced,
         ];
-        for (slot, number) in self.numbers.iter().zip(numbers) {
-            out.set(*slot, number as f64);
-        }
+        out.set_all(&self.numbers, numbers.map(|number| number as f64));
     }
 
     fn retire(self, out: &mut Sink) {
-        let slots = self.states.into_iter().chain(self.numbers);
-        slots.for_each(|slot| out.retire(slot));
+        out.retire_all(self.states.into_iter().chain(self.numbers));
     }
 }
 

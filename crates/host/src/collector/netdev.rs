@@ -77,10 +77,7 @@ impl Netdev {
     }
 
     fn collect_netlink(&mut self, refresh: bool, out: &mut Sink) -> Result<(), HostError> {
-        let mut links = match self.links.take() {
-            Some(links) => links,
-            None => Links::open()?,
-        };
+        let mut links = self.links.take().map_or_else(Links::open, Ok)?;
         // The kernel does not announce a new alias of a device that is down.
         if links.changed() || refresh {
             self.read_links(&mut links, out)?;
@@ -189,20 +186,15 @@ impl Netdev {
         } = self;
         devices.begin();
         let parsed = parse(text, |name, counters| {
-            let device = match devices.find(|known, _| **known == *name) {
-                Some(device) => device,
-                None => {
-                    let link = Link {
-                        index: 0,
-                        name,
-                        alias: b"",
-                    };
-                    let device = filter
-                        .keeps(name)
-                        .then(|| Device::new(&link, None, outputs, out));
-                    devices.insert(name.into(), device)
-                }
-            };
+            let device = devices.entry(name, || {
+                let link = Link {
+                    index: 0,
+                    name,
+                    alias: b"",
+                };
+                let is_kept = filter.keeps(name);
+                is_kept.then(|| Device::new(&link, None, outputs, out))
+            });
             if let Some(device) = device {
                 device.set(outputs, counters, out);
             }
@@ -256,7 +248,7 @@ impl Device {
     }
 
     fn retire(self, out: &mut Sink) {
-        self.slots.into_iter().for_each(|slot| out.retire(slot));
+        out.retire_all(self.slots);
     }
 }
 

@@ -75,10 +75,7 @@ pub(crate) fn read_tables(
             expected,
         };
         let values = next_line(&mut text).ok_or(error("a line of values"))?;
-        let columns = match tables.find(|known, _| **known == *head) {
-            Some(columns) => columns,
-            None => tables.insert(head.into(), learn_columns(head, fields, out)),
-        };
+        let columns = tables.entry(head, || learn_columns(head, fields, out));
         if values.split(|b| *b == b' ').count() != head.split(|b| *b == b' ').count() {
             return Err(error("as many values as names"));
         }
@@ -90,11 +87,7 @@ pub(crate) fn read_tables(
             out.set(*slot, value.ok_or(error("numbers"))?);
         }
     }
-    tables.sweep(|_, columns| {
-        columns
-            .into_iter()
-            .for_each(|column| out.retire(column.slot));
-    });
+    tables.sweep(|_, columns| out.retire_all(columns.into_iter().map(|column| column.slot)));
     Ok(())
 }
 
@@ -129,16 +122,12 @@ pub(crate) fn read_list(
         let (Some(key), Some(value)) = (next_field(&mut line), next_field(&mut line)) else {
             return Ok(());
         };
-        let slot = match lines.find(|known, _| **known == *key) {
-            Some(slot) => *slot,
-            None => *lines.insert(key.into(), learn_line(key, fields, out)),
-        };
-        if let Some(slot) = slot {
+        if let Some(slot) = *lines.entry(key, || learn_line(key, fields, out)) {
             out.set(slot, float(value).ok_or("a number")?);
         }
         Ok(())
     })?;
-    lines.sweep(|_, slot| slot.into_iter().for_each(|slot| out.retire(slot)));
+    lines.sweep(|_, slot| out.retire_all(slot));
     Ok(())
 }
 

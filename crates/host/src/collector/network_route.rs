@@ -8,7 +8,7 @@ use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
 use crate::link_names::LinkNames;
 use crate::links::ip_of;
-use crate::netlink::{Dumper, RTM_GETROUTE, RTM_NEWROUTE, attributes, u16_at, u32_at};
+use crate::netlink::{Dumper, RTM_GETROUTE, RTM_NEWROUTE, attributes, malformed, u16_at, u32_at};
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
 
@@ -43,10 +43,7 @@ impl Collector for NetworkRoute {
     fn collect(&mut self, ctx: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
         const ROUTE_BODY: [u8; 12] = [0; 12];
         self.names.update(ctx.refresh)?;
-        let mut dumper = match self.dumper.take() {
-            Some(dumper) => dumper,
-            None => Dumper::open()?,
-        };
+        let mut dumper = self.dumper.take().map_or_else(Dumper::open, Ok)?;
         self.routes.clear();
         dumper.dump(RTM_GETROUTE, &ROUTE_BODY, RTM_NEWROUTE, |message| {
             parse(message, &mut self.routes)
@@ -112,9 +109,7 @@ pub(crate) fn parse(message: &[u8], routes: &mut Vec<Route>) -> Result<(), HostE
     const RTA_PREFSRC: u16 = 7;
     const RTA_MULTIPATH: u16 = 9;
     let (Some(header), Some(rest)) = (message.get(..HEADER), message.get(HEADER..)) else {
-        return Err(HostError::NetlinkMessage {
-            what: "a route without its header",
-        });
+        return Err(malformed("a route without its header"));
     };
     let [_, bits, _, _, _, protocol, _, kind, ..] = *header else {
         return Ok(());
@@ -159,9 +154,7 @@ fn parse_ways(mut bytes: &[u8], route: &Route, routes: &mut Vec<Route>) -> Resul
     while bytes.len() >= HEADER {
         let len = usize::from(u16_at(bytes, 0).unwrap_or_default());
         let Some(way) = bytes.get(..len).filter(|way| way.len() >= HEADER) else {
-            return Err(HostError::NetlinkMessage {
-                what: "a way of a route beyond its message",
-            });
+            return Err(malformed("a way of a route beyond its message"));
         };
         let mut gateway = None;
         attributes(&way[HEADER..], |kind, value| {

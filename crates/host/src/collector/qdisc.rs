@@ -11,10 +11,10 @@ use crate::config::{self, HostConfig};
 use crate::error::HostError;
 use crate::filter::Filter;
 use crate::link_names::LinkNames;
-use crate::netlink::{Dumper, RTM_GETQDISC, RTM_NEWQDISC, attributes, u32_at, u64_at};
+use crate::netlink::{Dumper, RTM_GETQDISC, RTM_NEWQDISC, attributes, malformed, u32_at, u64_at};
 use crate::open_file::{End, OpenFile};
 use crate::rows::Rows;
-use crate::scan::label_text;
+use crate::scan::{label_text, until_nul};
 use crate::sink::Sink;
 use crate::table;
 
@@ -76,10 +76,7 @@ impl Qdisc {
         match &mut self.source {
             Source::Kernel { names, dumper } => {
                 names.update(ctx.refresh)?;
-                let mut open = match dumper.take() {
-                    Some(open) => open,
-                    None => Dumper::open()?,
-                };
+                let mut open = dumper.take().map_or_else(Dumper::open, Ok)?;
                 open.dump(RTM_GETQDISC, &QDISC_BODY, RTM_NEWQDISC, |message| {
                     self.disciplines.extend(parse(message)?);
                     Ok(())
@@ -143,9 +140,7 @@ pub(crate) fn parse(message: &[u8]) -> Result<Option<Discipline>, HostError> {
         u32_at(message, 12),
         message.get(HEADER..),
     ) else {
-        return Err(HostError::NetlinkMessage {
-            what: "a queueing discipline without its header",
-        });
+        return Err(malformed("a queueing discipline without its header"));
     };
     if parent != 0 && parent != TC_H_ROOT {
         return Ok(None);
@@ -153,8 +148,7 @@ pub(crate) fn parse(message: &[u8]) -> Result<Option<Discipline>, HostError> {
     let (mut kind, mut stats) = (String::new(), None);
     attributes(rest, |attribute, value| match attribute {
         TCA_KIND => {
-            let name = value.split(|byte| *byte == 0).next();
-            kind = label_text(name.unwrap_or_default());
+            kind = label_text(until_nul(value));
         }
         TCA_STATS2 => stats = Some(value),
         _ => {}

@@ -98,22 +98,18 @@ fn learn(
         let Some(line) = next_line(&mut text) else {
             break Ok(());
         };
+        let error = |expected| {
+            let line = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            Err(ParseError { line, expected })
+        };
         let parsed = match parse_line(line) {
             Ok(parsed) => parsed.filter(|(key, _)| fields.is_match(key)),
-            Err(expected) => {
-                break Err(ParseError {
-                    line: line_of(at),
-                    expected,
-                });
-            }
+            Err(expected) => break error(expected),
         };
         if let Some((key, value)) = parsed {
             let prefix = [key, b" "].concat();
             if wanted.iter().any(|field| *field.prefix == *prefix) {
-                break Err(ParseError {
-                    line: line_of(at),
-                    expected: "each field once",
-                });
+                break error("each field once");
             }
             let known = old.iter().position(|field| *field.prefix == *prefix);
             let slot = match known {
@@ -127,12 +123,7 @@ fn learn(
             });
             match number(value) {
                 Some(value) => out.set(slot, value as f64),
-                None => {
-                    break Err(ParseError {
-                        line: line_of(at),
-                        expected: "a number after the field's name",
-                    });
-                }
+                None => break error("a number after the field's name"),
             }
         }
         at += 1;
@@ -144,10 +135,6 @@ fn learn(
         wanted.extend(old);
     }
     result
-}
-
-fn line_of(at: usize) -> u32 {
-    u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
 /// A field's name and the text of its value.

@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::collector::{Collector, Ctx};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::netlink::{Dumper, attributes, u16_at, u32_at, u64_at};
+use crate::netlink::{Dumper, attributes, malformed, u16_at, u32_at, u64_at};
 use crate::open_file::{ReadBuf, read_once};
 use crate::rows::Rows;
-use crate::scan::label_text;
+use crate::scan::{label_text, mac, until_nul};
 use crate::sink::{Desc, Sink};
 use crate::table;
 
@@ -89,10 +89,7 @@ impl Collector for Wifi {
         let devices = match &mut self.source {
             Source::Files(directory) => from_files(directory, ctx.buf)?,
             Source::Kernel(kept) => {
-                let mut kernel = match kept.take() {
-                    Some(kernel) => kernel,
-                    None => Nl80211::open()?,
-                };
+                let mut kernel = kept.take().map_or_else(Nl80211::open, Ok)?;
                 let devices = kernel.devices()?;
                 *kept = Some(kernel);
                 devices
@@ -120,7 +117,7 @@ impl Device {
             (&[FREQUENCY], &[device]),
         );
         if let Some(network) = &self.network {
-            let bssid = hexadecimal(&network.bssid);
+            let bssid = mac(&network.bssid);
             let labels = [
                 device,
                 ("bssid", bssid.as_str()),
@@ -131,7 +128,7 @@ impl Device {
             rows.set_all(&key, &[1.0], out, (&[INFO], &labels));
         }
         for station in &self.stations {
-            let address = hexadecimal(&station.address);
+            let address = mac(&station.address);
             let labels = [device, ("mac_address", address.as_str())];
             let key: [&[u8]; 3] = [b"station", name.as_bytes(), address.as_bytes()];
             let add = |out: &mut Sink| table::add(STATION, &labels, out);
@@ -223,9 +220,7 @@ fn add_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
 fn generic(message: &[u8]) -> Result<&[u8], HostError> {
     message
         .get(GENERIC_HEADER..)
-        .ok_or(HostError::NetlinkMessage {
-            what: "a generic message without its header",
-        })
+        .ok_or(malformed("a generic message without its header"))
 }
 
 /// Returns the number of the family that `message` describes, if it has this name.
@@ -357,15 +352,6 @@ fn bit_rate(nested: &[u8]) -> Result<f64, HostError> {
     Ok(rate * UNIT)
 }
 
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
-fn hexadecimal(address: &[u8]) -> String {
-    let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.join(":")
-}
-
 /// Reads node_exporter's fixtures.
 fn from_files(directory: &Path, buf: &mut ReadBuf) -> Result<Vec<Device>, HostError> {
     let list = read_json(&directory.join("interfaces.json"), buf);
@@ -468,7 +454,7 @@ mod tests {
         let bss = nested(&[(1, vec![0xaa, 1]), (6, elements), (9, word(1))]);
         let network = parse_network(&message(&[(ATTR_BSS, bss)])).expect("whole");
         let network = network.expect("in use");
-        assert_eq!(hexadecimal(&network.bssid), "aa:01");
+        assert_eq!(mac(&network.bssid), "aa:01");
         assert_eq!((network.ssid.as_str(), network.mode), ("Home", "client"));
         let other = nested(&[(1, vec![0xaa, 2])]);
         let other = parse_network(&message(&[(ATTR_BSS, other)]));

@@ -78,12 +78,10 @@ fn head(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 impl Zoneinfo {
     fn family(&mut self, word: &[u8]) -> Option<usize> {
-        if let Some(known) = self.words.find(|known, _| **known == *word) {
-            return *known;
-        }
-        let mut names = table::rows::<1>(WORDS);
-        let at = names.position(|([name], _)| name.as_bytes() == word);
-        *self.words.insert(word.into(), at)
+        *self.words.entry(word, || {
+            let mut names = table::rows::<1>(WORDS);
+            names.position(|([name], _)| name.as_bytes() == word)
+        })
     }
 
     /// Parses `(0, 2039, 31932)`.
