@@ -30,7 +30,7 @@ const MAPPER_INFO: Desc<'static> = Desc::gauge(
     "node_disk_device_mapper_info",
     "Info about disk device mapper.",
 );
-/// Write cache, whether it is enabled, rotation rate.
+/// Properties that are numbers.
 const ATA: &str = include_str!("diskstats_ata.txt");
 
 pub(crate) struct Diskstats {
@@ -127,13 +127,8 @@ impl Collector for Diskstats {
         } = self;
         devices.begin();
         let parsed = parse(text, |line| {
-            let device = match devices.find(|name, _| **name == *line.name) {
-                Some(device) => device,
-                None => {
-                    let device = filter.keeps(line.name).then(|| Device::new(line));
-                    devices.insert(line.name.into(), device)
-                }
-            };
+            let new = || filter.keeps(line.name).then(|| Device::new(line));
+            let device = devices.entry(line.name, new);
             let Some(device) = device else { return Ok(()) };
             let Some(counters) = line.counters()? else {
                 return Ok(());
@@ -195,34 +190,29 @@ impl Device {
         let info = self.new_info(&properties, out);
         let udev = &properties.udev;
         let device = ("device", self.name.as_str());
-        if !udev.fs_type.is_empty() {
+        if !udev.get("ID_FS_TYPE").is_empty() {
             let labels = [
                 device,
-                ("type", udev.fs_type.as_str()),
-                ("usage", &udev.fs_usage),
-                ("uuid", &udev.fs_uuid),
-                ("version", &udev.fs_version),
+                ("type", udev.get("ID_FS_TYPE")),
+                ("usage", udev.get("ID_FS_USAGE")),
+                ("uuid", udev.get("ID_FS_UUID")),
+                ("version", udev.get("ID_FS_VERSION")),
             ];
             self.facts.push((out.add(&FILESYSTEM_INFO, &labels), 1.0));
         }
-        if !udev.dm_name.is_empty() {
+        if !udev.get("DM_NAME").is_empty() {
             let labels = [
                 device,
-                ("name", udev.dm_name.as_str()),
-                ("uuid", &udev.dm_uuid),
-                ("vg_name", &udev.dm_vg_name),
-                ("lv_name", &udev.dm_lv_name),
-                ("lv_layer", &udev.dm_lv_layer),
+                ("name", udev.get("DM_NAME")),
+                ("uuid", udev.get("DM_UUID")),
+                ("vg_name", udev.get("DM_VG_NAME")),
+                ("lv_name", udev.get("DM_LV_NAME")),
+                ("lv_layer", udev.get("DM_LV_LAYER")),
             ];
             self.facts.push((out.add(&MAPPER_INFO, &labels), 1.0));
         }
-        let ata = [
-            udev.ata_write_cache,
-            udev.ata_write_cache_enabled,
-            udev.ata_rotation_rate_rpm,
-        ];
-        for (desc, value) in table::families(ATA).zip(ata) {
-            if let Some(value) = value {
+        for ([property], desc) in table::rows(ATA) {
+            if let Some(value) = udev.ata(property) {
                 self.facts.push((out.add(&desc, &[device]), value));
             }
         }
@@ -239,11 +229,11 @@ impl Device {
             ("device", self.name.as_str()),
             ("major", &major),
             ("minor", &minor),
-            ("path", &udev.path),
-            ("wwn", &udev.wwn),
-            ("model", &udev.model),
-            ("serial", &udev.serial),
-            ("revision", &udev.revision),
+            ("path", udev.get("ID_PATH")),
+            ("wwn", udev.get("ID_WWN")),
+            ("model", udev.get("ID_MODEL")),
+            ("serial", udev.serial()),
+            ("revision", udev.get("ID_REVISION")),
             ("rotational", if properties.rotational { "1" } else { "0" }),
         ];
         out.add(&INFO, &labels)
