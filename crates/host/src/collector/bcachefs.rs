@@ -9,54 +9,22 @@ use crate::scan::{float, label_text, next_field, next_line, section_lines, trim}
 use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan};
+use crate::table;
+
+/// Files of a file system and of a device, and columns of tables.
+const NUMBERS: &str = include_str!("bcachefs.txt");
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_bcachefs_info",
     "A mounted file system; the value is 1.",
 );
-const BTREE_CACHE: Desc<'static> = Desc::gauge(
-    "node_bcachefs_btree_cache_size_bytes",
-    "Memory of the btree cache.",
-);
-/// Columns of `compression_stats`.
-const COMPRESSION: [Desc<'static>; 2] = [
-    Desc::gauge(
-        "node_bcachefs_compression_compressed_bytes",
-        "Data on disk, by compression.",
-    ),
-    Desc::gauge(
-        "node_bcachefs_compression_uncompressed_bytes",
-        "The same data uncompressed, by compression.",
-    ),
-];
 const ERRORS: Desc<'static> = Desc::counter(
     "node_bcachefs_errors_total",
     "Errors in the file system's structures, by kind.",
 );
-/// Columns of `btree_write_stats`.
-const BTREE_WRITES: [Desc<'static>; 2] = [
-    Desc::counter(
-        "node_bcachefs_btree_writes_total",
-        "Writes of btree nodes, by cause.",
-    ),
-    Desc::gauge(
-        "node_bcachefs_btree_write_average_size_bytes",
-        "Average size of a write of a btree node, by cause.",
-    ),
-];
 const DEVICE_INFO: Desc<'static> = Desc::gauge(
     "node_bcachefs_device_info",
     "Label and state of a device; the value is 1.",
-);
-const BUCKET_SIZE: Desc<'static> = Desc::gauge(
-    "node_bcachefs_device_bucket_size_bytes",
-    "Size of a bucket of the device.",
-);
-const BUCKETS: Desc<'static> =
-    Desc::gauge("node_bcachefs_device_buckets", "Buckets of the device.");
-const DURABILITY: Desc<'static> = Desc::gauge(
-    "node_bcachefs_device_durability",
-    "How many replicas data on the device counts for.",
 );
 const IO_DONE: Desc<'static> = Desc::counter(
     "node_bcachefs_device_io_done_bytes_total",
@@ -84,22 +52,9 @@ pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), Host
 fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
     let uuid = ("uuid", name);
     plan.fixed(&INFO, &[uuid], 1.0);
-    let path = directory.join("btree_cache_size");
-    plan.file(&BTREE_CACHE, &[uuid], &path, Decode::With(human_bytes));
-    describe_table(
-        &directory.join("compression_stats"),
-        uuid,
-        "algorithm",
-        &COMPRESSION,
-        plan,
-    );
-    describe_table(
-        &directory.join("btree_write_stats"),
-        uuid,
-        "type",
-        &BTREE_WRITES,
-        plan,
-    );
+    describe_files("filesystem", directory, &[uuid], plan);
+    describe_table("compression_stats", directory, uuid, "algorithm", plan);
+    describe_table("btree_write_stats", directory, uuid, "type", plan);
     let path = directory.join("errors");
     for error in first_words(&path, plan) {
         let decode = Decode::Field(error.as_str().into(), 0, float);
@@ -121,19 +76,27 @@ fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) -> Res
     Ok(())
 }
 
-/// Describes a table with a header, the names of rows first.
+fn describe_files(of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
+    for ([file], desc) in table::rows_of(NUMBERS, of) {
+        let decode = Decode::With(human_bytes);
+        plan.file(&desc, labels, &directory.join(file), decode);
+    }
+}
+
+/// Describes a file that is a table with a header, the names of rows first.
 fn describe_table(
-    path: &Path,
+    file: &str,
+    directory: &Path,
     uuid: (&str, &str),
     label: &str,
-    columns: &[Desc<'_>; 2],
     plan: &mut Plan<'_>,
 ) {
-    for word in first_words(path, plan).into_iter().skip(1) {
+    let path = directory.join(file);
+    for word in first_words(&path, plan).into_iter().skip(1) {
         let labels = [uuid, (label, word.trim_end_matches(':'))];
-        for (at, desc) in columns.iter().enumerate() {
+        for (at, ([], desc)) in table::rows_of(NUMBERS, file).enumerate() {
             let decode = Decode::Field(word.as_str().into(), at, human_bytes);
-            plan.file(desc, &labels, path, decode);
+            plan.file(&desc, &labels, &path, decode);
         }
     }
 }
@@ -149,20 +112,7 @@ fn describe_device(uuid: (&str, &str), device: &str, directory: &Path, plan: &mu
         ("state", &state),
     ];
     plan.fixed(&DEVICE_INFO, &labels, 1.0);
-    let path = directory.join("bucket_size");
-    plan.file(&BUCKET_SIZE, &of_device, &path, Decode::With(human_bytes));
-    plan.file(
-        &BUCKETS,
-        &of_device,
-        &directory.join("nbuckets"),
-        Decode::PLAIN,
-    );
-    plan.file(
-        &DURABILITY,
-        &of_device,
-        &directory.join("durability"),
-        Decode::PLAIN,
-    );
+    describe_files("device", directory, &of_device, plan);
     let path = directory.join("io_done");
     for operation in ["read", "write"] {
         let section = format!("{operation}:");

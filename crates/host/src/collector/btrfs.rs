@@ -11,22 +11,6 @@ use crate::sysfs_collector::{Decode, Plan};
 use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge("node_btrfs_info", "Filesystem information");
-const GLOBAL_RESERVE: Desc<'static> = Desc::gauge(
-    "node_btrfs_global_rsv_size_bytes",
-    "Size of global reserve.",
-);
-const RESERVED: Desc<'static> = Desc::gauge(
-    "node_btrfs_reserved_bytes",
-    "Amount of space reserved for a data type",
-);
-const USED: Desc<'static> = Desc::gauge(
-    "node_btrfs_used_bytes",
-    "Amount of used space by a layout/data type",
-);
-const SIZE: Desc<'static> = Desc::gauge(
-    "node_btrfs_size_bytes",
-    "Amount of space allocated for a layout/data type",
-);
 const RATIO: Desc<'static> = Desc::gauge(
     "node_btrfs_allocation_ratio",
     "Data allocation ratio for a layout/data type",
@@ -36,8 +20,8 @@ const DEVICE_SIZE: Desc<'static> = Desc::gauge(
     "Size of a device that is part of the filesystem.",
 );
 
-/// Lines of `commit_stats`, in milliseconds but for the first.
-const COMMITS: &str = include_str!("btrfs.txt");
+/// Lines of `commit_stats`, in milliseconds but for the first, and files of `allocation`.
+const NUMBERS: &str = include_str!("btrfs.txt");
 
 const SECTOR_BYTES: f64 = 512.0;
 
@@ -63,7 +47,7 @@ fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {
         let decode = Decode::Times(SECTOR_BYTES);
         plan.file(&DEVICE_SIZE, &[uuid, ("device", device)], &path, decode);
     }
-    for ([line, divisor], desc) in table::rows(COMMITS) {
+    for ([line, divisor], desc) in table::rows_of(NUMBERS, "commits") {
         let path = directory.join("commit_stats");
         match path.exists() {
             true => {
@@ -74,25 +58,24 @@ fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {
             false => plan.fixed(&desc, &[uuid], 0.0),
         }
     }
+    let files = |of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>| {
+        for ([file], desc) in table::rows_of(NUMBERS, of) {
+            plan.file(&desc, labels, &directory.join(file), Decode::PLAIN);
+        }
+    };
     let allocation = directory.join("allocation");
-    let path = allocation.join("global_rsv_size");
-    plan.file(&GLOBAL_RESERVE, &[uuid], &path, Decode::PLAIN);
+    files("allocation", &allocation, &[uuid], plan);
     for kind in ["data", "metadata", "system"] {
         let directory = allocation.join(kind);
         let of_kind = [uuid, ("block_group_type", kind)];
-        let path = directory.join("bytes_reserved");
-        plan.file(&RESERVED, &of_kind, &path, Decode::PLAIN);
+        files("kind", &directory, &of_kind, plan);
         for mode in sysdir::list(&directory).unwrap_or_default() {
             let directory = directory.join(&mode);
             if !sysdir::is_dir(&directory) {
                 continue;
             }
             let labels = [of_kind[0], of_kind[1], ("mode", &mode)];
-            let mut file = |desc, file| {
-                plan.file(desc, &labels, &directory.join(file), Decode::PLAIN);
-            };
-            file(&USED, "used_bytes");
-            file(&SIZE, "total_bytes");
+            files("mode", &directory, &labels, plan);
             plan.fixed(&RATIO, &labels, ratio(&mode, devices.len() as f64));
         }
     }

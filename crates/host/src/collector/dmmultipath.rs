@@ -9,6 +9,7 @@ use crate::error::HostError;
 use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan};
+use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_dmmultipath_device_info",
@@ -22,18 +23,8 @@ const SIZE: Desc<'static> = Desc::gauge(
     "node_dmmultipath_device_size_bytes",
     "Size of the multipath device in bytes, read from /sys/block/<dm>/size.",
 );
-const PATHS: Desc<'static> = Desc::gauge(
-    "node_dmmultipath_device_paths",
-    "Number of paths for a multipath device.",
-);
-const PATHS_ACTIVE: Desc<'static> = Desc::gauge(
-    "node_dmmultipath_device_paths_active",
-    "Number of paths in active state (SCSI running or NVMe live) for a multipath device.",
-);
-const PATHS_FAILED: Desc<'static> = Desc::gauge(
-    "node_dmmultipath_device_paths_failed",
-    "Number of paths not in active state for a multipath device.",
-);
+/// Paths, active ones, failed ones.
+const PATHS: &str = include_str!("dmmultipath.txt");
 const PATH_STATE: Desc<'static> = Desc::gauge(
     "node_dmmultipath_path_state",
     "Reports the underlying device state for a multipath path, as read from /sys/block/<dev>/device/state.",
@@ -85,12 +76,8 @@ fn describe_paths(
         let labels = [("device", device), ("path", path), ("state", &state)];
         plan.fixed(&PATH_STATE, &labels, 1.0);
     }
-    let counts = [
-        (&PATHS, paths.len()),
-        (&PATHS_ACTIVE, active),
-        (&PATHS_FAILED, paths.len() - active),
-    ];
-    for (desc, count) in counts {
-        plan.fixed(desc, labels, count as f64);
+    let counts = [paths.len(), active, paths.len() - active];
+    for (desc, count) in table::families(PATHS).zip(counts) {
+        plan.fixed(&desc, labels, count as f64);
     }
 }

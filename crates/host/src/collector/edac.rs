@@ -5,51 +5,37 @@
 use std::path::Path;
 
 use crate::error::HostError;
-use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan};
+use crate::table;
 
-const CORRECTABLE: Desc<'static> = Desc::counter(
-    "node_edac_correctable_errors_total",
-    "Total correctable memory errors.",
-);
-const UNCORRECTABLE: Desc<'static> = Desc::counter(
-    "node_edac_uncorrectable_errors_total",
-    "Total uncorrectable memory errors.",
-);
-const ROW_CORRECTABLE: Desc<'static> = Desc::counter(
-    "node_edac_csrow_correctable_errors_total",
-    "Total correctable memory errors for this csrow.",
-);
-const ROW_UNCORRECTABLE: Desc<'static> = Desc::counter(
-    "node_edac_csrow_uncorrectable_errors_total",
-    "Total uncorrectable memory errors for this csrow.",
-);
-const CHANNEL_CORRECTABLE: Desc<'static> = Desc::counter(
-    "node_edac_channel_correctable_errors_total",
-    "Total correctable memory errors for this channel.",
-);
-const CHANNEL_UNCORRECTABLE: Desc<'static> = Desc::counter(
-    "node_edac_channel_uncorrectable_errors_total",
-    "Total uncorrectable memory errors for this channel.",
-);
+const COUNTERS: &str = include_str!("edac.txt");
 
 pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
     for (directory, controller) in sysdir::numbered_if_there(directory, "mc")? {
         let controller = ("controller", controller.as_str());
-        let mut count = |desc, labels: &[(&str, &str)], file: &str| {
-            plan.file(desc, labels, &directory.join(file), Decode::PLAIN);
-        };
-        count(&CORRECTABLE, &[controller], "ce_count");
-        count(&UNCORRECTABLE, &[controller], "ue_count");
+        describe_counts("controller", &directory, &[controller], "", plan);
         let unknown = [controller, ("csrow", "unknown")];
-        count(&ROW_CORRECTABLE, &unknown, "ce_noinfo_count");
-        count(&ROW_UNCORRECTABLE, &unknown, "ue_noinfo_count");
+        describe_counts("unknown", &directory, &unknown, "", plan);
         for (directory, row) in sysdir::numbered_if_there(&directory, "csrow")? {
             describe_row(&directory, controller, &row, plan)?;
         }
     }
     Ok(())
+}
+
+/// Describes the counters `of` something, whose files' names have a prefix.
+fn describe_counts(
+    of: &str,
+    directory: &Path,
+    labels: &[(&str, &str)],
+    prefix: &str,
+    plan: &mut Plan<'_>,
+) {
+    for ([file], desc) in table::rows_of(COUNTERS, of) {
+        let path = directory.join(format!("{prefix}{file}"));
+        plan.file(&desc, labels, &path, Decode::PLAIN);
+    }
 }
 
 fn describe_row(
@@ -59,11 +45,7 @@ fn describe_row(
     plan: &mut Plan<'_>,
 ) -> Result<(), HostError> {
     let of_row = [controller, ("csrow", row)];
-    let mut count = |desc, labels: &[(&str, &str)], file: &str| {
-        plan.file(desc, labels, &directory.join(file), Decode::PLAIN);
-    };
-    count(&ROW_CORRECTABLE, &of_row, "ce_count");
-    count(&ROW_UNCORRECTABLE, &of_row, "ue_count");
+    describe_counts("row", directory, &of_row, "", plan);
     let files = sysdir::list(directory)?;
     let channels = files
         .iter()
@@ -79,11 +61,8 @@ fn describe_row(
             ("channel", channel),
             ("dimm_label", &label),
         ];
-        let families = [(&CHANNEL_CORRECTABLE, "ce"), (&CHANNEL_UNCORRECTABLE, "ue")];
-        for (desc, kind) in families {
-            let path = directory.join(format!("ch{channel}_{kind}_count"));
-            plan.file(desc, &labels, &path, Decode::PLAIN);
-        }
+        let prefix = format!("ch{channel}");
+        describe_counts("channel", directory, &labels, &prefix, plan);
     }
     Ok(())
 }

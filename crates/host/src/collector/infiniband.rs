@@ -17,27 +17,9 @@ const INFO: Desc<'static> = Desc::gauge(
     "node_infiniband_info",
     "Non-numeric data from /sys/class/infiniband/<device>, value is always 1.",
 );
-const STATE: Desc<'static> = Desc::gauge(
-    "node_infiniband_state_id",
-    "State of the InfiniBand port (0: no change, 1: down, 2: init, 3: armed, 4: active, 5: act defer)",
-);
-const PHYSICAL_STATE: Desc<'static> = Desc::gauge(
-    "node_infiniband_physical_state_id",
-    "Physical state of the InfiniBand port (0: no change, 1: sleep, 2: polling, 3: disable, 4: shift, 5: link up, \
-     6: link error recover, 7: phytest)",
-);
-const RATE: Desc<'static> = Desc::gauge(
-    "node_infiniband_rate_bytes_per_second",
-    "Maximum signal transfer rate",
-);
-const LIFESPAN: Desc<'static> = Desc::gauge(
-    "node_infiniband_lifespan_seconds",
-    "The maximum period in ms which defines the aging of the counter reads. Two consecutive reads within this \
-     period might return the same values.",
-);
 
-/// Files below a port and the factors of their numbers.
-const COUNTERS: &str = include_str!("infiniband.txt");
+/// Files below a port, and the factors of their numbers or what else to make of them.
+const NUMBERS: &str = include_str!("infiniband.txt");
 
 pub(crate) fn new(config: &HostConfig) -> Result<SysfsCollector, HostError> {
     let devices = config.infiniband.compile(&config::INFINIBAND_DEVICE)?;
@@ -71,18 +53,20 @@ fn describe(directory: &Path, devices: &Filter, plan: &mut Plan<'_>) -> Result<(
 
 fn describe_port(device: &str, port: &str, directory: &Path, plan: &mut Plan<'_>) {
     let labels = [("device", device), ("port", port)];
-    let mut file = |desc: &Desc<'_>, name: &str, decode| {
-        plan.file(desc, &labels, &directory.join(name), decode);
-    };
-    file(&STATE, "state", Decode::With(state));
-    file(&PHYSICAL_STATE, "phys_state", Decode::With(state));
-    file(&RATE, "rate", Decode::With(rate));
-    for ([name, factor], desc) in table::rows(COUNTERS) {
-        file(&desc, name, Decode::Times(table::number(factor)));
+    for ([file, reading], desc) in table::rows(NUMBERS) {
+        let decode = match reading {
+            "state" => Decode::With(state),
+            "rate" => Decode::With(rate),
+            "seconds" => Decode::With(seconds),
+            factor => Decode::Times(table::number(factor)),
+        };
+        plan.file(&desc, &labels, &directory.join(file), decode);
     }
-    // Whole seconds, as node_exporter divides.
-    let seconds = |text: &[u8]| number(text).map(|milliseconds| (milliseconds / 1000) as f64);
-    file(&LIFESPAN, "hw_counters/lifespan", Decode::With(seconds));
+}
+
+/// Converts milliseconds to whole seconds, as node_exporter divides.
+fn seconds(text: &[u8]) -> Option<f64> {
+    number(text).map(|milliseconds| (milliseconds / 1000) as f64)
 }
 
 /// Reads the number of `4: ACTIVE`.

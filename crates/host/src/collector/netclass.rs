@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 
-use narthex_model::MetricType;
 use regex::bytes::Regex;
 
 use crate::collector::{Collector, Ctx};
@@ -18,10 +17,11 @@ use crate::linkprops::Properties;
 use crate::links::Links;
 use crate::open_file::ReadBuf;
 use crate::ordered_cache::OrderedCache;
-use crate::scan::{hex, label_text, number, trim};
+use crate::scan::{hex, label_text, mac, number, trim};
 use crate::sink::{Desc, Sink, Slot};
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan, SysfsFiles};
+use crate::table;
 
 pub(crate) struct Netclass {
     directory: PathBuf,
@@ -64,26 +64,9 @@ const INFO: Desc<'static> = Desc::gauge(
     "Non-numeric data from /sys/class/net/<iface>, value is always 1.",
 );
 
-/// Properties that are numbers, and their files.
-const NUMBERS: [(&str, &str); 17] = [
-    ("address_assign_type", "addr_assign_type"),
-    ("carrier", "carrier"),
-    ("carrier_changes_total", "carrier_changes"),
-    ("carrier_up_changes_total", "carrier_up_count"),
-    ("carrier_down_changes_total", "carrier_down_count"),
-    ("device_id", "dev_id"),
-    ("dormant", "dormant"),
-    ("flags", "flags"),
-    ("iface_id", "ifindex"),
-    ("iface_link", "iflink"),
-    ("iface_link_mode", "link_mode"),
-    ("mtu_bytes", "mtu"),
-    ("name_assign_type", "name_assign_type"),
-    ("net_dev_group", "netdev_group"),
-    ("speed_bytes", "speed"),
-    ("transmit_queue_length", "tx_queue_len"),
-    ("protocol_type", "type"),
-];
+/// Files of properties that are numbers.
+const NUMBERS: &str = include_str!("netclass.txt");
+const SPEED: &str = "speed";
 
 impl Netclass {
     pub(crate) fn new(config: &HostConfig) -> Result<Self, HostError> {
@@ -106,10 +89,7 @@ impl Netclass {
 
     /// Updates the devices to the kernel's list. Reports whether sysfs shows the same devices.
     fn ask(&mut self, refresh: bool, buf: &mut ReadBuf, out: &mut Sink) -> Result<bool, HostError> {
-        let mut links = match self.links.take() {
-            Some(links) => links,
-            None => Links::open()?,
-        };
+        let mut links = self.links.take().map_or_else(Links::open, Ok)?;
         if links.changed() || refresh {
             let mut told = Vec::new();
             links.properties(|name, found| told.push((Box::<[u8]>::from(name), found)))?;
@@ -276,15 +256,14 @@ impl Device {
             (out.add(&UP, &[("device", name)]), up),
             (out.add(&INFO, &labels), 1.0),
         ];
-        for ((key, _), value) in NUMBERS.iter().zip(numbers(&found, &rest)) {
+        for (([file], desc), value) in table::rows(NUMBERS).zip(numbers(&found, &rest)) {
             let Some(value) = value else { continue };
-            let value = match *key {
-                "speed_bytes" if value < 0 && ignore_invalid_speed => continue,
-                "speed_bytes" => value * 1000 * 1000 / 8,
+            let value = match file {
+                SPEED if value < 0 && ignore_invalid_speed => continue,
+                SPEED => value * 1000 * 1000 / 8,
                 _ => value,
             };
-            let slot = with_desc(key, |desc| out.add(desc, &[("device", name)]));
-            values.push((slot, value as f64));
+            values.push((out.add(&desc, &[("device", name)]), value as f64));
         }
         Self {
             properties: found,
@@ -294,14 +273,12 @@ impl Device {
     }
 
     fn retire(self, out: &mut Sink) {
-        self.values
-            .into_iter()
-            .for_each(|(slot, _)| out.retire(slot));
+        out.retire_all(self.values.into_iter().map(|(slot, _)| slot));
     }
 }
 
 /// Returns the values of `NUMBERS`.
-fn numbers(found: &Properties, rest: &FromSysfs) -> [Option<i64>; NUMBERS.len()] {
+fn numbers(found: &Properties, rest: &FromSysfs) -> [Option<i64>; 17] {
     [
         rest.address_assign_type,
         found.carrier().map(i64::from),
@@ -321,19 +298,6 @@ fn numbers(found: &Properties, rest: &FromSysfs) -> [Option<i64>; NUMBERS.len()]
         found.queue_length.map(i64::from),
         Some(i64::from(found.protocol_type)),
     ]
-}
-
-fn with_desc<T>(key: &str, use_it: impl FnOnce(&Desc<'_>) -> T) -> T {
-    let name = format!("node_network_{key}");
-    let kind = match key.ends_with("_total") {
-        true => MetricType::Counter,
-        false => MetricType::Gauge,
-    };
-    use_it(&Desc {
-        name: &name,
-        kind,
-        help: &format!("Network device property: {key}"),
-    })
 }
 
 /// Describes a device of sysfs.
@@ -357,16 +321,13 @@ fn describe(name: &str, directory: &Path, ignore_invalid_speed: bool, plan: &mut
     ];
     plan.fixed(&INFO, &labels, 1.0);
     plan.fixed(&UP, &device, f64::from(u8::from(oper_state == "up")));
-    for (key, file) in NUMBERS {
-        let decode: fn(&[u8]) -> Option<f64> = match (key, ignore_invalid_speed) {
-            ("speed_bytes", true) => |text| speed(text).filter(|speed| *speed >= 0.0),
-            ("speed_bytes", false) => speed,
+    for ([file], desc) in table::rows(NUMBERS) {
+        let decode: fn(&[u8]) -> Option<f64> = match (file, ignore_invalid_speed) {
+            (SPEED, true) => |text| speed(text).filter(|speed| *speed >= 0.0),
+            (SPEED, false) => speed,
             _ => |text| integer(text).map(|value| value as f64),
         };
-        let path = directory.join(file);
-        with_desc(key, |desc| {
-            plan.file(desc, &device, &path, Decode::With(decode));
-        });
+        plan.file(&desc, &device, &directory.join(file), Decode::With(decode));
     }
 }
 
@@ -409,12 +370,6 @@ fn integer(text: &[u8]) -> Option<i64> {
         None => number(digits),
     };
     i64::try_from(value?).ok().map(|value| value * sign)
-}
-
-/// Formats an address as sysfs does.
-fn mac(address: &[u8]) -> String {
-    let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.join(":")
 }
 
 #[cfg(test)]

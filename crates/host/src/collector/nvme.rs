@@ -8,6 +8,7 @@ use crate::error::HostError;
 use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan};
+use crate::table;
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_nvme_info",
@@ -16,23 +17,6 @@ const INFO: Desc<'static> = Desc::gauge(
 const NAMESPACE_INFO: Desc<'static> = Desc::gauge(
     "node_nvme_namespace_info",
     "Information about NVMe namespaces. Value is always 1",
-);
-const CAPACITY: Desc<'static> = Desc::gauge(
-    "node_nvme_namespace_capacity_bytes",
-    "Capacity of the NVMe namespace in bytes. Computed as namespace_size * namespace_logical_block_size",
-);
-const SIZE: Desc<'static> = Desc::gauge(
-    "node_nvme_namespace_size_bytes",
-    "Size of the NVMe namespace in bytes. Available in /sys/class/nvme/<device>/<namespace>/size",
-);
-const USED: Desc<'static> = Desc::gauge(
-    "node_nvme_namespace_used_bytes",
-    "Used space of the NVMe namespace in bytes. Available in /sys/class/nvme/<device>/<namespace>/nuse",
-);
-const BLOCK_SIZE: Desc<'static> = Desc::gauge(
-    "node_nvme_namespace_logical_block_size_bytes",
-    "Logical block size of the NVMe namespace in bytes. Usually 4Kb. Available in \
-     /sys/class/nvme/<device>/<namespace>/queue/logical_block_size",
 );
 
 pub(crate) fn describe(directory: &Path, plan: &mut Plan<'_>) -> Result<(), HostError> {
@@ -67,14 +51,11 @@ fn describe_namespace(device: &str, nsid: &str, directory: &Path, plan: &mut Pla
     plan.fixed(&NAMESPACE_INFO, &labels, 1.0);
     let block_bytes = directory.join("queue/logical_block_size");
     let bytes = plan.number(&block_bytes).unwrap_or(0.0);
-    let blocks = Decode::Times(bytes);
-    let mut file = |desc, file: &str, decode| {
-        plan.file(desc, &labels[..2], &directory.join(file), decode);
-    };
-    file(&CAPACITY, "size", blocks.clone());
-    file(&SIZE, "size", blocks.clone());
-    file(&USED, "nuse", blocks);
-    file(&BLOCK_SIZE, "queue/logical_block_size", Decode::PLAIN);
+    for ([file, unit], desc) in table::rows(include_str!("nvme.txt")) {
+        let factor = if unit == "blocks" { bytes } else { 1.0 };
+        let decode = Decode::Times(factor);
+        plan.file(&desc, &labels[..2], &directory.join(file), decode);
+    }
 }
 
 /// Returns the number of `nvme0n1`.
