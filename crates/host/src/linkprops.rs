@@ -3,7 +3,8 @@
 //! Invariant: values that sysfs shows in another form are converted to it here, so that both sources agree.
 
 use crate::error::HostError;
-use crate::netlink::{attributes, u16_at, u32_at};
+use crate::netlink::{attributes, malformed, u16_at, u32_at};
+use crate::scan::until_nul;
 
 /// Properties whose changes the kernel announces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,17 +63,9 @@ impl Properties {
     }
 
     pub(crate) fn oper_state(&self) -> &'static str {
-        const STATES: [&str; 7] = [
-            "unknown",
-            "notpresent",
-            "down",
-            "lowerlayerdown",
-            "testing",
-            "dormant",
-            "up",
-        ];
-        let state = STATES.get(usize::from(self.oper_state));
-        state.copied().unwrap_or("unknown")
+        const STATES: &str = "unknown notpresent down lowerlayerdown testing dormant up";
+        let state = STATES.split(' ').nth(usize::from(self.oper_state));
+        state.unwrap_or("unknown")
     }
 }
 
@@ -83,9 +76,7 @@ pub(crate) fn parse(message: &[u8]) -> Result<Option<(&[u8], Properties)>, HostE
     let (Some(rest), (Some(protocol_type), Some(index), Some(flags))) =
         (message.get(LINK_HEADER..), header)
     else {
-        return Err(HostError::NetlinkMessage {
-            what: "a link without its header",
-        });
+        return Err(malformed("a link without its header"));
     };
     if message.first() != Some(&0) {
         return Ok(None);
@@ -133,10 +124,6 @@ impl Properties {
             _ => {}
         }
     }
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
 #[cfg(test)]

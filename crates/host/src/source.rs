@@ -15,7 +15,7 @@ use crate::cost_series::CostSeries;
 use crate::error::HostError;
 use crate::kind::{CollectorKind, CollectorSet};
 use crate::open_file::ReadBuf;
-use crate::own_labels::OWN_LABELS;
+use crate::own_labels::is_own;
 use crate::pool::{Pool, SlowFrom, Until};
 use crate::sink::{Desc, Sink, Slot};
 use crate::statfs::{KernelStatfs, Statfs};
@@ -84,11 +84,7 @@ impl HostSource {
     /// As [`new`](Self::new).
     #[doc(hidden)]
     pub fn with_statfs(config: HostConfig, statfs: Box<dyn Statfs>) -> Result<Self, HostError> {
-        if let Some(label) = config
-            .common
-            .iter()
-            .find(|label| OWN_LABELS.binary_search(&label.name()).is_ok())
-        {
+        if let Some(label) = config.common.iter().find(|label| is_own(label.name())) {
             return Err(HostError::CommonLabel {
                 name: label.name().into(),
             });

@@ -14,22 +14,8 @@ use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
 
-const SENSOR_TYPES: [&str; 14] = [
-    "vrm",
-    "beep_enable",
-    "update_interval",
-    "in",
-    "cpu",
-    "fan",
-    "pwm",
-    "temp",
-    "curr",
-    "power",
-    "energy",
-    "humidity",
-    "intrusion",
-    "freq",
-];
+const SENSOR_TYPES: &str = "\
+    vrm beep_enable update_interval in cpu fan pwm temp curr power energy humidity intrusion freq";
 
 const CHIP_NAMES: Desc<'static> = Desc::gauge(
     "node_hwmon_chip_names",
@@ -169,7 +155,7 @@ fn split(file: &str) -> Option<(&'static str, u64, &str)> {
         .find(|c: char| c.is_ascii_digit())
         .unwrap_or(file.len());
     let (kind, rest) = file.split_at(digits_at);
-    let kind = SENSOR_TYPES.into_iter().find(|known| *known == kind)?;
+    let kind = SENSOR_TYPES.split(' ').find(|known| *known == kind)?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = rest.split_at(digits);
     let number = match number {

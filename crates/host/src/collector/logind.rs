@@ -17,16 +17,8 @@ const SESSIONS: Desc<'static> = Desc::gauge(
     "Sessions that logind has registered.",
 );
 const REMOTE: [&str; 2] = ["true", "false"];
-const TYPES: [&str; 7] = [
-    "other",
-    "unspecified",
-    "tty",
-    "x11",
-    "wayland",
-    "mir",
-    "web",
-];
-const CLASSES: [&str; 5] = ["other", "user", "greeter", "lock-screen", "background"];
+const TYPES: &str = "other unspecified tty x11 wayland mir web";
+const CLASSES: &str = "other user greeter lock-screen background";
 const SERVICE: &str = "org.freedesktop.login1";
 const SESSION: &str = "org.freedesktop.login1.Session";
 
@@ -61,8 +53,8 @@ impl Collector for Logind {
         let sessions = sessions(&mut bus)?;
         self.rows.begin();
         for remote in REMOTE {
-            for kind in TYPES {
-                for class in CLASSES {
+            for kind in TYPES.split(' ') {
+                for class in CLASSES.split(' ') {
                     for seat in &seats {
                         let session = [seat.as_str(), remote, kind, class];
                         let count = sessions.iter().filter(|other| **other == session).count();
@@ -113,8 +105,8 @@ fn sessions(bus: &mut Bus) -> Result<Vec<Session>, HostError> {
         ] => Some([
             seat.clone(),
             remote.to_string(),
-            known(kind, &TYPES),
-            known(class, &CLASSES),
+            known(kind, TYPES),
+            known(class, CLASSES),
         ]),
         _ => None,
     });
@@ -146,9 +138,9 @@ fn list<T>(
     Ok(found)
 }
 
-fn known(value: &str, known: &[&str]) -> String {
-    let found = known.iter().find(|one| **one == value);
-    (*found.unwrap_or(&"other")).to_owned()
+fn known(value: &str, known: &str) -> String {
+    let found = known.split(' ').find(|one| *one == value);
+    found.unwrap_or("other").to_owned()
 }
 
 #[cfg(test)]

@@ -39,11 +39,7 @@ impl Collector for Meminfo {
         self.lines.begin();
         let lines = &mut self.lines;
         let parsed = parse(text, |key, value| {
-            let slot = match lines.find(|known, _| **known == *key) {
-                Some(slot) => *slot,
-                None => *lines.insert(key.into(), new_slot(key, out)),
-            };
-            if let Some(slot) = slot {
+            if let Some(slot) = *lines.entry(key, || new_slot(key, out)) {
                 out.set(slot, value as f64);
             }
         });

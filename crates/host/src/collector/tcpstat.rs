@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::collector::{Collector, Ctx};
 use crate::error::HostError;
-use crate::netlink::{Dumper, SOCK_DIAG_BY_FAMILY, u32_at};
+use crate::netlink::{Dumper, SOCK_DIAG_BY_FAMILY, malformed, u32_at};
 use crate::sink::{Desc, Sink, Slot};
 
 const STATES: Desc<'static> = Desc::gauge(
@@ -14,19 +14,9 @@ const STATES: Desc<'static> = Desc::gauge(
     "TCP sockets by state; rx_queued_bytes and tx_queued_bytes are bytes in their queues.",
 );
 /// In the order of the kernel's numbers, which begin with 1.
-const NAMES: [&str; 11] = [
-    "established",
-    "syn_sent",
-    "syn_recv",
-    "fin_wait1",
-    "fin_wait2",
-    "time_wait",
-    "close",
-    "close_wait",
-    "last_ack",
-    "listen",
-    "closing",
-];
+const NAMES: &str = "\
+    established syn_sent syn_recv fin_wait1 fin_wait2 time_wait close close_wait last_ack listen closing";
+const STATE_COUNT: usize = 11;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
@@ -34,14 +24,14 @@ pub(crate) struct Tcpstat {
     /// There if the kernel has IPv6.
     tcp6: PathBuf,
     dumper: Option<Dumper>,
-    slots: [Option<Slot>; NAMES.len()],
+    slots: [Option<Slot>; STATE_COUNT],
     queues: Option<[Slot; 2]>,
 }
 
 /// Sockets by state, and the bytes of both queues.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    pub(crate) states: [u64; NAMES.len()],
+    pub(crate) states: [u64; STATE_COUNT],
     pub(crate) received: u64,
     pub(crate) to_send: u64,
 }
@@ -51,7 +41,7 @@ impl Tcpstat {
         Self {
             tcp6: procfs.join("net/tcp6"),
             dumper: None,
-            slots: [None; NAMES.len()],
+            slots: [None; STATE_COUNT],
             queues: None,
         }
     }
@@ -59,10 +49,7 @@ impl Tcpstat {
 
 impl Collector for Tcpstat {
     fn collect(&mut self, _: &mut Ctx<'_>, out: &mut Sink) -> Result<(), HostError> {
-        let mut dumper = match self.dumper.take() {
-            Some(dumper) => dumper,
-            None => Dumper::open_sock_diag()?,
-        };
+        let mut dumper = self.dumper.take().map_or_else(Dumper::open_sock_diag, Ok)?;
         let mut counts = Counts::default();
         let families = [AF_INET, AF_INET6];
         let families = if self.tcp6.exists() {
@@ -77,7 +64,12 @@ impl Collector for Tcpstat {
             })?;
         }
         self.dumper = Some(dumper);
-        for ((count, slot), name) in counts.states.iter().zip(&mut self.slots).zip(NAMES) {
+        for ((count, slot), name) in counts
+            .states
+            .iter()
+            .zip(&mut self.slots)
+            .zip(NAMES.split(' '))
+        {
             if *count > 0 {
                 let slot = slot.get_or_insert_with(|| out.add(&STATES, &[("state", name)]));
                 out.set(*slot, *count as f64);
@@ -103,9 +95,7 @@ impl Counts {
         let (Some(state), Some(received), Some(to_send)) =
             (state, received, u32_at(message, QUEUES + 4))
         else {
-            return Err(HostError::NetlinkMessage {
-                what: "a socket without its queues",
-            });
+            return Err(malformed("a socket without its queues"));
         };
         let place = usize::from(*state).checked_sub(1);
         if let Some(count) = place.and_then(|at| self.states.get_mut(at)) {
@@ -142,7 +132,7 @@ mod tests {
             message[60..64].copy_from_slice(&2_u32.to_ne_bytes());
             counts.add(&message).expect("whole");
         }
-        let mut states = [0; NAMES.len()];
+        let mut states = [0; STATE_COUNT];
         (states[0], states[9]) = (1, 2);
         let expected = Counts {
             states,

@@ -29,15 +29,7 @@ const MODULES: [(&str, &str); 11] = [
 ];
 
 const POOL_STATE: Desc<'static> = Desc::gauge("node_zfs_zpool_state", "kstat.zfs.misc.state");
-const STATES: [&str; 7] = [
-    "online",
-    "degraded",
-    "faulted",
-    "offline",
-    "removed",
-    "unavail",
-    "suspended",
-];
+const STATES: &str = "online degraded faulted offline removed unavail suspended";
 
 pub(crate) struct Zfs {
     directory: PathBuf,
@@ -58,7 +50,7 @@ struct Kstat {
 enum PoolFile {
     Io(OpenFile, Vec<Slot>),
     Dataset(Kstat, String),
-    State(OpenFile, [Slot; STATES.len()]),
+    State(OpenFile, Vec<Slot>),
 }
 
 impl Zfs {
@@ -162,24 +154,18 @@ impl Kstat {
         let Some(text) = text else { return Ok(false) };
         lines.begin();
         let parsed = parse(text, |name, value| {
-            let slot = match lines.find(|known, _| **known == *name) {
-                Some(slot) => *slot,
-                None => *lines.insert(name.into(), Some(add(prefixes, name, labels, out))),
-            };
-            if let Some(slot) = slot {
+            let new = || Some(add(prefixes, name, labels, out));
+            if let Some(slot) = *lines.entry(name, new) {
                 out.set(slot, value);
             }
         });
         parsed.map_err(|source| file.malformed(source))?;
-        self.lines
-            .sweep(|_, slot| slot.into_iter().for_each(|slot| out.retire(slot)));
+        self.lines.sweep(|_, slot| out.retire_all(slot));
         Ok(true)
     }
 
     fn retire(&mut self, out: &mut Sink) {
-        for (_, slot) in self.lines.values_mut() {
-            slot.take().into_iter().for_each(|slot| out.retire(slot));
-        }
+        out.retire_all(self.lines.values_mut().filter_map(|(_, slot)| slot.take()));
     }
 }
 
@@ -196,8 +182,8 @@ impl PoolFile {
         match name {
             "io" => Some(Self::Io(OpenFile::new(path), Vec::new())),
             "state" => {
-                let slots =
-                    STATES.map(|state| out.add(&POOL_STATE, &[("zpool", pool), ("state", state)]));
+                let add = |state| out.add(&POOL_STATE, &[("zpool", pool), ("state", state)]);
+                let slots = STATES.split(' ').map(add).collect();
                 Some(Self::State(OpenFile::new(path), slots))
             }
             _ if name.starts_with("objset-") => {
@@ -266,7 +252,7 @@ impl PoolFile {
                     return Ok(false);
                 };
                 let state = next_line(&mut text).unwrap_or_default();
-                for (slot, known) in slots.iter().zip(STATES) {
+                for (slot, known) in slots.iter().zip(STATES.split(' ')) {
                     let is_it = state.eq_ignore_ascii_case(known.as_bytes());
                     out.set(*slot, f64::from(u8::from(is_it)));
                 }
@@ -277,9 +263,8 @@ impl PoolFile {
 
     fn retire(&mut self, out: &mut Sink) {
         match self {
-            Self::Io(_, slots) => slots.drain(..).for_each(|slot| out.retire(slot)),
+            Self::Io(_, slots) | Self::State(_, slots) => out.retire_all(slots.drain(..)),
             Self::Dataset(kstat, _) => kstat.retire(out),
-            Self::State(_, slots) => slots.iter().for_each(|slot| out.retire(*slot)),
         }
     }
 }
