@@ -450,6 +450,12 @@ async function request<T>(path: string, params: Params, signal?: AbortSignal, me
   return { ...decode<T>(response.status, text), elapsedMs: performance.now() - began, bytes: text.length };
 }
 
+/** Makes a request without parameters. */
+const get =
+  <T>(path: string) =>
+  (signal?: AbortSignal): Promise<Answer<T>> =>
+    request(path, {}, signal);
+
 /** Opens the envelope `{status, data | error, errorType, warnings, infos}`. */
 export function decode<T>(status: number, text: string): Pick<Answer<T>, "data" | "warnings" | "infos"> {
   let body: unknown;
@@ -485,9 +491,17 @@ export interface WalReplay {
 }
 
 /** How far the log is replayed; answered before anything else is. */
-export function walReplay(signal?: AbortSignal): Promise<Answer<WalReplay>> {
-  return request("status/walreplay", {}, signal);
-}
+export const walReplay = get<WalReplay>("status/walreplay");
+
+export const segments = get<Segments>("segments");
+export const buildInfo = get<BuildInfo>("status/buildinfo");
+export const config = get<{ yaml: string }>("status/config");
+export const flags = get<Readonly<Record<string, string>>>("status/flags");
+export const runtimeInfo = get<RuntimeInfo>("status/runtimeinfo");
+export const memoryStatus = get<MemoryStatus>("status/memory");
+export const tsdbBlocks = get<{ blocks: readonly Block[] | null }>("status/tsdb/blocks");
+export const activeQueries = get<readonly ActiveQuery[]>("status/active_queries");
+export const metadata = get<Readonly<Record<string, readonly Metadata[]>>>("metadata");
 
 /** Evaluates at one time; without `time` at the server's own clock. */
 export function query(expr: string, time?: number, signal?: AbortSignal, stats = false): Promise<Answer<QueryData>> {
@@ -539,19 +553,13 @@ export function targets(signal?: AbortSignal, state: "active" | "any" = "active"
   return request("targets", { state }, signal);
 }
 
-export function segments(signal?: AbortSignal): Promise<Answer<Segments>> {
-  return request("segments", {}, signal);
-}
-
 /** Switches a metric in every segment of an application. */
 export function switchSegments(app: string, metric: string, on: boolean): Promise<Answer<{ segments: number }>> {
   return request("segments/switch", { app, metric, state: on ? "on" : "off" }, undefined, "POST");
 }
 
 /** How sending to each remote end does. */
-export function remoteWrite(signal?: AbortSignal): Promise<Answer<readonly RemoteEnd[]>> {
-  return request("status/remote_write", {}, signal);
-}
+export const remoteWrite = get<readonly RemoteEnd[]>("status/remote_write");
 
 /** Groups of rules with what their last evaluation came to. */
 export function rules(signal?: AbortSignal, type?: "alert" | "record"): Promise<Answer<{ groups: readonly RuleGroup[] }>> {
@@ -559,41 +567,11 @@ export function rules(signal?: AbortSignal, type?: "alert" | "record"): Promise<
 }
 
 /** Where alerts are sent. */
-export function alertmanagers(signal?: AbortSignal): Promise<Answer<Alertmanagers>> {
-  return request("alertmanagers", {}, signal);
-}
-
-export function buildInfo(signal?: AbortSignal): Promise<Answer<BuildInfo>> {
-  return request("status/buildinfo", {}, signal);
-}
-
-export function config(signal?: AbortSignal): Promise<Answer<{ yaml: string }>> {
-  return request("status/config", {}, signal);
-}
-
-export function flags(signal?: AbortSignal): Promise<Answer<Readonly<Record<string, string>>>> {
-  return request("status/flags", {}, signal);
-}
-
-export function runtimeInfo(signal?: AbortSignal): Promise<Answer<RuntimeInfo>> {
-  return request("status/runtimeinfo", {}, signal);
-}
-
-export function memoryStatus(signal?: AbortSignal): Promise<Answer<MemoryStatus>> {
-  return request("status/memory", {}, signal);
-}
+export const alertmanagers = get<Alertmanagers>("alertmanagers");
 
 /** Head statistics, and the `limit` largest of each kind. */
 export function tsdbStatus(limit: number, signal?: AbortSignal): Promise<Answer<TsdbStatus>> {
   return request("status/tsdb", { limit: String(limit) }, signal);
-}
-
-export function tsdbBlocks(signal?: AbortSignal): Promise<Answer<{ blocks: readonly Block[] | null }>> {
-  return request("status/tsdb/blocks", {}, signal);
-}
-
-export function activeQueries(signal?: AbortSignal): Promise<Answer<readonly ActiveQuery[]>> {
-  return request("status/active_queries", {}, signal);
 }
 
 export function topQueries(topN: number, signal?: AbortSignal): Promise<Answer<TopQueries>> {
@@ -613,10 +591,6 @@ export function labelNames(signal?: AbortSignal, selector?: string): Promise<Ans
 
 export function labelValues(name: string, signal?: AbortSignal, selector?: string): Promise<Answer<readonly string[]>> {
   return request(`label/${encodeURIComponent(name)}/values`, { "match[]": selector }, signal);
-}
-
-export function metadata(signal?: AbortSignal): Promise<Answer<Readonly<Record<string, readonly Metadata[]>>>> {
-  return request("metadata", {}, signal);
 }
 
 /** A label matcher `name="value"`, escaped. */
