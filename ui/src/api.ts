@@ -456,6 +456,16 @@ const get =
   (signal?: AbortSignal): Promise<Answer<T>> =>
     request(path, {}, signal);
 
+/** What a server need not tell: null where it has no such endpoint. */
+export async function ifTold<T>(answer: Promise<Answer<T>>): Promise<T | null> {
+  try {
+    return (await answer).data;
+  } catch (error) {
+    if (error instanceof ApiError && error.fault === "missing") return null;
+    throw error;
+  }
+}
+
 /** Opens the envelope `{status, data | error, errorType, warnings, infos}`. */
 export function decode<T>(status: number, text: string): Pick<Answer<T>, "data" | "warnings" | "infos"> {
   let body: unknown;

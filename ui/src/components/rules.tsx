@@ -4,7 +4,7 @@ import { formatCount } from "../lib/units";
 import { graphsLink, queryLink } from "../query/state";
 import { Icon } from "./controls";
 
-/** A rule's expression; it leads to its graph, or to those of what it compares with numbers. */
+/** A rule's expression, which leads to its graph, or to those of what it compares with numbers; and why it failed. */
 export function Expression({ rule }: { rule: Rule }) {
   const graphs = (rule.type === "alerting" ? rule.graphs : undefined) ?? [];
   const [href, title] =
@@ -12,9 +12,12 @@ export function Expression({ rule }: { rule: Rule }) {
       ? [queryLink(rule.query, { tab: "graph" }), "Show the graph of this expression"]
       : [graphsLink(graphs), "Show what is compared, with the threshold"];
   return (
-    <a class="expression" href={href} title={title}>
-      {rule.query}
-    </a>
+    <>
+      <a class="expression" href={href} title={title}>
+        {rule.query}
+      </a>
+      {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
+    </>
   );
 }
 

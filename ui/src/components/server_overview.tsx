@@ -41,7 +41,7 @@ export function ServerOverview({ targets }: { targets: readonly TargetRow[] | nu
   ];
   return (
     <section aria-label="This server">
-      <div class="view-head host-head">
+      <div class="view-head">
         <h2>This server</h2>
       </div>
       <Tiles tiles={tiles} />

@@ -178,7 +178,7 @@ export function TargetsTable({ rows, limit, among = rows, inPool = false }: Targ
   const max = { seconds: most("seconds"), bytes: most("bytes"), series: most("series") };
   const sorted = sortRows(rows, order.column, order.reverse).slice(0, limit);
   return (
-    <table class="table targets">
+    <table class="table cards targets">
       <thead>
         <tr>
           {COLUMNS.map(({ id, title, hint, numeric }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { MetricUse, QueryCost, TopQueries } from "../api";
-import { containing, costsBy, originText, usersOf, weightOf } from "./activity";
+import { containing, ORDERS, originText, usersOf } from "./activity";
 
 const COST: QueryCost = {
   query: "up",
@@ -27,13 +27,8 @@ const USE: MetricUse = { metricName: "up", queryRequestsCount: 0, queries: 0, da
 
 describe("expensive queries", () => {
   it("come in the order that is asked for", () => {
-    for (const order of ["time", "average", "count", "samples"] as const) {
-      expect(costsBy(TOP, order)[0]?.query).toBe(order);
-    }
-    expect(weightOf(COST, "time")).toBe(6);
-    expect(weightOf(COST, "average")).toBe(2);
-    expect(weightOf(COST, "count")).toBe(3);
-    expect(weightOf(COST, "samples")).toBe(100);
+    for (const order of ORDERS) expect(order.list(TOP)[0]?.query).toBe(order.name);
+    expect(ORDERS.map(({ name, weight }) => [name, weight(COST)])).toEqual([["time", 6], ["average", 2], ["count", 3], ["samples", 100]]);
   });
 
   it("have somebody who asks", () => {

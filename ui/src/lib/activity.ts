@@ -1,43 +1,20 @@
 // Queries and metrics that are asked for, in words and in order.
 import type { MetricUse, QueryCost, QueryOrigin, TopQueries } from "../api";
 
-/** What the most expensive queries are ordered by. */
-export const ORDERS = ["time", "average", "count", "samples"] as const;
-export type Order = (typeof ORDERS)[number];
-
-export const ORDER_WORDS: Readonly<Record<Order, string>> = {
-  time: "time in all",
-  average: "mean time",
-  count: "evaluations",
-  samples: "samples read",
-};
-
-export function costsBy(top: TopQueries, order: Order): readonly QueryCost[] {
-  switch (order) {
-    case "time":
-      return top.topBySumDuration;
-    case "average":
-      return top.topByAvgDuration;
-    case "count":
-      return top.topByCount;
-    case "samples":
-      return top.topBySamples;
-  }
+/** What the most expensive queries are ordered by: its name in the address and on the page, the list, and what counts in it. */
+export interface Order {
+  name: string;
+  words: string;
+  list: (top: TopQueries) => readonly QueryCost[];
+  weight: (cost: QueryCost) => number;
 }
 
-/** What a query is ordered by. */
-export function weightOf(cost: QueryCost, order: Order): number {
-  switch (order) {
-    case "time":
-      return cost.sumDurationSeconds;
-    case "average":
-      return cost.avgDurationSeconds;
-    case "count":
-      return cost.count;
-    case "samples":
-      return cost.samplesRead;
-  }
-}
+export const ORDERS: readonly [Order, ...Order[]] = [
+  { name: "time", words: "time in all", list: (top) => top.topBySumDuration, weight: (cost) => cost.sumDurationSeconds },
+  { name: "average", words: "mean time", list: (top) => top.topByAvgDuration, weight: (cost) => cost.avgDurationSeconds },
+  { name: "count", words: "evaluations", list: (top) => top.topByCount, weight: (cost) => cost.count },
+  { name: "samples", words: "samples read", list: (top) => top.topBySamples, weight: (cost) => cost.samplesRead },
+];
 
 export function originText(origin: QueryOrigin): string {
   if (origin.kind === "rule") return `rules ${origin.group}`;

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Choice } from "../components/controls";
 import { Dialog } from "../components/dialog";
+import { Search } from "../components/page";
 import { knownMetadata, knownMetrics, metadataOf, type KnownMetadata } from "../lib/names";
 import { formatCount } from "../lib/units";
 import { find, type MetricEntry } from "./metrics";
@@ -40,14 +41,12 @@ export function MetricsExplorer({ onPick, onClose }: { onPick: (name: string) =>
     <Dialog title="Metrics" onClose={onClose}>
       <div class="explorer" onKeyDown={move}>
         <div class="toolbar">
-          <input
-            type="search"
-            class="input grow"
-            aria-label="Search metrics"
+          <Search
+            label="Search metrics"
             placeholder="Search names and help texts"
             autofocus
             value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
+            onText={setText}
             onKeyDown={(event) => {
               const first = found[0];
               if (event.key === "Enter" && first !== undefined) onPick(first.name);

@@ -2,6 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { parseNumber, type ExemplarSeries, type Labels } from "../api";
 import { Swatch } from "../components/panel";
+import { Table, type Column } from "../components/table";
 import { fileName, savePng } from "../lib/export";
 import { commonLabels, without } from "../lib/labels";
 import { latest, type Frame } from "../lib/matrix";
@@ -187,6 +188,13 @@ function MarkReadout({ at, mark, unit }: { at: Cursor; mark: Exemplar; unit: Uni
 
 const FIRST_EXEMPLARS = 100;
 
+const exemplarColumns = (unit: Unit): readonly Column<Exemplar>[] => [
+  { title: "Time", cell: ({ time }) => formatDateTime(time) },
+  { title: "Value", num: true, cell: ({ value }) => formatValue(value, unit) },
+  { title: "Exemplar", cell: ({ labels }) => <SeriesName metric={labels} /> },
+  { title: "Series", cell: ({ series }) => <SeriesName metric={series} /> },
+];
+
 /** All exemplars as text: their labels are there to be copied. */
 function Exemplars({ marks, drawn, unit }: { marks: readonly Exemplar[]; drawn: number; unit: Unit }) {
   const newest = [...marks].sort((a, b) => b.time - a.time).slice(0, FIRST_EXEMPLARS);
@@ -196,30 +204,7 @@ function Exemplars({ marks, drawn, unit }: { marks: readonly Exemplar[]; drawn: 
         {marks.length} {marks.length === 1 ? "exemplar" : "exemplars"}
         {drawn < marks.length && `, ${drawn} of them drawn`}
       </summary>
-      <table class="table">
-        <thead>
-          <tr>
-            <th>Time</th>
-            <th class="num">Value</th>
-            <th>Exemplar</th>
-            <th>Series</th>
-          </tr>
-        </thead>
-        <tbody>
-          {newest.map((mark, i) => (
-            <tr key={i}>
-              <td>{formatDateTime(mark.time)}</td>
-              <td class="num">{formatValue(mark.value, unit)}</td>
-              <td>
-                <SeriesName metric={mark.labels} />
-              </td>
-              <td>
-                <SeriesName metric={mark.series} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table columns={exemplarColumns(unit)} rows={newest} keyOf={(_, at) => String(at)} />
     </details>
   );
 }

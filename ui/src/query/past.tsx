@@ -1,5 +1,6 @@
 // The queries asked before, to ask them again.
 import { Dialog } from "../components/dialog";
+import { Search } from "../components/page";
 import { useStore } from "../lib/store";
 import { useState } from "preact/hooks";
 import { forgetAll, queries } from "./history";
@@ -11,15 +12,7 @@ export function PastQueries({ onPick, onClose }: { onPick: (expr: string) => voi
   return (
     <Dialog title="History" onClose={onClose}>
       <div class="toolbar">
-        <input
-          type="search"
-          class="input grow"
-          aria-label="Search past queries"
-          placeholder="Search past queries"
-          autofocus
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <Search label="Search past queries" placeholder="Search past queries" autofocus value={text} onText={setText} />
         <button type="button" class="button" disabled={all.length === 0} onClick={forgetAll}>
           Clear history
         </button>

@@ -1,6 +1,7 @@
 // Results of an instant query: exactly the numbers the server gave.
 import { useState } from "preact/hooks";
 import { parseNumber, seriesName, type Histogram, type InstantSeries, type Labels, type QueryData, type RangeSeries, type Sample } from "../api";
+import { More } from "../components/page";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
 
@@ -125,13 +126,7 @@ export function ResultTable({ data, unit }: { data: QueryData; unit: Unit }) {
             : data.result.slice(0, rows).map((series) => <MatrixRow key={seriesName(series.metric)} series={series} />)}
         </tbody>
       </table>
-      {count > rows && (
-        <p class="more">
-          <button type="button" class="button" onClick={() => setRows(rows * 4)}>
-            Show {Math.min(rows * 3, count - rows)} more of {count}
-          </button>
-        </p>
-      )}
+      <More shown={rows} all={count} show={setRows} />
     </>
   );
 }

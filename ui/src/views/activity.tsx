@@ -2,7 +2,9 @@
 import { activeQueries, serverNow, topQueries, type ActiveQuery, type QueryCost, type TopQueries } from "../api";
 import { Choice, Meter } from "../components/controls";
 import { Loaded } from "../components/loaded";
-import { costsBy, ORDER_WORDS, ORDERS, originText, weightOf, type Order } from "../lib/activity";
+import { Page } from "../components/page";
+import { Table, type Column } from "../components/table";
+import { ORDERS, originText, type Order } from "../lib/activity";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
 import { useStore } from "../lib/store";
@@ -13,27 +15,47 @@ import { queryLink } from "../query/state";
 const SHOWN = 25;
 const STATE_WORDS: Readonly<Record<ActiveQuery["state"], string>> = { queued: "waiting", evaluating: "evaluating", sending: "sending its answer" };
 
+const RUNNING: readonly Column<ActiveQuery>[] = [
+  { title: "Query", class: "mono", cell: (one) => <QueryText text={one.query} range={one.end - one.start} /> },
+  { title: "State", cell: (one) => STATE_WORDS[one.state] },
+  { title: "For", num: true, cell: (one) => formatValue(one.durationSeconds, "seconds") },
+  {
+    title: "Times",
+    cell: (one) => (one.step === 0 ? formatDateTime(one.end) : `${formatDuration(one.end - one.start)} by ${formatDuration(one.step)}`),
+  },
+  { title: "Asked by", about: ({ origin }) => (origin.kind === "rule" ? origin.file : origin.path), cell: (one) => originText(one.origin) },
+];
+
+/** Without the share, which depends on the order. */
+const COSTS: readonly Column<QueryCost>[] = [
+  { title: "Query", class: "mono", cell: (cost) => <QueryText text={cost.query} range={cost.timeRangeSeconds} /> },
+  { title: "Range", num: true, cell: (cost) => (cost.timeRangeSeconds === 0 ? "–" : formatDuration(cost.timeRangeSeconds)) },
+  { title: "Evaluations", num: true, cell: (cost) => formatCount(cost.count) },
+  { title: "Failed", num: true, class: (cost) => (cost.failures > 0 ? "health-down" : undefined), cell: (cost) => formatCount(cost.failures) },
+  { title: "Time", num: true, cell: (cost) => formatValue(cost.sumDurationSeconds, "seconds") },
+  { title: "Mean", num: true, cell: (cost) => formatValue(cost.avgDurationSeconds, "seconds") },
+  { title: "Longest", num: true, cell: (cost) => formatValue(cost.maxDurationSeconds, "seconds") },
+  { title: "Samples read", num: true, cell: (cost) => formatCount(cost.samplesRead) },
+];
+
 export default function ActivityView() {
   const { params } = useStore(route);
-  const order: Order = ORDERS.find((one) => one === params["by"]) ?? "time";
+  const order = ORDERS.find(({ name }) => name === params["by"]) ?? ORDERS[0];
   const running = usePoll("active queries", activeQueries);
   const top = usePoll("top queries", (signal) => topQueries(SHOWN, signal));
+  const count = running.data?.data.length ?? 0;
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Queries</h1>
-        {running.data !== null && <p class="summary">{running.data.data.length === 0 ? "none running" : `${formatCount(running.data.data.length)} running`}</p>}
-      </div>
+    <Page title="Queries" head={running.data !== null && <p class="summary">{count === 0 ? "none running" : `${formatCount(count)} running`}</p>}>
       <Loaded polled={running} what="its queries">
         {({ data }) => (data.length === 0 ? <p class="awaiting">Nobody asks anything just now.</p> : <Running queries={data} />)}
       </Loaded>
       <section class="section" aria-label="Most expensive">
-        <div class="view-head host-head">
+        <div class="view-head">
           <h2>Most expensive</h2>
           <Choice
             label="Ordered by"
-            options={ORDERS.map((one) => [one, ORDER_WORDS[one]] as const)}
-            value={order}
+            options={ORDERS.map(({ name, words }) => [name, words] as const)}
+            value={order.name}
             onChange={(value) => adjust({ by: value === "time" ? undefined : value })}
           />
         </div>
@@ -41,94 +63,29 @@ export default function ActivityView() {
           {({ data }) => <Expensive top={data} order={order} />}
         </Loaded>
       </section>
-    </div>
+    </Page>
   );
 }
 
 function Running({ queries }: { queries: readonly ActiveQuery[] }) {
   const longestFirst = [...queries].sort((a, b) => b.durationSeconds - a.durationSeconds);
-  return (
-    <div class="scroll-x">
-      <table class="table">
-        <thead>
-          <tr>
-            <th>Query</th>
-            <th>State</th>
-            <th class="num">For</th>
-            <th>Times</th>
-            <th>Asked by</th>
-          </tr>
-        </thead>
-        <tbody>
-          {longestFirst.map((one) => (
-            <tr key={one.id}>
-              <td class="mono">
-                <QueryText text={one.query} range={one.end - one.start} />
-              </td>
-              <td>{STATE_WORDS[one.state]}</td>
-              <td class="num">{formatValue(one.durationSeconds, "seconds")}</td>
-              <td>{one.step === 0 ? formatDateTime(one.end) : `${formatDuration(one.end - one.start)} by ${formatDuration(one.step)}`}</td>
-              <td title={one.origin.kind === "rule" ? one.origin.file : one.origin.path}>{originText(one.origin)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  return <Table columns={RUNNING} rows={longestFirst} keyOf={({ id }) => id} scrolls />;
 }
 
 function Expensive({ top, order }: { top: TopQueries; order: Order }) {
-  const costs = costsBy(top, order);
+  const costs = order.list(top);
   if (costs.length === 0) return <p class="awaiting">No query was evaluated since {formatDateTime(top.since)}.</p>;
-  const most = Math.max(...costs.map((cost) => weightOf(cost, order)));
+  const most = Math.max(...costs.map(order.weight));
+  const columns: readonly Column<QueryCost>[] = [
+    ...COSTS,
+    { title: "Share", num: true, class: "cost", cell: (cost) => <Meter share={most > 0 ? order.weight(cost) / most : 0} /> },
+    { title: "Last", cell: (cost) => formatAgo(cost.last, serverNow()) },
+  ];
   return (
     <>
-      <div class="scroll-x">
-        <table class="table">
-          <thead>
-            <tr>
-              <th>Query</th>
-              <th class="num">Range</th>
-              <th class="num">Evaluations</th>
-              <th class="num">Failed</th>
-              <th class="num">Time</th>
-              <th class="num">Mean</th>
-              <th class="num">Longest</th>
-              <th class="num">Samples read</th>
-              <th class="num">Share</th>
-              <th>Last</th>
-            </tr>
-          </thead>
-          <tbody>
-            {costs.map((cost) => (
-              <Cost key={`${cost.timeRangeSeconds} ${cost.query}`} cost={cost} share={most > 0 ? weightOf(cost, order) / most : 0} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table columns={columns} rows={costs} keyOf={(cost) => `${cost.timeRangeSeconds} ${cost.query}`} scrolls />
       <p class="more muted">Counted since {formatDateTime(top.since)}, rules included.</p>
     </>
-  );
-}
-
-function Cost({ cost, share }: { cost: QueryCost; share: number }) {
-  return (
-    <tr>
-      <td class="mono">
-        <QueryText text={cost.query} range={cost.timeRangeSeconds} />
-      </td>
-      <td class="num">{cost.timeRangeSeconds === 0 ? "–" : formatDuration(cost.timeRangeSeconds)}</td>
-      <td class="num">{formatCount(cost.count)}</td>
-      <td class={cost.failures > 0 ? "num health-down" : "num"}>{formatCount(cost.failures)}</td>
-      <td class="num">{formatValue(cost.sumDurationSeconds, "seconds")}</td>
-      <td class="num">{formatValue(cost.avgDurationSeconds, "seconds")}</td>
-      <td class="num">{formatValue(cost.maxDurationSeconds, "seconds")}</td>
-      <td class="num">{formatCount(cost.samplesRead)}</td>
-      <td class="num cost">
-        <Meter share={share} />
-      </td>
-      <td>{formatAgo(cost.last, serverNow())}</td>
-    </tr>
   );
 }
 

@@ -1,11 +1,13 @@
 // All alerts, rule by rule: what fires, since when, and where it is sent.
 import type { ComponentChildren } from "preact";
-import { alertmanagers, parseNumber, queryRange, rules, serverNow, type Labels } from "../api";
+import { alertmanagers, parseNumber, queryRange, rules, serverNow, type Alert, type Labels } from "../api";
 import { Choice, Notice } from "../components/controls";
 import { LabelChips } from "../components/labels";
 import { Loaded } from "../components/loaded";
+import { Filter, Fold, More, Page } from "../components/page";
 import { AlertState, Expression } from "../components/rules";
-import { collapsed, setCollapsed } from "../lib/collapsed";
+import { Table, type Column } from "../components/table";
+import { collapsed } from "../lib/collapsed";
 import { commonLabels, without } from "../lib/labels";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
@@ -25,11 +27,7 @@ const STATE_NAMES: Readonly<Record<ShownState, string>> = { firing: "Firing", pe
 export default function AlertsView() {
   const polled = usePoll("alerts", async (signal) => rulesOfAlerts((await rules(signal, "alert")).data.groups));
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Alerts</h1>
-        {polled.data !== null && <Summary found={polled.data} />}
-      </div>
+    <Page title="Alerts" head={polled.data !== null && <Summary found={polled.data} />}>
       <Loaded polled={polled} what="the alerts">
         {(found) =>
           found.length === 0 ? (
@@ -41,7 +39,7 @@ export default function AlertsView() {
           )
         }
       </Loaded>
-    </div>
+    </Page>
   );
 }
 
@@ -60,24 +58,16 @@ function Summary({ found }: { found: readonly RuleOfAlerts[] }) {
 
 function Alerts({ found }: { found: readonly RuleOfAlerts[] }) {
   const { params } = useStore(route);
-  const search = params["search"] ?? "";
   const state = STATES.find((one) => one === params["state"]) ?? null;
   const limit = Number(params["limit"] ?? PAGE) || PAGE;
   const counts = countStates(found);
-  const kept = filterAlerts(found, state, search);
+  const kept = filterAlerts(found, state, params["search"] ?? "");
   const active = kept.filter(({ rows }) => rows.length > 0);
   const inactive = kept.filter(({ rows }) => rows.length === 0);
   return (
     <>
       <div class="toolbar">
-        <input
-          type="search"
-          class="input grow"
-          placeholder="Filter by name, label, annotation or expression"
-          aria-label="Filter alerts"
-          value={search}
-          onInput={(event) => adjust({ search: event.currentTarget.value, limit: undefined })}
-        />
+        <Filter label="Filter alerts" placeholder="Filter by name, label, annotation or expression" />
         <Choice
           label="State"
           options={[["all", "All"] as const, ...STATES.map((one) => [one, `${STATE_NAMES[one]} ${formatCount(counts[one])}`] as const)]}
@@ -95,17 +85,6 @@ function Alerts({ found }: { found: readonly RuleOfAlerts[] }) {
   );
 }
 
-function More({ shown, all }: { shown: number; all: number }) {
-  if (all <= shown) return null;
-  return (
-    <p class="more">
-      <button type="button" class="button" onClick={() => adjust({ limit: String(shown * 4) })}>
-        Show {formatCount(Math.min(shown * 3, all - shown))} more of {formatCount(all)}
-      </button>
-    </p>
-  );
-}
-
 /** Labels that every alert of a rule has, and that its heading tells. */
 const ALERTNAME = { alertname: "" };
 
@@ -117,22 +96,22 @@ function RuleSection({ of: { key, rule, group, rows }, limit }: { of: RuleOfAler
   const told = { ...shared, ...ALERTNAME };
   const count = (wanted: string): number => rows.filter(({ alert }) => alert.state === wanted).length;
   const counts = (["firing", "pending"] as const).filter((one) => count(one) > 0);
+  const head = (
+    <>
+      {counts.map((one) => (
+        <AlertState key={one} state={one} count={count(one)} />
+      ))}
+      <span class="pool-cost muted">
+        {rule.duration > 0 && `for ${formatDuration(rule.duration)} · `}
+        {(rule.keepFiringFor ?? 0) > 0 && `kept ${formatDuration(rule.keepFiringFor ?? 0)} · `}
+        {group.name}
+      </span>
+    </>
+  );
   return (
-    <details class="pool" open={!closed.has(name)} onToggle={(event) => setCollapsed([name], !event.currentTarget.open)}>
-      <summary>
-        <h2>{rule.name}</h2>
-        {counts.map((one) => (
-          <AlertState key={one} state={one} count={count(one)} />
-        ))}
-        <span class="pool-cost muted">
-          {rule.duration > 0 && `for ${formatDuration(rule.duration)} · `}
-          {(rule.keepFiringFor ?? 0) > 0 && `kept ${formatDuration(rule.keepFiringFor ?? 0)} · `}
-          {group.name}
-        </span>
-      </summary>
+    <Fold name={name} title={rule.name} head={head}>
       <div class="rule-about">
         <Expression rule={rule} />
-        {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
         {Object.keys(shared).length > 0 && (
           <p>
             <span class="muted">all:</span> <LabelChips labels={shared} />
@@ -141,7 +120,7 @@ function RuleSection({ of: { key, rule, group, rows }, limit }: { of: RuleOfAler
       </div>
       {!closed.has(name) && <AlertTable rule={rule.name} rows={rows} limit={limit} told={told} />}
       <More shown={limit} all={rows.length} />
-    </details>
+    </Fold>
   );
 }
 
@@ -150,6 +129,38 @@ interface History {
   end: number;
   of: Map<string, Past>;
 }
+
+/** An alert, or one of the last day that is over. */
+interface Line {
+  key: string;
+  labels: Labels;
+  row: AlertRow | null;
+  /** Null until it is known. */
+  day: Day | null;
+}
+
+const LINES: readonly Column<Line>[] = [
+  {
+    title: "Alert",
+    untitled: true,
+    class: "alert-texts",
+    cell: ({ labels, row }) => (
+      <>
+        {(row === null || Object.keys(labels).length > 0) && <LabelChips labels={labels} />}
+        {row !== null && <Annotations texts={row.alert.annotations} />}
+      </>
+    ),
+  },
+  { title: "State", cell: ({ row }) => (row === null ? <span class="muted">over</span> : <State alert={row.alert} />) },
+  { title: "Last day", cell: ({ day }) => (day === null ? <span class="muted">–</span> : <Timeline day={day} />) },
+  {
+    title: "Since",
+    num: true,
+    cell: ({ row }) =>
+      row === null ? <span class="muted">–</span> : <span title={formatDateTime(row.since)}>{formatAgo(row.since, serverNow())}</span>,
+  },
+  { title: "Value", num: true, cell: ({ row }) => (row === null ? <span class="muted">–</span> : <Value text={row.alert.value} />) },
+];
 
 function AlertTable({ rule, rows, limit, told }: { rule: string; rows: readonly AlertRow[]; limit: number; told: Labels }) {
   const history = usePoll(
@@ -162,50 +173,25 @@ function AlertTable({ rule, rows, limit, told }: { rule: string; rows: readonly 
     },
     HISTORY_MS,
   ).data;
+  const day = (stretches: readonly Stretch[]): Day | null => history && { end: history.end, stretches };
+  const alerts = rows.slice(0, limit).map((row): Line => {
+    const { labels } = row.alert;
+    return { key: row.key, labels: without(labels, told), row, day: day(history?.of.get(alertKey(labels))?.stretches ?? []) };
+  });
   const active = new Set(rows.map(({ alert }) => alertKey(alert.labels)));
   const over = [...(history?.of ?? [])].filter(([key]) => !active.has(key)).slice(0, PAST);
-  return (
-    <table class="table alerts">
-      <thead>
-        <tr>
-          <th>Alert</th>
-          <th>State</th>
-          <th>Last day</th>
-          <th class="num">Since</th>
-          <th class="num">Value</th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.slice(0, limit).map((row) => (
-          <AlertLine key={row.key} row={row} labels={without(row.alert.labels, told)} history={history} />
-        ))}
-        {history !== null &&
-          over.map(([key, past]) => (
-            <tr key={key}>
-              <td class="alert-texts">
-                <LabelChips labels={without(past.labels, told)} />
-              </td>
-              <td data-title="State">
-                <span class="muted">over</span>
-              </td>
-              <td data-title="Last day">
-                <Timeline end={history.end} stretches={past.stretches} />
-              </td>
-              <td class="num muted" data-title="Since">
-                –
-              </td>
-              <td class="num muted" data-title="Value">
-                –
-              </td>
-            </tr>
-          ))}
-      </tbody>
-    </table>
-  );
+  const ended = over.map(([key, past]): Line => ({ key, labels: without(past.labels, told), row: null, day: day(past.stretches) }));
+  return <Table class="cards alerts" columns={LINES} rows={[...alerts, ...ended]} keyOf={({ key }) => key} />;
+}
+
+interface Day {
+  /** Unix seconds. */
+  end: number;
+  stretches: readonly Stretch[];
 }
 
 /** A day as a bar: when the alert was pending, and when it fired. */
-function Timeline({ end, stretches }: { end: number; stretches: readonly Stretch[] }) {
+function Timeline({ day: { end, stretches } }: { day: Day }) {
   const start = end - SPAN_S;
   const place = (time: number): number => (100 * Math.min(Math.max(time - start, 0), SPAN_S)) / SPAN_S;
   const fired = stretches.filter(({ state }) => state === "firing").reduce((sum, { from, to }) => sum + to - from, 0);
@@ -220,36 +206,24 @@ function Timeline({ end, stretches }: { end: number; stretches: readonly Stretch
   );
 }
 
-function AlertLine({ row, labels, history }: { row: AlertRow; labels: Labels; history: History | null }) {
-  const { alert, since } = row;
-  const value = parseNumber(alert.value);
+function State({ alert }: { alert: Alert }) {
   const gone = alert.keepFiringSince === undefined ? null : Date.parse(alert.keepFiringSince) / 1000;
   return (
-    <tr>
-      <td class="alert-texts">
-        {Object.keys(labels).length > 0 && <LabelChips labels={labels} />}
-        <Annotations texts={alert.annotations} />
-      </td>
-      <td data-title="State">
-        <AlertState state={alert.state} />
-        {gone !== null && (
-          <span class="muted" title={`Its element is gone since ${formatDateTime(gone)}`}>
-            {" "}
-            kept
-          </span>
-        )}
-      </td>
-      <td data-title="Last day">
-        {history === null ? <span class="muted">–</span> : <Timeline end={history.end} stretches={history.of.get(alertKey(alert.labels))?.stretches ?? []} />}
-      </td>
-      <td class="num" data-title="Since">
-        <span title={formatDateTime(since)}>{formatAgo(since, serverNow())}</span>
-      </td>
-      <td class="num" data-title="Value">
-        <span title={alert.value}>{Number.isNaN(value) && alert.value !== "NaN" ? alert.value : formatValue(value)}</span>
-      </td>
-    </tr>
+    <>
+      <AlertState state={alert.state} />
+      {gone !== null && (
+        <span class="muted" title={`Its element is gone since ${formatDateTime(gone)}`}>
+          {" "}
+          kept
+        </span>
+      )}
+    </>
   );
+}
+
+function Value({ text }: { text: string }) {
+  const value = parseNumber(text);
+  return <span title={text}>{Number.isNaN(value) && text !== "NaN" ? text : formatValue(value)}</span>;
 }
 
 /** `summary` and `description` speak for themselves; others have their names. */
@@ -282,6 +256,22 @@ function Annotations({ texts }: { texts: Labels }) {
   );
 }
 
+const INACTIVE: readonly Column<RuleOfAlerts>[] = [
+  {
+    title: "Rule",
+    untitled: true,
+    class: "rule-name",
+    cell: ({ rule }) => (
+      <>
+        <strong>{rule.name}</strong>
+        <Expression rule={rule} />
+      </>
+    ),
+  },
+  { title: "For", num: true, cell: ({ rule }) => (rule.duration > 0 ? formatDuration(rule.duration) : <span class="muted">at once</span>) },
+  { title: "Group", about: ({ group }) => group.file, cell: ({ group }) => group.name },
+];
+
 /** Rules without alerts, one a line. */
 function Inactive({ rules: found, limit }: { rules: readonly RuleOfAlerts[]; limit: number }) {
   const failing = found.filter(({ rule }) => rule.health === "err").length;
@@ -295,32 +285,7 @@ function Inactive({ rules: found, limit }: { rules: readonly RuleOfAlerts[]; lim
         </p>
       </div>
       {failing > 0 && <Notice tone="warn" title="A failing rule raises no alert" />}
-      <table class="table rule-list">
-        <thead>
-          <tr>
-            <th>Rule</th>
-            <th class="num">For</th>
-            <th>Group</th>
-          </tr>
-        </thead>
-        <tbody>
-          {found.slice(0, limit).map(({ key, rule, group }) => (
-            <tr key={key}>
-              <td class="rule-name">
-                <strong>{rule.name}</strong>
-                <Expression rule={rule} />
-                {rule.health === "err" && <p class="rule-error">{rule.lastError}</p>}
-              </td>
-              <td class="num" data-title="For">
-                {rule.duration > 0 ? formatDuration(rule.duration) : <span class="muted">at once</span>}
-              </td>
-              <td data-title="Group" title={group.file}>
-                {group.name}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table class="cards rule-list" columns={INACTIVE} rows={found.slice(0, limit)} keyOf={({ key }) => key} />
       <More shown={limit} all={found.length} />
     </section>
   );

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { config, runtimeInfo } from "../api";
 import { Notice } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Page } from "../components/page";
 import { usePoll } from "../lib/poll";
 import { infoRows } from "../lib/info";
 import { formatCount } from "../lib/units";
@@ -16,11 +17,7 @@ export default function ConfigView() {
   const runtime = usePoll("runtimeinfo", runtimeInfo, 0);
   const loaded = infoRows(runtime.data?.data ?? {}).find(({ key }) => key === "lastConfigTime");
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Configuration</h1>
-        {loaded !== undefined && <p class="summary">loaded {loaded.value}</p>}
-      </div>
+    <Page title="Configuration" head={loaded !== undefined && <p class="summary">loaded {loaded.value}</p>}>
       {runtime.data?.data["reloadConfigSuccess"] === false && (
         <Notice tone="warn" title="The last reload failed">
           <p>This is the configuration from before, which is still in use.</p>
@@ -29,7 +26,7 @@ export default function ConfigView() {
       <Loaded polled={polled} what="its configuration">
         {({ data }) => <Yaml text={data.yaml} />}
       </Loaded>
-    </div>
+    </Page>
   );
 }
 

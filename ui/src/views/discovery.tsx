@@ -4,7 +4,8 @@ import { targets } from "../api";
 import { Choice } from "../components/controls";
 import { LabelChips } from "../components/labels";
 import { Loaded } from "../components/loaded";
-import { collapsed, setCollapsed } from "../lib/collapsed";
+import { Filter, Fold, More, Page } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { discoveredPools, foundMatches, hiddenInCommon, type DiscoveredPool, type Found } from "../lib/discovery";
 import { without } from "../lib/labels";
 import { usePoll } from "../lib/poll";
@@ -20,15 +21,11 @@ type StateFilter = (typeof STATES)[number];
 export default function DiscoveryView() {
   const polled = usePoll("discovery", async (signal) => discoveredPools((await targets(signal, "any")).data), REFRESH_MS);
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Service discovery</h1>
-        {polled.data !== null && <Summary pools={polled.data} />}
-      </div>
+    <Page title="Service discovery" head={polled.data !== null && <Summary pools={polled.data} />}>
       <Loaded polled={polled} what="the targets">
         {(pools) => <Pools pools={pools} />}
       </Loaded>
-    </div>
+    </Page>
   );
 }
 
@@ -59,14 +56,7 @@ function Pools({ pools }: { pools: readonly DiscoveredPool[] }) {
   return (
     <>
       <div class="toolbar">
-        <input
-          type="search"
-          class="input grow"
-          placeholder="Filter by any label or reason"
-          aria-label="Filter targets"
-          value={search}
-          onInput={(event) => adjust({ search: event.currentTarget.value })}
-        />
+        <Filter label="Filter targets" placeholder="Filter by any label or reason" />
         <Choice
           label="State"
           options={[["all", "All"], ["active", "Scraped"], ["dropped", "Not scraped"]]}
@@ -83,66 +73,47 @@ function Pools({ pools }: { pools: readonly DiscoveredPool[] }) {
 }
 
 function PoolSection({ pool, found }: { pool: DiscoveredPool; found: readonly Found[] }) {
-  const closed = useStore(collapsed);
-  // Folded here is not folded among the targets.
-  const key = `discovery ${pool.name}`;
   const [limit, setLimit] = useState(PAGE);
   const shared = useMemo(() => hiddenInCommon(pool.found), [pool]);
   const listed = pool.found.filter((one) => one.labels === null).length;
+  const columns: readonly Column<Found>[] = [
+    {
+      title: "Discovered labels",
+      cell: (one) => <LabelChips labels={without(one.discovered, shared)} empty="this server does not tell" />,
+    },
+    { title: "Target labels", cell: (one) => (one.labels === null ? <Lost found={one} /> : <LabelChips labels={one.labels} />) },
+  ];
+  const head = (
+    <>
+      <span class="pool-health">
+        {formatCount(pool.active)} scraped, {formatCount(pool.dropped)} dropped
+        {pool.failed > 0 && <span class="failed">, {formatCount(pool.failed)} failed</span>}
+      </span>
+      <span class="pool-cost muted">{pool.reasons.map(([reason, count]) => `${reason} ${formatCount(count)}`).join(" · ")}</span>
+    </>
+  );
   return (
-    <details class="pool" open={!closed.has(key)} onToggle={(event) => setCollapsed([key], !event.currentTarget.open)}>
-      <summary>
-        <h2>{pool.name === "" ? "(pool not told)" : pool.name}</h2>
-        <span class="pool-health">
-          {formatCount(pool.active)} scraped, {formatCount(pool.dropped)} dropped
-          {pool.failed > 0 && <span class="failed">, {formatCount(pool.failed)} failed</span>}
-        </span>
-        <span class="pool-cost muted">{pool.reasons.map(([reason, count]) => `${reason} ${formatCount(count)}`).join(" · ")}</span>
-      </summary>
+    // Folded here is not folded among the targets.
+    <Fold name={`discovery ${pool.name}`} title={pool.name === "" ? "(pool not told)" : pool.name} head={head}>
       {found.length > 0 && Object.keys(shared).length > 0 && (
         <p class="pool-shared">
           <span class="muted">all:</span> <LabelChips labels={shared} />
         </p>
       )}
-      {found.length > 0 && (
-        <table class="table discovered">
-          <thead>
-            <tr>
-              <th>Discovered labels</th>
-              <th>Target labels</th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.slice(0, limit).map((one) => (
-              <tr key={one.key}>
-                <td data-title="Discovered labels">
-                  <LabelChips labels={without(one.discovered, shared)} empty="this server does not tell" />
-                </td>
-                <td data-title="Target labels">
-                  {one.labels === null ? (
-                    <span class={one.failed ? "failed" : "dropped"}>{one.failed ? "failed" : "dropped"}{one.reason === "" ? "" : `: ${one.reason}`}</span>
-                  ) : (
-                    <LabelChips labels={one.labels} />
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-      {found.length > limit && (
-        <p class="more">
-          <button type="button" class="button" onClick={() => setLimit(limit * 4)}>
-            Show {formatCount(Math.min(limit * 3, found.length - limit))} more of {formatCount(found.length)}
-          </button>
-        </p>
-      )}
+      {found.length > 0 && <Table class="cards discovered" columns={columns} rows={found.slice(0, limit)} keyOf={({ key }) => key} />}
+      <More shown={limit} all={found.length} show={setLimit} />
       {pool.dropped + pool.failed > listed && (
         <p class="more muted">
           The server lists {formatCount(listed)} of {formatCount(pool.dropped + pool.failed)} targets that are not scraped
           {listed === 0 ? "" : "; keep_dropped_targets in the configuration limits the list"}.
         </p>
       )}
-    </details>
+    </Fold>
   );
+}
+
+/** What became of a target that is not scraped. */
+function Lost({ found: { failed, reason } }: { found: Found }) {
+  const word = failed ? "failed" : "dropped";
+  return <span class={word}>{reason === "" ? word : `${word}: ${reason}`}</span>;
 }

@@ -1,9 +1,10 @@
 // The flags the server runs with.
 import { flags } from "../api";
 import { Loaded } from "../components/loaded";
+import { Filter, Page } from "../components/page";
 import { isSet } from "../lib/info";
 import { usePoll } from "../lib/poll";
-import { adjust, route } from "../lib/router";
+import { route } from "../lib/router";
 import { useStore } from "../lib/store";
 import { hasWords } from "../lib/targets";
 import { formatCount } from "../lib/units";
@@ -13,10 +14,7 @@ export default function FlagsView() {
   const search = params["search"] ?? "";
   const polled = usePoll("flags", flags, 0);
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Flags</h1>
-      </div>
+    <Page title="Flags">
       <Loaded polled={polled} what="its flags">
         {({ data }) => {
           const all = Object.entries(data).sort(([a], [b]) => a.localeCompare(b));
@@ -24,14 +22,7 @@ export default function FlagsView() {
           return (
             <>
               <div class="toolbar">
-                <input
-                  type="search"
-                  class="input grow"
-                  placeholder="Filter by name or value"
-                  aria-label="Filter flags"
-                  value={search}
-                  onInput={(event) => adjust({ search: event.currentTarget.value })}
-                />
+                <Filter label="Filter flags" placeholder="Filter by name or value" />
                 <p class="muted count" aria-live="polite">
                   {formatCount(rows.length)} of {formatCount(all.length)}
                 </p>
@@ -59,6 +50,6 @@ export default function FlagsView() {
           );
         }}
       </Loaded>
-    </div>
+    </Page>
   );
 }

@@ -156,7 +156,7 @@ function HostPlots({ host, hosts, range, targets }: PlotsProps) {
 
   return (
     <section aria-label={`Host ${hostName(host)}`}>
-      <div class="view-head host-head">
+      <div class="view-head">
         <HostTitle host={host} hosts={hosts} />
         <Facts series={facts.data?.[0] ?? []} cores={cores} />
         <Choice

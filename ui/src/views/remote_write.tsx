@@ -2,6 +2,8 @@
 import { remoteWrite, serverNow, type RemoteEnd } from "../api";
 import { Meter, Notice } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Page } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { usePoll } from "../lib/poll";
 import { fillOf, stateOf, type RemoteState } from "../lib/remote_write";
 import { formatAgo, formatDuration } from "../lib/time";
@@ -12,11 +14,7 @@ const STATE_WORDS: Readonly<Record<RemoteState, string>> = { waiting: "nothing s
 export default function RemoteWriteView() {
   const polled = usePoll("remote write", remoteWrite);
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Remote write</h1>
-        {polled.data !== null && polled.data.data.length > 0 && <Summary ends={polled.data.data} />}
-      </div>
+    <Page title="Remote write" head={polled.data !== null && polled.data.data.length > 0 && <Summary ends={polled.data.data} />}>
       <Loaded polled={polled} what="its remote ends">
         {({ data }) =>
           data.length === 0 ? (
@@ -28,7 +26,7 @@ export default function RemoteWriteView() {
           )
         }
       </Loaded>
-    </div>
+    </Page>
   );
 }
 
@@ -55,66 +53,49 @@ function Ends({ ends }: { ends: readonly RemoteEnd[] }) {
           <p>{end.lastError}</p>
         </Notice>
       ))}
-      <div class="scrolling">
-        <table class="table remote-ends">
-          <thead>
-            <tr>
-              <th>Remote end</th>
-              <th>State</th>
-              <th class="num">Behind</th>
-              <th class="num">Waiting</th>
-              <th class="num">Queue</th>
-              <th>Filled</th>
-              <th class="num">Shards</th>
-              <th class="num">Sent</th>
-              <th class="num">Refused</th>
-              <th class="num">Dropped</th>
-              <th>Last error</th>
-            </tr>
-          </thead>
-          <tbody>
-            {ends.map((end) => (
-              <End key={end.name} end={end} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table class="remote-ends" columns={COLUMNS} rows={ends} keyOf={({ name }) => name} scrolls />
     </>
   );
 }
 
-function End({ end }: { end: RemoteEnd }) {
-  const state = stateOf(end);
-  return (
-    <tr>
-      <td title={end.message}>
+const STATE_CLASSES: Readonly<Partial<Record<RemoteState, string>>> = { failing: "health-down", waiting: "muted", behind: "muted" };
+const lost = (count: number): string | undefined => (count > 0 ? "health-down" : undefined);
+
+const COLUMNS: readonly Column<RemoteEnd>[] = [
+  {
+    title: "Remote end",
+    about: (end) => end.message,
+    cell: (end) => (
+      <>
         {end.name}
         <span class="muted remote-url">{end.url}</span>
-      </td>
-      <td class={state === "failing" ? "health-down" : state === "sending" ? undefined : "muted"}>{STATE_WORDS[state]}</td>
-      <td class="num">{lag(end.behindSeconds)}</td>
-      <td class="num">{formatCount(end.pendingSamples)}</td>
-      <td class="num">{formatValue(end.queueBytes, "bytes")}</td>
-      <td title={`of ${formatValue(end.queueLimitBytes, "bytes")}, in ${formatCount(end.queueFiles)} files`}>
-        <Meter share={fillOf(end)} />
-      </td>
-      <td class="num" title={`at most ${formatCount(end.maxShards)}`}>
-        {formatCount(end.shards)}
-      </td>
-      <td class="num">{formatCount(end.sentSamples)}</td>
-      <td class={end.refusedSamples > 0 ? "num health-down" : "num"}>{formatCount(end.refusedSamples)}</td>
-      <td class={end.droppedSamples > 0 ? "num health-down" : "num"}>{formatCount(end.droppedSamples)}</td>
-      <td>
-        {end.lastError !== null && (
-          <>
-            {end.lastErrorTime !== null && <span class="muted">{formatAgo(Date.parse(end.lastErrorTime) / 1000, serverNow())}: </span>}
-            {end.lastError}
-          </>
-        )}
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  { title: "State", class: (end) => STATE_CLASSES[stateOf(end)], cell: (end) => STATE_WORDS[stateOf(end)] },
+  { title: "Behind", num: true, cell: (end) => lag(end.behindSeconds) },
+  { title: "Waiting", num: true, cell: (end) => formatCount(end.pendingSamples) },
+  { title: "Queue", num: true, cell: (end) => formatValue(end.queueBytes, "bytes") },
+  {
+    title: "Filled",
+    about: (end) => `of ${formatValue(end.queueLimitBytes, "bytes")}, in ${formatCount(end.queueFiles)} files`,
+    cell: (end) => <Meter share={fillOf(end)} />,
+  },
+  { title: "Shards", num: true, about: (end) => `at most ${formatCount(end.maxShards)}`, cell: (end) => formatCount(end.shards) },
+  { title: "Sent", num: true, cell: (end) => formatCount(end.sentSamples) },
+  { title: "Refused", num: true, class: (end) => lost(end.refusedSamples), cell: (end) => formatCount(end.refusedSamples) },
+  { title: "Dropped", num: true, class: (end) => lost(end.droppedSamples), cell: (end) => formatCount(end.droppedSamples) },
+  {
+    title: "Last error",
+    cell: ({ lastError, lastErrorTime }) =>
+      lastError !== null && (
+        <>
+          {lastErrorTime !== null && <span class="muted">{formatAgo(Date.parse(lastErrorTime) / 1000, serverNow())}: </span>}
+          {lastError}
+        </>
+      ),
+  },
+];
 
 function lag(seconds: number): string {
   return seconds >= 60 ? formatSpan(seconds) : formatDuration(Math.max(0, Math.round(seconds)));

@@ -3,6 +3,8 @@ import { useState } from "preact/hooks";
 import { segments, serverNow, switchSegments, type Segment } from "../api";
 import { Notice } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Page } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { usePoll } from "../lib/poll";
 import { appsOf, type App, type AppMetric } from "../lib/segments";
 import { formatCount, formatSpan, formatValue } from "../lib/units";
@@ -11,11 +13,7 @@ export default function SegmentsView() {
   const [turn, setTurn] = useState(0);
   const polled = usePoll(`segments ${turn}`, segments);
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Segments</h1>
-        {polled.data?.data.dir != null && <p class="summary">{polled.data.data.dir}</p>}
-      </div>
+    <Page title="Segments" head={polled.data?.data.dir != null && <p class="summary">{polled.data.data.dir}</p>}>
       <Loaded polled={polled} what="the segments">
         {({ data }) =>
           data.segments.length === 0 ? (
@@ -44,7 +42,7 @@ export default function SegmentsView() {
           )
         }
       </Loaded>
-    </div>
+    </Page>
   );
 }
 
@@ -65,6 +63,27 @@ function AppSection({ app, maySwitch, onSwitched }: AppProps) {
       (reason: unknown) => setError(reason instanceof Error ? reason.message : String(reason)),
     );
   };
+  const metrics: readonly Column<AppMetric>[] = [
+    { title: "Metric", cell: ({ name }) => name },
+    { title: "Type", cell: ({ type }) => type },
+    { title: "Series", num: true, cell: ({ series }) => formatCount(series) },
+    {
+      title: "Switch",
+      cell: (metric) => (
+        <button
+          type="button"
+          class="button"
+          role="switch"
+          aria-checked={metric.off === 0}
+          aria-label={`Count ${metric.name}`}
+          disabled={!maySwitch}
+          onClick={() => change(metric)}
+        >
+          {metric.off === 0 ? "on" : metric.off === metric.segments ? "off" : `off in ${formatCount(metric.off)}`}
+        </button>
+      ),
+    },
+  ];
   return (
     <section class="segment-app">
       <h2>
@@ -73,82 +92,35 @@ function AppSection({ app, maySwitch, onSwitched }: AppProps) {
           {formatCount(app.alive)} of {formatCount(app.segments.length)} alive
         </span>
       </h2>
-      <div class="scrolling">
-        <table class="table segments">
-          <thead>
-            <tr>
-              <th>Worker</th>
-              <th>State</th>
-              <th class="num">Process</th>
-              <th class="num">Age</th>
-              <th class="num">Series</th>
-              <th class="num">Refused</th>
-              <th class="num">Size</th>
-            </tr>
-          </thead>
-          <tbody>
-            {app.segments.map((segment) => (
-              <SegmentRow key={segment.file} segment={segment} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table class="segments" columns={SEGMENTS} rows={app.segments} keyOf={({ file }) => file} scrolls />
       {error !== null && <Notice tone="error" title={`Not switched: ${error}`} />}
-      {app.metrics.length > 0 && (
-        <div class="scrolling">
-          <table class="table segment-metrics">
-            <thead>
-              <tr>
-                <th>Metric</th>
-                <th>Type</th>
-                <th class="num">Series</th>
-                <th>Switch</th>
-              </tr>
-            </thead>
-            <tbody>
-              {app.metrics.map((metric) => (
-                <tr key={metric.name}>
-                  <td>{metric.name}</td>
-                  <td>{metric.type}</td>
-                  <td class="num">{formatCount(metric.series)}</td>
-                  <td>
-                    <button
-                      type="button"
-                      class="button"
-                      role="switch"
-                      aria-checked={metric.off === 0}
-                      aria-label={`Count ${metric.name}`}
-                      disabled={!maySwitch}
-                      onClick={() => change(metric)}
-                    >
-                      {metric.off === 0 ? "on" : metric.off === metric.segments ? "off" : `off in ${formatCount(metric.off)}`}
-                    </button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      {app.metrics.length > 0 && <Table class="segment-metrics" columns={metrics} rows={app.metrics} keyOf={({ name }) => name} scrolls />}
     </section>
   );
 }
 
-function SegmentRow({ segment }: { segment: Segment }) {
-  const { createdMs } = segment;
-  const number = (value: number | undefined): string => (value === undefined ? "" : formatCount(value));
-  return (
-    <tr>
-      <td title={segment.file}>{segment.worker === undefined || segment.worker === "" ? segment.file : segment.worker}</td>
-      <td class={segment.state === "broken" ? "health-down" : segment.state === "dead" ? "muted" : undefined}>
-        {segment.state}
-        {segment.reason !== null && <span class="target-error">{segment.reason}</span>}
-      </td>
-      <td class="num">{segment.pid ?? ""}</td>
-      <td class="num">{createdMs === undefined ? "" : formatSpan(Math.max(0, serverNow() - createdMs / 1000))}</td>
-      <td class="num">{number(segment.series)}</td>
-      <td class="num">{number(segment.refusedSeries)}</td>
-      <td class="num">{segment.bytes === undefined ? "" : formatValue(segment.bytes, "bytes")}</td>
-    </tr>
-  );
-}
+const number = (value: number | undefined): string => (value === undefined ? "" : formatCount(value));
+const STATE_CLASSES: Readonly<Partial<Record<Segment["state"], string>>> = { broken: "health-down", dead: "muted" };
+
+const SEGMENTS: readonly Column<Segment>[] = [
+  { title: "Worker", about: ({ file }) => file, cell: ({ worker, file }) => worker || file },
+  {
+    title: "State",
+    class: ({ state }) => STATE_CLASSES[state],
+    cell: ({ state, reason }) => (
+      <>
+        {state}
+        {reason !== null && <span class="target-error">{reason}</span>}
+      </>
+    ),
+  },
+  { title: "Process", num: true, cell: ({ pid }) => pid ?? "" },
+  {
+    title: "Age",
+    num: true,
+    cell: ({ createdMs }) => (createdMs === undefined ? "" : formatSpan(Math.max(0, serverNow() - createdMs / 1000))),
+  },
+  { title: "Series", num: true, cell: ({ series }) => number(series) },
+  { title: "Refused", num: true, cell: ({ refusedSeries }) => number(refusedSeries) },
+  { title: "Size", num: true, cell: ({ bytes }) => (bytes === undefined ? "" : formatValue(bytes, "bytes")) },
+];

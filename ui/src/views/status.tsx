@@ -1,7 +1,9 @@
 // The running server: what it is, since when, and how it does.
-import { ApiError, buildInfo, memoryStatus, runtimeInfo, serverNow, type MemoryStatus } from "../api";
+import { buildInfo, ifTold, memoryStatus, runtimeInfo, serverNow, type MemoryShare, type MemoryStatus } from "../api";
 import { InfoTable } from "../components/info_table";
 import { Loaded } from "../components/loaded";
+import { Page } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { Meter, Notice } from "../components/controls";
 import { infoRows, uptime } from "../lib/info";
 import { usePoll } from "../lib/poll";
@@ -13,30 +15,15 @@ const REFRESH_MS = 15_000;
 export default function StatusView() {
   const runtime = usePoll("runtimeinfo", runtimeInfo, REFRESH_MS);
   const build = usePoll("buildinfo", buildInfo, 0);
-  const memory = usePoll(
-    "memory",
-    (signal) =>
-      memoryStatus(signal).then(
-        ({ data }) => data,
-        (error: unknown) => {
-          // Other servers do not tell it.
-          if (error instanceof ApiError && error.fault === "missing") return null;
-          throw error;
-        },
-      ),
-    REFRESH_MS,
-  );
+  const memory = usePoll("memory", (signal) => ifTold(memoryStatus(signal)), REFRESH_MS);
   const up = uptime(runtime.data?.data["startTime"], serverNow());
+  const head = up !== "" && (
+    <p class="summary">
+      up for <strong>{up}</strong>
+    </p>
+  );
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Status</h1>
-        {up !== "" && (
-          <p class="summary">
-            up for <strong>{up}</strong>
-          </p>
-        )}
-      </div>
+    <Page title="Status" head={head}>
       <div class="info-grid">
         <div>
           <Loaded polled={runtime} what="what runs">
@@ -63,13 +50,31 @@ export default function StatusView() {
         </div>
       </div>
       {memory.data !== null && <Memory memory={memory.data} />}
-    </div>
+    </Page>
   );
 }
 
+const bytes = (value: number): string => formatValue(value, "bytes");
+
 function Memory({ memory }: { memory: MemoryStatus }) {
-  const bytes = (value: number) => formatValue(value, "bytes");
   const used = [...memory.shares].sort((a, b) => b.usedBytes - a.usedBytes);
+  const columns: readonly Column<MemoryShare>[] = [
+    { title: "Share", cell: (share) => share.name },
+    {
+      title: "Used",
+      num: true,
+      class: "cost",
+      cell: (share) => (
+        <>
+          {bytes(share.usedBytes)}
+          <Meter share={memory.limitBytes > 0 ? share.usedBytes / memory.limitBytes : 0} />
+        </>
+      ),
+    },
+    { title: "Most", num: true, cell: (share) => bytes(share.peakBytes) },
+    { title: "Limit", num: true, cell: (share) => (share.limitBytes === null ? "–" : bytes(share.limitBytes)) },
+    { title: "Refused", num: true, cell: (share) => formatCount(share.refusedTotal) },
+  ];
   return (
     <section class="section info" aria-label="Memory">
       <h2>Memory</h2>
@@ -81,33 +86,7 @@ function Memory({ memory }: { memory: MemoryStatus }) {
       <p class="summary">
         <strong>{bytes(memory.usedBytes)}</strong> of {bytes(memory.limitBytes)} used
       </p>
-      <div class="scroll-x">
-        <table class="table top-table memory-table">
-          <thead>
-            <tr>
-              <th>Share</th>
-              <th class="num">Used</th>
-              <th class="num most">Most</th>
-              <th class="num">Limit</th>
-              <th class="num">Refused</th>
-            </tr>
-          </thead>
-          <tbody>
-            {used.map((share) => (
-              <tr key={share.name}>
-                <td>{share.name}</td>
-                <td class="num cost">
-                  {bytes(share.usedBytes)}
-                  <Meter share={memory.limitBytes > 0 ? share.usedBytes / memory.limitBytes : 0} />
-                </td>
-                <td class="num most">{bytes(share.peakBytes)}</td>
-                <td class="num">{share.limitBytes === null ? "–" : bytes(share.limitBytes)}</td>
-                <td class="num">{formatCount(share.refusedTotal)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table class="top-table memory-table" columns={columns} rows={used} keyOf={({ name }) => name} scrolls />
     </section>
   );
 }

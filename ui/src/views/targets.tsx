@@ -1,6 +1,7 @@
 // All targets, pool by pool, with health and what their scrapes cost.
 import { Choice } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Filter, Fold, More, Page } from "../components/page";
 import { TargetsSummary } from "../components/targets_summary";
 import { TargetsTable } from "../components/targets_table";
 import { formatAddress } from "../lib/address";
@@ -19,11 +20,7 @@ export default function TargetsView() {
   const { params } = useStore(route);
   const polled = useTargets();
   return (
-    <div class="view">
-      <div class="view-head">
-        <h1>Targets</h1>
-        {polled.data !== null && <TargetsSummary rows={polled.data} />}
-      </div>
+    <Page title="Targets" head={polled.data !== null && <TargetsSummary rows={polled.data} />}>
       <Loaded polled={polled} what="the targets">
         {(rows) =>
           rows.length === 0 ? (
@@ -36,7 +33,7 @@ export default function TargetsView() {
           )
         }
       </Loaded>
-    </div>
+    </Page>
   );
 }
 
@@ -58,14 +55,7 @@ function Pools({ rows, params }: { rows: readonly TargetRow[]; params: Readonly<
   return (
     <>
       <div class="toolbar">
-        <input
-          type="search"
-          class="input grow"
-          placeholder="Filter by instance, label or error"
-          aria-label="Filter targets"
-          value={search}
-          onInput={(event) => adjust({ search: event.currentTarget.value, limit: undefined })}
-        />
+        <Filter label="Filter targets" placeholder="Filter by instance, label or error" />
         {names.length > 1 && (
           <select class="input" aria-label="Pool" value={pool} onChange={(event) => adjust({ pool: event.currentTarget.value })}>
             <option value="">All {names.length} pools</option>
@@ -90,37 +80,32 @@ function Pools({ rows, params }: { rows: readonly TargetRow[]; params: Readonly<
       </div>
       {kept.length === 0 && <p class="awaiting">No target matches the filter.</p>}
       {shown.map((one) => (
-        <PoolSection key={one.name} pool={one} among={rows} whole={all.find(({ name }) => name === one.name) ?? one} open={!closed.has(one.name)} limit={limit} />
+        <PoolSection key={one.name} pool={one} among={rows} whole={all.find(({ name }) => name === one.name) ?? one} limit={limit} />
       ))}
     </>
   );
 }
 
 /** `pool` is what the filter left of the `whole`. */
-function PoolSection({ pool, whole, among, open, limit }: { pool: Pool; whole: Pool; among: readonly TargetRow[]; open: boolean; limit: number }) {
+function PoolSection({ pool, whole, among, limit }: { pool: Pool; whole: Pool; among: readonly TargetRow[]; limit: number }) {
   const { series, bytes, seconds } = whole.rates;
   const cost = [
     series === null ? null : `${formatValue(series)} samples/s`,
     bytes === null ? null : formatValue(bytes, "bytes/s"),
     seconds === null ? null : `${formatValue(seconds, "ratio")} of the time`,
   ].filter((part) => part !== null);
+  const head = (
+    <>
+      <span class={whole.down > 0 ? "pool-health summary-down" : "pool-health"}>
+        {formatCount(whole.up)} of {formatCount(whole.rows.length)} up
+      </span>
+      <span class="pool-cost muted">{cost.join(" · ")}</span>
+    </>
+  );
   return (
-    <details class="pool" open={open} onToggle={(event) => setCollapsed([pool.name], !event.currentTarget.open)}>
-      <summary>
-        <h2>{pool.name}</h2>
-        <span class={whole.down > 0 ? "pool-health summary-down" : "pool-health"}>
-          {formatCount(whole.up)} of {formatCount(whole.rows.length)} up
-        </span>
-        <span class="pool-cost muted">{cost.join(" · ")}</span>
-      </summary>
+    <Fold name={pool.name} title={pool.name} head={head}>
       <TargetsTable rows={pool.rows} limit={limit} among={among} inPool />
-      {pool.rows.length > limit && (
-        <p class="more">
-          <button type="button" class="button" onClick={() => adjust({ limit: String(limit * 4) })}>
-            Show {formatCount(Math.min(limit * 3, pool.rows.length - limit))} more of {formatCount(pool.rows.length)}
-          </button>
-        </p>
-      )}
-    </details>
+      <More shown={limit} all={pool.rows.length} />
+    </Fold>
   );
 }

@@ -1,12 +1,14 @@
 // Storage: what is in the head, what makes many series, and the blocks on disk.
-import { ApiError, tsdbBlocks, tsdbStatus, type Block, type Counted, type TsdbStatus } from "../api";
+import { ifTold, tsdbBlocks, tsdbStatus, type Block, type Counted, type TsdbStatus } from "../api";
 import { Choice, Meter } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Page } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { Tiles, type Tile } from "../components/tiles";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
 import { useStore } from "../lib/store";
-import { blockRows, isTime, pairSelector } from "../lib/tsdb";
+import { blockRows, isTime, pairSelector, type BlockRow } from "../lib/tsdb";
 import { formatDateTime } from "../lib/time";
 import { formatCount, formatSpan, formatValue } from "../lib/units";
 import { queryLink } from "../query/state";
@@ -20,30 +22,18 @@ export default function TsdbView() {
   const { params } = useStore(route);
   const limit: Limit = LIMITS.find((one) => one === params["limit"]) ?? "10";
   const polled = usePoll(`tsdb ${limit}`, (signal) => tsdbStatus(Number(limit), signal), REFRESH_MS);
-  const blocks = usePoll(
-    "blocks",
-    (signal) =>
-      tsdbBlocks(signal).then(
-        ({ data }) => data.blocks ?? [],
-        (error: unknown) => {
-          // The head is worth showing without them.
-          if (error instanceof ApiError && error.fault === "missing") return null;
-          throw error;
-        },
-      ),
-    REFRESH_MS,
+  // The head is worth showing without them.
+  const blocks = usePoll("blocks", (signal) => ifTold(tsdbBlocks(signal)), REFRESH_MS);
+  const choice = (
+    <Choice
+      label="Rows of each table"
+      options={LIMITS.map((one) => [one, `top ${one}`] as const)}
+      value={limit}
+      onChange={(value) => adjust({ limit: value === "10" ? undefined : value })}
+    />
   );
   return (
-    <div class="view">
-      <div class="view-head host-head">
-        <h1>TSDB status</h1>
-        <Choice
-          label="Rows of each table"
-          options={LIMITS.map((one) => [one, `top ${one}`] as const)}
-          value={limit}
-          onChange={(value) => adjust({ limit: value === "10" ? undefined : value })}
-        />
-      </div>
+    <Page title="TSDB status" head={choice}>
       <Loaded polled={polled} what="its storage">
         {({ data }) => (
           <>
@@ -52,8 +42,8 @@ export default function TsdbView() {
           </>
         )}
       </Loaded>
-      {blocks.data !== null && <Blocks blocks={blocks.data} />}
-    </div>
+      {blocks.data !== null && <Blocks blocks={blocks.data.blocks ?? []} />}
+    </Page>
   );
 }
 
@@ -106,35 +96,42 @@ function Top(props: {
   const { title, column, link, text = formatCount } = props;
   const rows = props.rows ?? [];
   const most = props.total !== undefined && props.total > 0 ? props.total : (rows[0]?.value ?? 0);
+  const columns: readonly Column<Counted>[] = [
+    { title: "Name", class: "mono", cell: ({ name }) => (link === undefined ? name : <a href={link(name)}>{name}</a>) },
+    {
+      title: column,
+      num: true,
+      class: "cost",
+      cell: ({ value }) => (
+        <>
+          {text(value)}
+          <Meter share={most > 0 ? value / most : 0} />
+        </>
+      ),
+    },
+  ];
   return (
     <section aria-label={title}>
       <h2>{title}</h2>
       {rows.length === 0 ? (
         <p class="awaiting">Nothing yet.</p>
       ) : (
-        <table class="table top-table">
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th class="num">{column}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ name, value }) => (
-              <tr key={name}>
-                <td class="mono">{link === undefined ? name : <a href={link(name)}>{name}</a>}</td>
-                <td class="num cost">
-                  {text(value)}
-                  <Meter share={most > 0 ? value / most : 0} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table class="top-table" columns={columns} rows={rows} keyOf={({ name }) => name} />
       )}
     </section>
   );
 }
+
+const count = (value: number | null): string => (value === null ? "–" : formatCount(value));
+
+const BLOCKS: readonly Column<BlockRow>[] = [
+  { title: "Block", class: "mono", cell: ({ ulid }) => ulid },
+  { title: "From", cell: ({ from }) => formatDateTime(from) },
+  { title: "Covers", num: true, cell: ({ seconds }) => formatSpan(seconds) },
+  { title: "Level", num: true, cell: ({ level }) => level ?? "–" },
+  { title: "Series", num: true, cell: ({ series }) => count(series) },
+  { title: "Samples", num: true, cell: ({ samples }) => count(samples) },
+];
 
 function Blocks({ blocks }: { blocks: readonly Block[] }) {
   const rows = blockRows(blocks);
@@ -144,34 +141,7 @@ function Blocks({ blocks }: { blocks: readonly Block[] }) {
         <h2>Blocks</h2>
         <p class="summary">{rows.length === 0 ? "none on disk yet" : `${formatCount(rows.length)} on disk`}</p>
       </div>
-      {rows.length > 0 && (
-        <div class="scroll-x">
-          <table class="table">
-            <thead>
-              <tr>
-                <th>Block</th>
-                <th>From</th>
-                <th class="num">Covers</th>
-                <th class="num">Level</th>
-                <th class="num">Series</th>
-                <th class="num">Samples</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.slice(0, BLOCKS_SHOWN).map((block) => (
-                <tr key={block.ulid}>
-                  <td class="mono">{block.ulid}</td>
-                  <td>{formatDateTime(block.from)}</td>
-                  <td class="num">{formatSpan(block.seconds)}</td>
-                  <td class="num">{block.level ?? "–"}</td>
-                  <td class="num">{block.series === null ? "–" : formatCount(block.series)}</td>
-                  <td class="num">{block.samples === null ? "–" : formatCount(block.samples)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      {rows.length > 0 && <Table columns={BLOCKS} rows={rows.slice(0, BLOCKS_SHOWN)} keyOf={({ ulid }) => ulid} scrolls />}
       {rows.length > BLOCKS_SHOWN && <p class="more muted">The newest {BLOCKS_SHOWN} are shown.</p>}
     </section>
   );

@@ -3,6 +3,8 @@ import { useState } from "preact/hooks";
 import { matcher, metricUses, serverNow, type MetricUse } from "../api";
 import { Choice } from "../components/controls";
 import { Loaded } from "../components/loaded";
+import { Page } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { containing, usersOf } from "../lib/activity";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
@@ -20,18 +22,19 @@ export default function UsageView() {
   const text = params["name"] ?? "";
   const key = `metric usage ${unused} ${text}`;
   const polled = usePoll(key, (signal) => metricUses(SHOWN, containing(text), unused ? 0 : null, signal), REFRESH_MS);
+  const head = (
+    <>
+      <Choice
+        label="Metrics"
+        options={[["unused", "nobody asks for"], ["all", "all, least used first"]] as const}
+        value={unused ? "unused" : "all"}
+        onChange={(value) => adjust({ show: value === "all" ? "all" : undefined })}
+      />
+      <Filter text={text} />
+    </>
+  );
   return (
-    <div class="view">
-      <div class="view-head host-head">
-        <h1>Metric usage</h1>
-        <Choice
-          label="Metrics"
-          options={[["unused", "nobody asks for"], ["all", "all, least used first"]] as const}
-          value={unused ? "unused" : "all"}
-          onChange={(value) => adjust({ show: value === "all" ? "all" : undefined })}
-        />
-        <Filter text={text} />
-      </div>
+    <Page title="Metric usage" head={head}>
       <Loaded polled={polled} what="which metrics are used">
         {({ data }) => (
           <>
@@ -39,12 +42,12 @@ export default function UsageView() {
               <strong>{formatCount(data.matchingTotal)}</strong> {unused ? "metrics that no query, dashboard or rule asked for" : "metrics"} since{" "}
               {formatDateTime(data.statsCollectedSince)}
             </p>
-            {data.records.length > 0 && <Uses uses={data.records} />}
+            {data.records.length > 0 && <Table columns={USES} rows={data.records} keyOf={({ metricName }) => metricName} scrolls />}
             {data.matchingTotal > data.records.length && <p class="more muted">The first {formatCount(data.records.length)} are shown.</p>}
           </>
         )}
       </Loaded>
-    </div>
+    </Page>
   );
 }
 
@@ -70,37 +73,22 @@ function Filter({ text }: { text: string }) {
   );
 }
 
-function Uses({ uses }: { uses: readonly MetricUse[] }) {
-  return (
-    <div class="scroll-x">
-      <table class="table">
-        <thead>
-          <tr>
-            <th>Metric</th>
-            <th class="num">Dashboards</th>
-            <th class="num">Rules</th>
-            <th class="num">Queries</th>
-            <th>Used by</th>
-            <th>Last</th>
-          </tr>
-        </thead>
-        <tbody>
-          {uses.map((use) => (
-            <tr key={use.metricName}>
-              <td class="mono">
-                <a href={queryLink(`count by (job) ({${matcher("__name__", use.metricName)}})`)} title="Its series by job">
-                  {use.metricName}
-                </a>
-              </td>
-              <td class="num">{formatCount(use.dashboards)}</td>
-              <td class="num">{formatCount(use.rules)}</td>
-              <td class="num">{formatCount(use.queries)}</td>
-              <td class={use.queryRequestsCount === 0 ? "muted" : undefined}>{usersOf(use)}</td>
-              <td>{use.lastRequestTimestamp === 0 ? "never" : formatAgo(use.lastRequestTimestamp, serverNow())}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
+const USES: readonly Column<MetricUse>[] = [
+  {
+    title: "Metric",
+    class: "mono",
+    cell: ({ metricName }) => (
+      <a href={queryLink(`count by (job) ({${matcher("__name__", metricName)}})`)} title="Its series by job">
+        {metricName}
+      </a>
+    ),
+  },
+  { title: "Dashboards", num: true, cell: (use) => formatCount(use.dashboards) },
+  { title: "Rules", num: true, cell: (use) => formatCount(use.rules) },
+  { title: "Queries", num: true, cell: (use) => formatCount(use.queries) },
+  { title: "Used by", class: (use) => (use.queryRequestsCount === 0 ? "muted" : undefined), cell: usersOf },
+  {
+    title: "Last",
+    cell: ({ lastRequestTimestamp: last }) => (last === 0 ? "never" : formatAgo(last, serverNow())),
+  },
+];

@@ -1,1 +1,0 @@
-import{f as e}from"./units-D2cqQWhB.js";var t=e(new Set);function n(e,n){let r=t.get();if(e.every(e=>r.has(e)===n))return;let i=new Set(r);for(let t of e)n?i.add(t):i.delete(t);t.set(i)}export{n,t};
