@@ -92,12 +92,7 @@ function dataOf(props: PlotProps): uPlot.AlignedData {
   return [times as number[], ...(columns as Value[][])];
 }
 
-function alpha(color: string, percent: number): string {
-  const match = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(color);
-  if (match === null) return color;
-  const [r, g, b] = match.slice(1).map((hex) => parseInt(hex, 16));
-  return `rgb(${r} ${g} ${b} / ${percent}%)`;
-}
+const alpha = (color: string, percent: number): string => color.replace(/^rgb\((.*)\)$/, `rgba($1, ${percent / 100})`);
 
 function seriesOf(props: PlotProps): uPlot.Series[] {
   const { lines, mode } = props;

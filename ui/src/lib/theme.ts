@@ -40,7 +40,12 @@ export function startTheme(): void {
   apply();
 }
 
-/** The value of a CSS custom property under the scheme in effect. */
+const probe = document.createElement("span");
+probe.hidden = true;
+document.body.append(probe);
+
+/** A custom property's colour under the scheme in effect, `rgb(12, 107, 88)`; the property itself names those of both. */
 export function cssColor(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
 }
