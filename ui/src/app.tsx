@@ -2,7 +2,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { buildInfo, walReplay } from "./api";
-import { Icon, Notice } from "./components/controls";
+import { Button, Notice } from "./components/controls";
 import { formatAddress } from "./lib/address";
 import { connection, paused, usePoll } from "./lib/poll";
 import { go, route } from "./lib/router";
@@ -168,16 +168,15 @@ function LiveButton() {
   const state = useStore(connection);
   const text = held ? "Paused" : state.state === "ok" ? "Live" : "Waiting";
   return (
-    <button
-      type="button"
-      class={`button live live-${held ? "paused" : state.state}`}
+    <Button
+      look={`live live-${held ? "paused" : state.state}`}
       aria-pressed={held}
       title={held ? "Resume updates" : "Pause updates"}
       onClick={() => paused.set(!held)}
     >
       <span class="dot" aria-hidden="true" />
       {text}
-    </button>
+    </Button>
   );
 }
 
@@ -193,15 +192,13 @@ function ThemeButton() {
   const next = NEXT_THEME[chosen];
   const name = chosen === "auto" ? "as the system" : chosen;
   return (
-    <button
-      type="button"
-      class={`button icon-button theme-${chosen}`}
+    <Button
+      look={`icon-button theme-${chosen}`}
       aria-label={`Colours: ${name}. Change to ${next === "auto" ? "as the system" : next}`}
       title={`Colours: ${name}`}
+      icon={THEME_ICON[chosen]}
       onClick={() => theme.set(next)}
-    >
-      <Icon path={THEME_ICON[chosen]} />
-    </button>
+    />
   );
 }
 

@@ -1,5 +1,5 @@
 // Small controls used by several views.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, ComponentProps } from "preact";
 import { useId } from "preact/hooks";
 
 /** One of a few choices, as a row of radio buttons. */
@@ -36,6 +36,15 @@ export function Icon({ path }: { path: string }) {
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
       <path d={path} />
     </svg>
+  );
+}
+
+/** A button: `look` is what sets it apart from others, `icon` stands in the place of words. */
+export function Button({ look = "", icon, children, ...rest }: { look?: string; icon?: string } & ComponentProps<"button">) {
+  return (
+    <button type="button" class={`button ${look}`.trim()} {...rest}>
+      {icon === undefined ? children : <Icon path={icon} />}
+    </button>
   );
 }
 

@@ -1,7 +1,7 @@
 // A dialog over the page: the browser's own, so that focus, Escape and what lies behind are its business.
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
-import { Icon } from "./controls";
+import { Button } from "./controls";
 
 export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
@@ -19,9 +19,7 @@ export function Dialog(props: { title: string; onClose: () => void; children: Co
       <div class="dialog-box">
         <header class="dialog-head">
           <h2 id={id}>{props.title}</h2>
-          <button type="button" class="button icon-button quiet" aria-label="Close" onClick={() => element.current?.close()}>
-            <Icon path="M4 4l8 8M12 4l-8 8" />
-          </button>
+          <Button look="icon-button quiet" icon="M4 4l8 8M12 4l-8 8" aria-label="Close" onClick={() => element.current?.close()} />
         </header>
         {props.children}
       </div>

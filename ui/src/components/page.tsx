@@ -4,6 +4,7 @@ import { adjust, route } from "../lib/router";
 import { collapsed, setCollapsed } from "../lib/collapsed";
 import { useStore } from "../lib/store";
 import { formatCount } from "../lib/units";
+import { Button } from "./controls";
 
 /** A page with its heading and what stands beside that. */
 export function Page({ title, head, children }: { title: string; head?: ComponentChildren; children: ComponentChildren }) {
@@ -43,10 +44,10 @@ export function More({ shown, all, what = "", show }: { shown: number; all: numb
   const inAddress = (count: number): void => adjust({ limit: String(count) });
   return (
     <p class="more">
-      <button type="button" class="button" onClick={() => (show ?? inAddress)(shown * 4)}>
+      <Button onClick={() => (show ?? inAddress)(shown * 4)}>
         Show {formatCount(Math.min(shown * 3, all - shown))} more of {formatCount(all)}
         {what}
-      </button>
+      </Button>
     </p>
   );
 }

@@ -53,6 +53,15 @@ export function PanelFrame(props: { title: string; headline?: string | undefined
   );
 }
 
+/** What stands in the place of a plot, as high as one; a `low` one takes the room there is. */
+export function PanelEmpty({ low, children }: { low?: boolean; children: ComponentChildren }) {
+  return (
+    <div class="panel-empty" style={low === true ? undefined : { minHeight: `${PLOT_HEIGHT + 22}px` }}>
+      <p>{children}</p>
+    </div>
+  );
+}
+
 export function Panel(props: PanelProps) {
   const { title, lines, times, unit, mode } = props;
   const [cursor, setCursor] = useState<number | null>(null);
@@ -70,9 +79,7 @@ export function Panel(props: PanelProps) {
       link={queryLink(props.expr, { tab: "graph", range: props.range, stacked: mode === "stacked" })}
     >
       {lines.length === 0 ? (
-        <div class="panel-empty" style={{ minHeight: `${PLOT_HEIGHT + 22}px` }}>
-          <p>{props.empty}</p>
-        </div>
+        <PanelEmpty>{props.empty}</PanelEmpty>
       ) : (
         <>
           <div class="panel-plot">
@@ -95,7 +102,7 @@ export function Panel(props: PanelProps) {
             {lines.map((line) => (
               <li key={line.name}>
                 <Swatch color={line.color} dashed={line.dashed === true} />
-                <span class="legend-name">{line.name}</span>
+                <span class="muted">{line.name}</span>
                 <span class="legend-value">{valueOf(line)}</span>
               </li>
             ))}

@@ -9,7 +9,7 @@ import { formatCount, formatValue } from "../lib/units";
 import { queryLink } from "../query/state";
 import { Plot } from "../plot";
 import { Meter } from "./controls";
-import { PLOT_HEIGHT, PanelFrame } from "./panel";
+import { PLOT_HEIGHT, PanelEmpty, PanelFrame } from "./panel";
 import { Tiles, type Tile } from "./tiles";
 
 /** Looks that are kept: five minutes of them. */
@@ -67,9 +67,7 @@ function Ingest({ looks }: { looks: readonly Look[] }) {
   return (
     <PanelFrame title="Samples taken in" headline={last === null ? undefined : formatValue(last, "per second")} note="while this page is open">
       {times.length < 2 ? (
-        <div class="panel-empty" style={{ minHeight: `${PLOT_HEIGHT + 22}px` }}>
-          <p>The plot begins with the third look at the server’s counters.</p>
-        </div>
+        <PanelEmpty>The plot begins with the third look at the server’s counters.</PanelEmpty>
       ) : (
         <div class="panel-plot">
           <Plot
@@ -96,9 +94,7 @@ function Largest() {
   return (
     <PanelFrame title="Metrics with most series" link={formatAddress("/tsdb-status")}>
       {rows.length === 0 ? (
-        <div class="panel-empty">
-          <p>{polled.loading ? "Counting…" : "Nothing is stored yet."}</p>
-        </div>
+        <PanelEmpty low>{polled.loading ? "Counting…" : "Nothing is stored yet."}</PanelEmpty>
       ) : (
         <table class="table overview-list">
           <tbody>
@@ -125,9 +121,7 @@ function Receivers({ before, now }: { before: Look | undefined; now: Look | unde
   return (
     <PanelFrame title="Receivers">
       {rows.length === 0 ? (
-        <div class="panel-empty">
-          <p>Nobody has sent anything: no remote write, no push.</p>
-        </div>
+        <PanelEmpty low>Nobody has sent anything: no remote write, no push.</PanelEmpty>
       ) : (
         <table class="table overview-list">
           <tbody>

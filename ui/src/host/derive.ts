@@ -3,14 +3,44 @@ import type { InstantSeries } from "../api";
 import { combine, sum, type Frame, type Value } from "../lib/matrix";
 import type { PlotLine } from "../plot";
 
+/** A line: the sum of the series whose label has one of these values. */
+interface LineSpec extends Omit<PlotLine, "values"> {
+  of: readonly string[];
+}
+
 /** Busy modes bottom to top; colours are told apart by all common forms of colour blindness and by lightness. */
-const CPU_MODES: readonly { name: string; color: string; modes: readonly string[] }[] = [
-  { name: "system", color: "--c-orange", modes: ["system"] },
-  { name: "user", color: "--c-blue", modes: ["user"] },
-  { name: "nice", color: "--c-sky", modes: ["nice"] },
-  { name: "iowait", color: "--c-red", modes: ["iowait"] },
-  { name: "irq", color: "--c-purple", modes: ["irq", "softirq"] },
-  { name: "steal", color: "--c-yellow", modes: ["steal"] },
+const CPU_MODES: readonly LineSpec[] = [
+  { name: "system", color: "--c-orange", of: ["system"] },
+  { name: "user", color: "--c-blue", of: ["user"] },
+  { name: "nice", color: "--c-sky", of: ["nice"] },
+  { name: "iowait", color: "--c-red", of: ["iowait"] },
+  { name: "irq", color: "--c-purple", of: ["irq", "softirq"] },
+  { name: "steal", color: "--c-yellow", of: ["steal"] },
+];
+
+const LOADS: readonly LineSpec[] = [
+  { name: "1 min", color: "--c-blue", of: ["node_load1"] },
+  { name: "5 min", color: "--c-orange", of: ["node_load5"] },
+  { name: "15 min", color: "--c-green", of: ["node_load15"], dashed: true },
+];
+
+const PRESSURES: readonly LineSpec[] = [
+  { name: "CPU", color: "--c-blue", of: ["cpu"] },
+  { name: "I/O", color: "--c-orange", of: ["io"] },
+  { name: "memory", color: "--c-green", of: ["memory"] },
+];
+
+const TROUBLES: readonly LineSpec[] = [
+  { name: "receive errors", color: "--c-red", of: ["receive errors"] },
+  { name: "receive drops", color: "--c-orange", of: ["receive drops"] },
+  { name: "transmit errors", color: "--c-purple", of: ["transmit errors"], below: true },
+  { name: "transmit drops", color: "--c-blue", of: ["transmit drops"], below: true },
+];
+
+const SOCKETS: readonly LineSpec[] = [
+  { name: "TCP", color: "--c-blue", of: ["TCP_inuse", "TCP6_inuse"] },
+  { name: "TCP closing", color: "--c-orange", of: ["TCP_tw", "TCP_orphan"] },
+  { name: "UDP", color: "--c-green", of: ["UDP_inuse", "UDP6_inuse"] },
 ];
 
 /** Below half a percent an area is thinner than a pixel. */
@@ -21,20 +51,36 @@ function byLabel(frame: Frame, label: string, value: string): readonly Value[] |
   return null;
 }
 
+/** Those of the lines that have any series; their values of the label begin with `prefix`. */
+function linesOf(frame: Frame, label: string, specs: readonly LineSpec[], prefix = ""): PlotLine[] {
+  return specs.flatMap(({ of, ...line }) => {
+    const parts = of.map((value) => byLabel(frame, label, prefix + value)).filter((part) => part !== null);
+    return parts.length === 0 ? [] : [{ ...line, values: sum(parts, frame.times.length) }];
+  });
+}
+
 const some = (values: readonly Value[], test: (value: number) => boolean): boolean =>
   values.some((value) => value !== null && test(value));
 
 /** Stacked CPU lines as shares of all cores. Modes that a kernel has but never uses are left out. */
-export function cpuLines(frame: Frame): PlotLine[] {
-  const lines: PlotLine[] = [];
-  for (const { name, color, modes } of CPU_MODES) {
-    const parts = modes.map((mode) => byLabel(frame, "mode", mode)).filter((part) => part !== null);
-    if (parts.length === 0) continue;
-    const values = sum(parts, frame.times.length);
-    const always = name === "user" || name === "system";
-    if (always || some(values, (value) => value >= VISIBLE_SHARE)) lines.push({ name, color, values });
-  }
-  return lines;
+export const cpuLines = (frame: Frame): PlotLine[] =>
+  linesOf(frame, "mode", CPU_MODES).filter(
+    ({ name, values }) => name === "user" || name === "system" || some(values, (value) => value >= VISIBLE_SHARE),
+  );
+
+export const loadLines = (frame: Frame): PlotLine[] => linesOf(frame, "__name__", LOADS);
+
+/** Shares of time in which something waited, for each resource that the kernel tells. */
+export const pressureLines = (frame: Frame): PlotLine[] => linesOf(frame, "what", PRESSURES);
+
+/** Kinds of lost packets that happened at all in this window; sent ones below zero. */
+export const troubleLines = (frame: Frame): PlotLine[] =>
+  linesOf(frame, "what", TROUBLES).filter(({ values }) => some(values, (value) => value > 0));
+
+/** Sockets by kind, both versions of IP together. */
+export function socketLines(frame: Frame): { lines: PlotLine[]; used: number | null } {
+  const used = byLabel(frame, "__name__", "node_sockstat_sockets_used")?.findLast((value) => value !== null) ?? null;
+  return { lines: linesOf(frame, "__name__", SOCKETS, "node_sockstat_"), used };
 }
 
 /** Memory that can't be taken back, that can, and that is unused: together all of it. */
@@ -62,18 +108,6 @@ export function memoryLines(frame: Frame): { lines: PlotLine[]; total: number; s
     total: last("MemTotal"),
     ...swap,
   };
-}
-
-export function loadLines(frame: Frame): PlotLine[] {
-  const spec = [
-    { name: "1 min", metric: "node_load1", color: "--c-blue" },
-    { name: "5 min", metric: "node_load5", color: "--c-orange" },
-    { name: "15 min", metric: "node_load15", color: "--c-green", dashed: true },
-  ];
-  return spec.flatMap(({ name, metric, color, dashed }) => {
-    const values = byLabel(frame, "__name__", metric);
-    return values === null ? [] : [{ name, color, values, dashed: dashed === true }];
-  });
 }
 
 /** Interfaces whose traffic also passes another one, or that never leave the host. */
@@ -126,48 +160,6 @@ export function flow(
     ],
     devices,
   };
-}
-
-/** Shares of time in which something waited, for each resource that the kernel tells. */
-export function pressureLines(frame: Frame): PlotLine[] {
-  const spec = [
-    { name: "CPU", what: "cpu", color: "--c-blue" },
-    { name: "I/O", what: "io", color: "--c-orange" },
-    { name: "memory", what: "memory", color: "--c-green" },
-  ];
-  return spec.flatMap(({ name, what, color }) => {
-    const values = byLabel(frame, "what", what);
-    return values === null ? [] : [{ name, color, values }];
-  });
-}
-
-/** Kinds of lost packets that happened at all in this window; sent ones below zero. */
-export function troubleLines(frame: Frame): PlotLine[] {
-  const spec = [
-    { name: "receive errors", color: "--c-red" },
-    { name: "receive drops", color: "--c-orange" },
-    { name: "transmit errors", color: "--c-purple", below: true },
-    { name: "transmit drops", color: "--c-blue", below: true },
-  ];
-  return spec.flatMap(({ name, color, below }) => {
-    const values = byLabel(frame, "what", name);
-    return values === null || !some(values, (value) => value > 0) ? [] : [{ name, color, values, below: below === true }];
-  });
-}
-
-/** Sockets by kind, both versions of IP together. */
-export function socketLines(frame: Frame): { lines: PlotLine[]; used: number | null } {
-  const get = (name: string): readonly Value[] | null => byLabel(frame, "__name__", `node_sockstat_${name}`);
-  const spec = [
-    { name: "TCP", color: "--c-blue", metrics: ["TCP_inuse", "TCP6_inuse"] },
-    { name: "TCP closing", color: "--c-orange", metrics: ["TCP_tw", "TCP_orphan"] },
-    { name: "UDP", color: "--c-green", metrics: ["UDP_inuse", "UDP6_inuse"] },
-  ];
-  const lines = spec.flatMap(({ name, color, metrics }) => {
-    const parts = metrics.map(get).filter((part) => part !== null);
-    return parts.length === 0 ? [] : [{ name, color, values: sum(parts, frame.times.length) }];
-  });
-  return { lines, used: get("sockets_used")?.findLast((value) => value !== null) ?? null };
 }
 
 export interface Filesystem {

@@ -1,6 +1,6 @@
 // A host's filesystems, fullest first.
 import { vector } from "../api";
-import { PLOT_HEIGHT, PanelFrame } from "../components/panel";
+import { PLOT_HEIGHT, PanelEmpty, PanelFrame } from "../components/panel";
 import { queryLink } from "../query/state";
 import { usePoll } from "../lib/poll";
 import { formatValue } from "../lib/units";
@@ -26,9 +26,7 @@ export function Filesystems({ host }: { host: Host }) {
       link={queryLink(filesystemQuery(host))}
     >
       {mounts.length === 0 ? (
-        <div class="panel-empty" style={{ minHeight: `${PLOT_HEIGHT + 22}px` }}>
-          <p>{polled.loading ? "Loading…" : "No filesystems: node_filesystem_size_bytes has no samples."}</p>
-        </div>
+        <PanelEmpty>{polled.loading ? "Loading…" : "No filesystems: node_filesystem_size_bytes has no samples."}</PanelEmpty>
       ) : (
         <ul class="mounts" style={{ maxHeight: `${PLOT_HEIGHT + 22}px` }} tabIndex={0} aria-label="Filesystems, fullest first">
           {mounts.map((mount) => (

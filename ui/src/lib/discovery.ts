@@ -1,7 +1,7 @@
 // What service discovery found, pool by pool: targets that are scraped, dropped ones and failed ones, with the reason
 // if the server tells.
-import type { DroppedTarget, Labels, Target, Targets } from "../api";
-import { commonLabels } from "./labels";
+import type { DroppedTarget, Labels, Targets } from "../api";
+import { commonLabels, texts } from "./labels";
 import { hasWords } from "./targets";
 
 export interface Found {
@@ -42,26 +42,24 @@ export function discoveredPools(targets: Targets): DiscoveredPool[] {
   for (const target of targets.activeTargets) {
     const own = pool(target.scrapePool);
     own.active++;
-    own.found.push({ key: `+${target.scrapeUrl} ${JSON.stringify(target.labels)}`, discovered: discoveredOf(target), labels: target.labels, reason: "", failed: false });
+    own.found.push({ key: `+${target.scrapeUrl} ${JSON.stringify(target.labels)}`, discovered: target.discoveredLabels ?? {}, labels: target.labels, reason: "", failed: false });
   }
-  for (const [i, dropped] of (targets.droppedTargets ?? []).entries()) {
-    const own = pool(poolOf(dropped));
-    own.dropped++;
-    own.found.push({ key: `-${i}`, discovered: dropped.discoveredLabels, labels: null, reason: dropped.reason ?? "", failed: false });
+  const lost = [
+    ["dropped", targets.droppedTargets, targets.droppedTargetCounts],
+    ["failed", targets.failedTargets, targets.failedTargetCounts],
+  ] as const;
+  for (const [how, list, counts] of lost) {
+    for (const [i, one] of (list ?? []).entries()) {
+      const own = pool(poolOf(one));
+      own[how]++;
+      own.found.push({ key: `${how} ${i}`, discovered: one.discoveredLabels, labels: null, reason: one.reason ?? "", failed: how === "failed" });
+    }
+    // The counts are complete even where the list is cut.
+    for (const [name, count] of Object.entries(counts ?? {})) pool(name)[how] = Math.max(pool(name)[how], count);
   }
-  for (const [i, failed] of (targets.failedTargets ?? []).entries()) {
-    const own = pool(poolOf(failed));
-    own.failed++;
-    own.found.push({ key: `!${i}`, discovered: failed.discoveredLabels, labels: null, reason: failed.reason ?? "", failed: true });
-  }
-  // The counts are complete even where the list is cut.
-  for (const [name, count] of Object.entries(targets.droppedTargetCounts ?? {})) pool(name).dropped = Math.max(pool(name).dropped, count);
-  for (const [name, count] of Object.entries(targets.failedTargetCounts ?? {})) pool(name).failed = Math.max(pool(name).failed, count);
   for (const own of pools.values()) own.reasons = reasonsOf(own, targets.droppedTargetReasons?.[own.name]);
   return [...pools.values()].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
-
-const discoveredOf = (target: Target): Labels => target.discoveredLabels ?? {};
 
 function reasonsOf(pool: DiscoveredPool, told: Readonly<Record<string, number>> | undefined): (readonly [string, number])[] {
   const counts = new Map(Object.entries(told ?? {}));
@@ -73,8 +71,7 @@ function reasonsOf(pool: DiscoveredPool, told: Readonly<Record<string, number>> 
 
 /** Every word must occur in a label, before or after relabelling, or in the reason. */
 export function foundMatches(found: Found, text: string): boolean {
-  const words = (labels: Labels): string[] => Object.entries(labels).map(([name, value]) => `${name}=${value}`);
-  return hasWords([...words(found.discovered), ...words(found.labels ?? {}), found.reason], text);
+  return hasWords([...texts(found.discovered), ...texts(found.labels ?? {}), found.reason], text);
 }
 
 /** Labels beginning with `__` that all of these were discovered with: told once instead of in every row. */

@@ -2,6 +2,7 @@
 // of their own at each time; classic ones are series with a label `le` that count everything below.
 // Invariant: cells are never negative; bounds ascend.
 import { parseNumber, type RangeSeries } from "../api";
+import { axis } from "./matrix";
 import type { Unit } from "./units";
 
 export interface HeatCell {
@@ -31,7 +32,7 @@ export function isHeat(matrix: readonly RangeSeries[]): "native" | "classic" | n
 
 /** Adds all series up; other labels than `le` do not matter. */
 export function toHeat(matrix: readonly RangeSeries[], start: number, end: number, step: number): Heat {
-  const times = Array.from({ length: Math.max(0, Math.floor((end - start) / step + 1e-6) + 1) }, (_, i) => start + i * step);
+  const times = axis(start, end, step);
   const place = (time: number): number => {
     const at = Math.round((time - start) / step);
     return at >= 0 && at < times.length ? at : -1;

@@ -10,5 +10,8 @@ export function commonLabels(metrics: readonly Labels[]): Record<string, string>
   );
 }
 
+/** Labels as texts to look for words in: `job=node`. */
+export const texts = (labels: Labels | undefined): string[] => Object.entries(labels ?? {}).map(([name, value]) => `${name}=${value}`);
+
 export const without = (metric: Labels, common: Labels): Labels =>
   Object.fromEntries(Object.entries(metric).filter(([name]) => !(name in common)));

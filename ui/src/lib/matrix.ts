@@ -1,6 +1,5 @@
 // Range results on one time axis. Invariant: every series has exactly one value or null per time of the axis.
-import { parseNumber, type Labels, type RangeSeries } from "../api";
-import { seriesName } from "../api";
+import { parseNumber, seriesName, type Labels, type RangeSeries } from "../api";
 
 export type Value = number | null;
 

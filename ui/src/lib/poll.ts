@@ -5,9 +5,8 @@ import { ApiError } from "../api";
 import { createStore, useStore } from "./store";
 
 export type Connection =
-  | { state: "waiting" }
-  | { state: "ok"; at: number }
-  | { state: "starting" | "unreachable"; since: number; message: string; retryAt: number };
+  | { state: "waiting" | "ok" }
+  | { state: "starting" | "unreachable"; since: number; message: string };
 
 /** What the last requests say about the server; the banner shows it. Times are `Date.now()`. */
 export const connection = createStore<Connection>({ state: "waiting" });
@@ -20,16 +19,12 @@ const RETRY_MS = 3_000;
 /** While something is awaited that the next scrape will bring. */
 export const EAGER_MS = 2_000;
 
-export function noteSuccess(): void {
-  connection.set({ state: "ok", at: Date.now() });
-}
-
-export function noteFailure(error: unknown): void {
+function noteFailure(error: unknown): void {
   if (!(error instanceof ApiError) || !error.passing) return;
   const before = connection.get();
   const since = "since" in before ? before.since : Date.now();
   const state = error.fault === "starting" ? "starting" : "unreachable";
-  connection.set({ state, since, message: error.message, retryAt: Date.now() + RETRY_MS });
+  connection.set({ state, since, message: error.message });
 }
 
 export interface Polled<T> {
@@ -79,7 +74,7 @@ export function usePoll<T>(
         const data = await latest.current(abort.signal, last.current.data);
         if (abort.signal.aborted) return;
         last.current = { key, data };
-        noteSuccess();
+        connection.set({ state: "ok" });
         setPolled({ key, data, error: null, loading: false });
         const wanted = typeof every.current === "function" ? every.current(data) : every.current;
         delay = Math.max(wanted, 10 * (performance.now() - began));

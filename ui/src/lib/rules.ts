@@ -1,5 +1,6 @@
 // Alerts and rules as the pages list them: troubled ones first, with what is searched and counted.
-import type { Alert, AlertState, AlertingRule, Labels, Rule, RuleGroup } from "../api";
+import type { Alert, AlertState, AlertingRule, Rule, RuleGroup } from "../api";
+import { texts } from "./labels";
 import { hasWords } from "./targets";
 
 export interface AlertRow {
@@ -45,8 +46,6 @@ export function countStates(rules: readonly RuleOfAlerts[]): Record<ShownState, 
   return { firing: of("firing"), pending: of("pending"), inactive: rules.filter(({ rows }) => rows.length === 0).length };
 }
 
-const words = (labels: Labels | undefined): string[] => Object.entries(labels ?? {}).map(([name, value]) => `${name}=${value}`);
-
 /**
  * What a filter leaves: of each rule the alerts in which every word of the text occurs, or all of them where the rule
  * itself has the words. A rule without alerts is inactive.
@@ -58,11 +57,11 @@ export function filterAlerts(rules: readonly RuleOfAlerts[], state: ShownState |
     const own = [rule.name, rule.query, group.name, group.file];
     if (rows.length === 0) {
       const wanted = state === null || state === "inactive";
-      if (wanted && hasWords([...own, ...words(rule.labels), ...words(rule.annotations)], text)) found.push(one);
+      if (wanted && hasWords([...own, ...texts(rule.labels), ...texts(rule.annotations)], text)) found.push(one);
       continue;
     }
     const kept = rows.filter(
-      ({ alert }) => (state === null || alert.state === state) && hasWords([...own, ...words(alert.labels), ...words(alert.annotations)], text),
+      ({ alert }) => (state === null || alert.state === state) && hasWords([...own, ...texts(alert.labels), ...texts(alert.annotations)], text),
     );
     if (kept.length > 0) found.push({ ...one, rows: kept });
   }
@@ -78,7 +77,7 @@ export const isUnread = (rule: Rule): boolean => rule.type === "recording" && ru
 export function filterRules(groups: readonly RuleGroup[], health: RuleHealth | "unread" | null, text: string): RuleGroup[] {
   const wanted = (group: RuleGroup, rule: Rule): boolean =>
     (health === null || (health === "unread" ? isUnread(rule) : rule.health === health)) &&
-    hasWords([rule.name, rule.query, rule.lastError ?? "", group.name, group.file, ...words(rule.labels)], text);
+    hasWords([rule.name, rule.query, rule.lastError ?? "", group.name, group.file, ...texts(rule.labels)], text);
   return groups.map((group) => ({ ...group, rules: group.rules.filter((rule) => wanted(group, rule)) })).filter(({ rules }) => rules.length > 0);
 }
 

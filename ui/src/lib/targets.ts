@@ -1,5 +1,6 @@
 // Targets with what their scrapes cost: the targets API joined with the synthetic series of each scrape.
 import { targets, vector, type InstantSeries, type Target } from "../api";
+import { texts } from "./labels";
 import { usePoll, type Polled } from "./poll";
 import { parseDuration } from "./time";
 
@@ -111,8 +112,7 @@ export function rateOf(rows: readonly TargetRow[], field: "seconds" | "bytes" | 
 
 /** Every word must occur in the job, instance, URL, error or labels. */
 export function matches(row: TargetRow, text: string): boolean {
-  const labels = Object.entries(row.target.labels).map(([name, value]) => `${name}=${value}`);
-  return hasWords([row.job, row.instance, row.target.scrapeUrl, row.target.lastError, ...labels], text);
+  return hasWords([row.job, row.instance, row.target.scrapeUrl, row.target.lastError, ...texts(row.target.labels)], text);
 }
 
 export function hasWords(parts: readonly string[], text: string): boolean {

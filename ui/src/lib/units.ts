@@ -13,25 +13,13 @@ interface Step {
   name: string;
 }
 
+const steps = (factors: Readonly<Record<string, number>>): readonly Step[] => Object.entries(factors).map(([name, factor]) => ({ name, factor }));
+
 const IEC: readonly Step[] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].map((name, i) => ({ factor: 1024 ** i, name }));
-const SI: readonly Step[] = [
-  { factor: 1, name: "" },
-  { factor: 1e3, name: "k" },
-  { factor: 1e6, name: "M" },
-  { factor: 1e9, name: "G" },
-  { factor: 1e12, name: "T" },
-];
-const SECONDS: readonly Step[] = [
-  { factor: 1e-9, name: "ns" },
-  { factor: 1e-6, name: "µs" },
-  { factor: 1e-3, name: "ms" },
-  { factor: 1, name: "s" },
-];
-const LONG_SECONDS: readonly Step[] = [
-  { factor: 60, name: "min" },
-  { factor: 3600, name: "h" },
-  { factor: 86400, name: "d" },
-];
+const SI = steps({ "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12 });
+const SECONDS = steps({ ns: 1e-9, µs: 1e-6, ms: 1e-3, s: 1 });
+const LONG_SECONDS = steps({ min: 60, h: 3600, d: 86400 });
+const PERCENT = steps({ "%": 0.01 });
 
 function stepsOf(unit: Unit): readonly Step[] {
   switch (unit) {
@@ -41,7 +29,7 @@ function stepsOf(unit: Unit): readonly Step[] {
     case "seconds":
       return SECONDS;
     case "ratio":
-      return [{ factor: 0.01, name: "%" }];
+      return PERCENT;
     default:
       return SI;
   }

@@ -1,7 +1,7 @@
 // When and how finely a panel asks, and how its graph is drawn.
 import { useEffect, useState } from "preact/hooks";
 import { serverNow } from "../api";
-import { Icon } from "../components/controls";
+import { Button } from "../components/controls";
 import { formatThresholds, parseThresholds } from "../lib/thresholds";
 import { formatDuration, fromInputTime, nextRange, parseDuration, toInputTime } from "../lib/time";
 import { UNITS, guessUnit, type Unit } from "../lib/units";
@@ -18,25 +18,19 @@ export function TimeControls({ state, change }: { state: PanelState; change: (pa
     <div class="toolbar controls">
       {graph && (
         <div class="group" role="group" aria-label="Range">
-          <button type="button" class="button" aria-label="Shorter range" onClick={() => change({ range: nextRange(state.range, -1) })}>
-            <Icon path="M3.500 8h9" />
-          </button>
+          <Button icon="M3.500 8h9" aria-label="Shorter range" onClick={() => change({ range: nextRange(state.range, -1) })} />
           <DurationInput label="Range" value={state.range} onChange={(range) => change({ range: range ?? state.range })} />
-          <button type="button" class="button" aria-label="Longer range" onClick={() => change({ range: nextRange(state.range, 1) })}>
-            <Icon path="M3.500 8h9M8 3.500v9" />
-          </button>
+          <Button icon="M3.500 8h9M8 3.500v9" aria-label="Longer range" onClick={() => change({ range: nextRange(state.range, 1) })} />
         </div>
       )}
       <div class="group" role="group" aria-label={graph ? "End time" : "Evaluation time"}>
         {graph && (
-          <button type="button" class="button" aria-label="Earlier" onClick={() => shift(-1)}>
-            <Icon path="M10 3.500 5.500 8l4.500 4.500" />
-          </button>
+          <Button icon="M10 3.500 5.500 8l4.500 4.500" aria-label="Earlier" onClick={() => shift(-1)} />
         )}
         {end === null ? (
-          <button type="button" class="button" title="Choose a fixed time" onClick={() => change({ end: Math.floor(serverNow()), live: false })}>
+          <Button title="Choose a fixed time" onClick={() => change({ end: Math.floor(serverNow()), live: false })}>
             {graph ? "until now" : "now"}
-          </button>
+          </Button>
         ) : (
           <>
             <input
@@ -47,15 +41,11 @@ export function TimeControls({ state, change }: { state: PanelState; change: (pa
               value={toInputTime(end)}
               onChange={(event) => change({ end: fromInputTime(event.currentTarget.value) })}
             />
-            <button type="button" class="button" aria-label="Back to now" onClick={() => change({ end: null })}>
-              <Icon path="M4.500 4.500l7 7M11.500 4.500l-7 7" />
-            </button>
+            <Button icon="M4.500 4.500l7 7M11.500 4.500l-7 7" aria-label="Back to now" onClick={() => change({ end: null })} />
           </>
         )}
         {graph && (
-          <button type="button" class="button" aria-label="Later" disabled={end === null} onClick={() => shift(1)}>
-            <Icon path="M6 3.500 10.500 8 6 12.500" />
-          </button>
+          <Button icon="M6 3.500 10.500 8 6 12.500" aria-label="Later" disabled={end === null} onClick={() => shift(1)} />
         )}
       </div>
       {state.tab === "graph" && <GraphControls state={state} change={change} />}

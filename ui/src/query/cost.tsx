@@ -30,8 +30,8 @@ export function Cost({ answer }: { answer: Answer<QueryData> | null }) {
   const { data, elapsedMs, bytes } = answer;
   const series = data.resultType === "vector" || data.resultType === "matrix" ? data.result.length : 1;
   const line = `${formatCount(series)} series · ${formatValue(elapsedMs / 1000, "seconds")} · ${formatValue(bytes, "bytes")}`;
-  const timings = statRows(data.stats?.timings, STAGES);
-  const samples = statRows(data.stats?.samples, SAMPLES);
+  const timings = statRows(data.stats?.timings, STAGES).map(([title, seconds]) => [title, formatValue(seconds, "seconds")] as const);
+  const samples = statRows(data.stats?.samples, SAMPLES).map(([title, count]) => [title, formatCount(count)] as const);
   if (timings.length + samples.length === 0) {
     return (
       <p class="cost-line muted" aria-live="polite">
@@ -46,16 +46,10 @@ export function Cost({ answer }: { answer: Answer<QueryData> | null }) {
         <table>
           <caption class="sr-only">What the query cost the server</caption>
           <tbody>
-            {timings.map(([title, seconds]) => (
+            {[...timings, ...samples].map(([title, text]) => (
               <tr key={title}>
                 <th scope="row">{title}</th>
-                <td>{formatValue(seconds, "seconds")}</td>
-              </tr>
-            ))}
-            {samples.map(([title, count]) => (
-              <tr key={title}>
-                <th scope="row">{title}</th>
-                <td>{formatCount(count)}</td>
+                <td>{text}</td>
               </tr>
             ))}
           </tbody>

@@ -62,8 +62,8 @@ export function MetricsExplorer({ onPick, onClose }: { onPick: (name: string) =>
             <li key={entry.name}>
               <button type="button" class="metric-row" onClick={() => onPick(entry.name)}>
                 <span class="metric-name">{entry.name}</span>
-                <span class="metric-type">{entry.type === "unknown" ? "" : entry.type}</span>
-                <span class="metric-about">{entry.help}</span>
+                <span class="muted">{entry.type === "unknown" ? "" : entry.type}</span>
+                <span class="metric-about muted">{entry.help}</span>
               </button>
             </li>
           ))}

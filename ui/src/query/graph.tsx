@@ -1,6 +1,7 @@
 // A range query's result as a plot: a legend that picks lines, a readout at the cursor, zoom by dragging.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { parseNumber, type ExemplarSeries, type Labels } from "../api";
+import { Button } from "../components/controls";
 import { Swatch } from "../components/panel";
 import { Table, type Column } from "../components/table";
 import { fileName, savePng } from "../lib/export";
@@ -137,12 +138,8 @@ export function ResultGraph({ frame, from, to, unit, stacked, thresholds, label,
       </div>
       <p class="exports">
         <span class="muted zoom-hint">drag zooms, Shift and drag moves, Ctrl and wheel zooms, double click widens</span>
-        <button type="button" class="button quiet" onClick={onCsv}>
-          CSV
-        </button>
-        <button type="button" class="button quiet" onClick={png}>
-          PNG
-        </button>
+        <Button look="quiet" onClick={onCsv}>CSV</Button>
+        <Button look="quiet" onClick={png}>PNG</Button>
       </p>
       <Legend
         lines={lines}
@@ -157,9 +154,7 @@ export function ResultGraph({ frame, from, to, unit, stacked, thresholds, label,
       {all.length > limit && (
         <p class="more">
           The first {limit} of {all.length} series are drawn.{" "}
-          <button type="button" class="button" onClick={() => setLimit(all.length)}>
-            Draw all
-          </button>
+          <Button onClick={() => setLimit(all.length)}>Draw all</Button>
         </p>
       )}
       {found.length > 0 && <Exemplars marks={found} drawn={marks.length} unit={unit} />}

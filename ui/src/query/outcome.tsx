@@ -1,7 +1,7 @@
 // A query's result: what the server said beside it, then a table or a graph; or why there is none.
 import { useMemo } from "preact/hooks";
 import { serverNow, type Answer, type ApiError } from "../api";
-import { Notice } from "../components/controls";
+import { Button, Notice } from "../components/controls";
 import { dataCsv, fileName, frameCsv, savePng, saveText } from "../lib/export";
 import { heatUnit, isHeat, toHeat } from "../lib/heat";
 import { toFrame } from "../lib/matrix";
@@ -56,15 +56,14 @@ export function Outcome({ result, state, change }: { result: Result; state: Pane
     change(end >= serverNow() ? { range, end: null } : { range, end: Math.round(end), live: false });
   };
   const unit = state.unit ?? guessUnit(state.expr);
+  const csv = (text: string): void => saveText(fileName(state.expr, "csv"), text);
   return (
     <>
       <Annotations warnings={answer.warnings} infos={answer.infos} />
       {tab === "explain" && <Explain trace={data.trace} />}
       {tab === "table" && (
         <p class="exports">
-          <button type="button" class="button quiet" onClick={() => saveText(fileName(state.expr, "csv"), dataCsv(data))}>
-            CSV
-          </button>
+          <Button look="quiet" onClick={() => csv(dataCsv(data))}>CSV</Button>
         </p>
       )}
       {frame !== null && kind !== null && (
@@ -77,9 +76,7 @@ export function Outcome({ result, state, change }: { result: Result; state: Pane
         <div class="graph">
           <HeatMap heat={heat} unit={state.unit ?? heatUnit(state.expr)} label={`${state.expr}: heat map of ${heat.times.length} points in time`} onZoom={zoom} />
           <p class="exports">
-            <button type="button" class="button quiet" onClick={() => saveText(fileName(state.expr, "csv"), dataCsv(data))}>
-              CSV
-            </button>
+            <Button look="quiet" onClick={() => csv(dataCsv(data))}>CSV</Button>
             <HeatPng expr={state.expr} />
           </p>
         </div>
@@ -97,7 +94,7 @@ export function Outcome({ result, state, change }: { result: Result; state: Pane
           label={describe(frame, state.expr, state.thresholds)}
           exemplars={result.exemplars}
           expr={state.expr}
-          onCsv={() => saveText(fileName(state.expr, "csv"), frameCsv(frame))}
+          onCsv={() => csv(frameCsv(frame))}
           onZoom={zoom}
         />
       )}
@@ -113,9 +110,7 @@ function HeatPng({ expr }: { expr: string }) {
     if (canvas != null) savePng(fileName(expr, "png"), canvas, expr, [], { ground: cssColor("--surface"), text: cssColor("--text") });
   };
   return (
-    <button type="button" class="button quiet" onClick={save}>
-      PNG
-    </button>
+    <Button look="quiet" onClick={save}>PNG</Button>
   );
 }
 

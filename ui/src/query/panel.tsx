@@ -1,7 +1,7 @@
 // One query: its editor, what can be done with it, and its result as a table at one time or a graph over a range.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, formatQuery, type Answer, type Metadata } from "../api";
-import { Choice, Icon } from "../components/controls";
+import { Button, Choice } from "../components/controls";
 import { knownMetadata, metadataOf } from "../lib/names";
 import { locate, remarks, type Remark } from "../lib/parse_error";
 import type { EditorHandle } from "./codemirror";
@@ -55,9 +55,7 @@ export function QueryPanel({ state, number, focusFirst, onChange, onRemove }: Qu
           onRun={run}
           onProblem={setProblem}
         />
-        <button type="button" class="button primary" onClick={() => run(draft)}>
-          Run
-        </button>
+        <Button look="primary" onClick={() => run(draft)}>Run</Button>
       </div>
       <div class="under-editor">
         <About expr={state.expr} problem={draft.trim() === "" ? null : problem} />
@@ -141,25 +139,18 @@ function Actions(props: {
   };
   return (
     <div class="actions">
-      <button type="button" class="button quiet" onClick={() => setOpen("metrics")}>
-        Metrics
-      </button>
-      <button type="button" class="button quiet" onClick={() => setOpen("history")}>
-        History
-      </button>
-      <button
-        type="button"
-        class="button quiet"
+      <Button look="quiet" onClick={() => setOpen("metrics")}>Metrics</Button>
+      <Button look="quiet" onClick={() => setOpen("history")}>History</Button>
+      <Button
+        look="quiet"
         disabled={missing || draft.trim() === ""}
         title={missing ? "This server does not format queries" : "Lays the query out"}
         onClick={() => void format()}
       >
         Format
-      </button>
+      </Button>
       {props.onRemove !== undefined && (
-        <button type="button" class="button icon-button quiet" aria-label="Remove this query" title="Remove this query" onClick={props.onRemove}>
-          <Icon path="M4 4l8 8M12 4l-8 8" />
-        </button>
+        <Button look="icon-button quiet" icon="M4 4l8 8M12 4l-8 8" aria-label="Remove this query" title="Remove this query" onClick={props.onRemove} />
       )}
       {open === "metrics" && (
         <MetricsExplorer

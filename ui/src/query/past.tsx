@@ -1,4 +1,5 @@
 // The queries asked before, to ask them again.
+import { Button } from "../components/controls";
 import { Dialog } from "../components/dialog";
 import { Search } from "../components/page";
 import { useStore } from "../lib/store";
@@ -13,9 +14,7 @@ export function PastQueries({ onPick, onClose }: { onPick: (expr: string) => voi
     <Dialog title="History" onClose={onClose}>
       <div class="toolbar">
         <Search label="Search past queries" placeholder="Search past queries" autofocus value={text} onText={setText} />
-        <button type="button" class="button" disabled={all.length === 0} onClick={forgetAll}>
-          Clear history
-        </button>
+        <Button disabled={all.length === 0} onClick={forgetAll}>Clear history</Button>
       </div>
       {found.length === 0 && <p class="awaiting">{all.length === 0 ? "No queries yet in this browser." : "No past query has that."}</p>}
       <ul class="past-list">

@@ -1,7 +1,7 @@
 // The configuration in use.
 import { useMemo, useState } from "preact/hooks";
 import { config, runtimeInfo } from "../api";
-import { Notice } from "../components/controls";
+import { Button, Notice } from "../components/controls";
 import { Loaded } from "../components/loaded";
 import { Page } from "../components/page";
 import { usePoll } from "../lib/poll";
@@ -64,9 +64,7 @@ function CopyButton({ text }: { text: string }) {
   const [said, setSaid] = useState("Copy");
   if (!window.isSecureContext) return null;
   return (
-    <button
-      type="button"
-      class="button"
+    <Button
       aria-live="polite"
       onClick={() =>
         void navigator.clipboard.writeText(text).then(
@@ -76,6 +74,6 @@ function CopyButton({ text }: { text: string }) {
       }
     >
       {said}
-    </button>
+    </Button>
   );
 }

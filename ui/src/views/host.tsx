@@ -184,7 +184,7 @@ function HostTitle({ host, hosts }: { host: Host; hosts: readonly Host[] }) {
   };
   return (
     <h2 class="host-select">
-      <select aria-label="Host" value={hostKey(host)} onChange={(event) => adjust({ instance: event.currentTarget.value })}>
+      <select class="input" aria-label="Host" value={hostKey(host)} onChange={(event) => adjust({ instance: event.currentTarget.value })}>
         {hosts.map((one) => (
           <option key={hostKey(one)} value={hostKey(one)}>
             {text(one)}

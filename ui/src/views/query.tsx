@@ -1,5 +1,6 @@
 // Ask anything: one panel or several, all of them in the page's address.
 import { useMemo, useRef } from "preact/hooks";
+import { Button } from "../components/controls";
 import { go, route } from "../lib/router";
 import { useStore } from "../lib/store";
 import { queries } from "../query/history";
@@ -42,9 +43,7 @@ export default function QueryView() {
       ))}
       {alone && panels[0]?.expr === "" && <Examples />}
       <p class="add-query">
-        <button type="button" class="button" onClick={add}>
-          Add query
-        </button>
+        <Button onClick={add}>Add query</Button>
       </p>
     </div>
   );

@@ -1,7 +1,7 @@
 // What other processes keep in shared memory: their segments, and a switch for each metric.
 import { useState } from "preact/hooks";
 import { segments, serverNow, switchSegments, type Segment } from "../api";
-import { Notice } from "../components/controls";
+import { Button, Notice } from "../components/controls";
 import { Loaded } from "../components/loaded";
 import { Page } from "../components/page";
 import { Table, type Column } from "../components/table";
@@ -70,9 +70,7 @@ function AppSection({ app, maySwitch, onSwitched }: AppProps) {
     {
       title: "Switch",
       cell: (metric) => (
-        <button
-          type="button"
-          class="button"
+        <Button
           role="switch"
           aria-checked={metric.off === 0}
           aria-label={`Count ${metric.name}`}
@@ -80,7 +78,7 @@ function AppSection({ app, maySwitch, onSwitched }: AppProps) {
           onClick={() => change(metric)}
         >
           {metric.off === 0 ? "on" : metric.off === metric.segments ? "off" : `off in ${formatCount(metric.off)}`}
-        </button>
+        </Button>
       ),
     },
   ];

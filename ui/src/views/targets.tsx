@@ -1,5 +1,5 @@
 // All targets, pool by pool, with health and what their scrapes cost.
-import { Choice } from "../components/controls";
+import { Button, Choice } from "../components/controls";
 import { Loaded } from "../components/loaded";
 import { Filter, Fold, More, Page } from "../components/page";
 import { TargetsSummary } from "../components/targets_summary";
@@ -73,9 +73,9 @@ function Pools({ rows, params }: { rows: readonly TargetRow[]; params: Readonly<
           onChange={(value) => adjust({ health: value === "all" ? undefined : value })}
         />
         {shown.length > 1 && (
-          <button type="button" class="button quiet" onClick={() => setCollapsed(shown.map(({ name }) => name), !folded)}>
+          <Button look="quiet" onClick={() => setCollapsed(shown.map(({ name }) => name), !folded)}>
             {folded ? "Unfold all" : "Fold all"}
-          </button>
+          </Button>
         )}
       </div>
       {kept.length === 0 && <p class="awaiting">No target matches the filter.</p>}

@@ -1,1 +1,0 @@
-function e(e){let[t,...n]=e;return t===void 0||n.length===0?{}:Object.fromEntries(Object.entries(t).filter(([e,t])=>e!==`__name__`&&n.every(n=>n[e]===t)))}var t=(e,t)=>Object.fromEntries(Object.entries(e).filter(([e])=>!(e in t)));export{t as n,e as t};
