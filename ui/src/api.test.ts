@@ -1,6 +1,6 @@
 // Envelopes, faults, escaping, and what goes over the wire.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { ApiError, decode, labelValues, matcher, parseNumber, query, queryRange, seriesName, serverNow } from "./api";
+import { ApiError, STATS, decode, labelValues, matcher, parseNumber, query, queryRange, seriesName, serverNow } from "./api";
 
 describe("decode", () => {
   test("success with warnings", () => {
@@ -62,7 +62,7 @@ describe("requests", () => {
     expect(last().url).toBe("http://host:9090/prefix/api/v1/label/a%2F%C3%BC/values");
     await labelValues("job", undefined, "up");
     expect(last().url).toBe("http://host:9090/prefix/api/v1/label/job/values?match%5B%5D=up");
-    await query("up", undefined, undefined, true);
+    await query("up", undefined, undefined, STATS);
     expect(last().url).toBe("http://host:9090/prefix/api/v1/query?query=up&stats=true");
   });
 

@@ -43,10 +43,8 @@ export interface Trace {
 }
 
 export interface TraceNode {
-  /** The operation's part of the query, and where it is, in bytes. */
+  /** The operation's part of the query. */
   text: string;
-  start: number;
-  end: number;
   parent: number | null;
   /** By phase, without inputs. */
   seconds: Readonly<Record<string, number>>;
@@ -183,11 +181,6 @@ export interface BuildInfo {
   /** The server's own version, where it is not Prometheus. */
   applicationVersion?: string;
   revision?: string;
-  branch?: string;
-  buildUser?: string;
-  buildDate?: string;
-  goVersion?: string;
-  compiler?: string;
 }
 
 /** `/status/runtimeinfo`; a server that isn't written in Go leaves Go's settings empty or out. */
@@ -246,10 +239,8 @@ export interface ActiveQuery {
   end: number;
   /** 0 for an instant. */
   step: number;
-  arrived: number;
   durationSeconds: number;
   state: "queued" | "evaluating" | "sending";
-  stateSeconds: number;
   origin: QueryOrigin;
 }
 
@@ -365,7 +356,6 @@ export interface Alert {
 
 export interface Alertmanagers {
   activeAlertmanagers: readonly { url: string }[] | null;
-  droppedAlertmanagers: readonly { url: string }[] | null;
 }
 
 export type Fault =
@@ -513,15 +503,13 @@ export const tsdbBlocks = get<{ blocks: readonly Block[] | null }>("status/tsdb/
 export const activeQueries = get<readonly ActiveQuery[]>("status/active_queries");
 export const metadata = get<Readonly<Record<string, readonly Metadata[]>>>("metadata");
 
-/** Evaluates at one time; without `time` at the server's own clock. */
-export function query(expr: string, time?: number, signal?: AbortSignal, stats = false): Promise<Answer<QueryData>> {
-  return request("query", { query: expr, time: time?.toFixed(3), stats: stats ? "true" : undefined }, signal);
-}
+/** Also asks what an evaluation cost; a trace says where the time went. */
+export const STATS: Params = { stats: "true" };
+export const TRACE: Params = { ...STATS, trace: "1" };
 
-/** Evaluates over a range and says where the time went. */
-export function explainRange(expr: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
-  const range = { start: start.toFixed(3), end: end.toFixed(3), step: String(step) };
-  return request("query_range", { query: expr, ...range, stats: "true", trace: "1" }, signal);
+/** Evaluates at one time; without `time` at the server's own clock. */
+export function query(expr: string, time?: number, signal?: AbortSignal, more: Params = {}): Promise<Answer<QueryData>> {
+  return request("query", { query: expr, time: time?.toFixed(3), ...more }, signal);
 }
 
 /** Exemplars of the series that an expression selects. */
@@ -542,10 +530,10 @@ export function queryRange(
   end: number,
   step: number,
   signal?: AbortSignal,
-  stats = false,
+  more: Params = {},
 ): Promise<Answer<QueryData>> {
   const range = { start: start.toFixed(3), end: end.toFixed(3), step: String(step) };
-  return request("query_range", { query: expr, ...range, stats: stats ? "true" : undefined }, signal);
+  return request("query_range", { query: expr, ...range, ...more }, signal);
 }
 
 /** The expression as the server would write it. */

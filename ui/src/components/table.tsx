@@ -1,5 +1,6 @@
 // A table from a list of columns, each with its title and how it shows a row.
 import type { ComponentChildren } from "preact";
+import { Meter } from "./controls";
 
 export interface Column<T> {
   title: string;
@@ -21,6 +22,7 @@ export function Table<T>(props: {
   columns: readonly Column<T>[];
   rows: readonly T[];
   keyOf: (row: T, at: number) => string;
+  foot?: ComponentChildren;
   scrolls?: boolean;
 }) {
   const { columns, rows, keyOf } = props;
@@ -40,6 +42,7 @@ export function Table<T>(props: {
           <tr key={keyOf(row, at)}>{columns.map((column) => cellOf(column, row))}</tr>
         ))}
       </tbody>
+      {props.foot}
     </table>
   );
   return props.scrolls === true ? <div class="scroll-x">{table}</div> : table;
@@ -52,4 +55,24 @@ function cellOf<T>({ title, cell, num, class: own, about, untitled }: Column<T>,
       {cell(row)}
     </td>
   );
+}
+
+/** A column of numbers, each with a bar for its share of `most`. */
+export function barColumn<T>(
+  title: string,
+  value: (row: T) => number | null,
+  text: (value: number) => string,
+  most: number,
+  hint?: string,
+): Column<T> {
+  const cell = (row: T): ComponentChildren => {
+    const shown = value(row);
+    return (
+      <>
+        {shown === null ? <span class="muted">–</span> : text(shown)}
+        <Meter share={most > 0 ? (shown ?? 0) / most : 0} />
+      </>
+    );
+  };
+  return { title, num: true, class: "cost", cell, ...(hint === undefined ? {} : { hint }) };
 }

@@ -5,6 +5,7 @@ import { formatAgo, formatDateTime } from "../lib/time";
 import { formatCount, formatValue } from "../lib/units";
 import type { TargetRow } from "../lib/targets";
 import { Icon, Meter } from "./controls";
+import { Health } from "./health";
 import { LabelChips } from "./labels";
 
 type Column = "target" | "health" | "age" | "seconds" | "bytes" | "series";
@@ -40,23 +41,6 @@ export function sortRows(rows: readonly TargetRow[], column: Column | null, reve
     return x - y;
   });
   return reverse ? sorted.reverse() : sorted;
-}
-
-const HEALTH: Readonly<Record<string, { text: string; path: string }>> = {
-  up: { text: "up", path: "M4 8.400l2.700 2.700L12 5.500" },
-  down: { text: "down", path: "M4.500 4.500l7 7M11.500 4.500l-7 7" },
-  unknown: { text: "not scraped yet", path: "M5 8h6" },
-};
-
-/** A sign for how something is, with the words for targets unless others are given. */
-export function Health({ health, text }: { health: string; text?: string }) {
-  const shown = HEALTH[health] ?? { text: health, path: "M5 8h6" };
-  return (
-    <span class={`health health-${health}`}>
-      <Icon path={shown.path} />
-      {text ?? shown.text}
-    </span>
-  );
 }
 
 function Cost(props: { title: string; value: number | null; max: number; text: (value: number) => string }) {
@@ -105,7 +89,7 @@ function Row({ row, max, inPool }: { row: TargetRow; max: Most; inPool: boolean 
           {target.lastError !== "" && <span class="target-error">{target.lastError}</span>}
         </td>
         <td data-title="Health">
-          <Health health={target.health} />
+          <Health state={target.health} text={target.health === "unknown" ? "not scraped yet" : target.health} />
         </td>
         <td class="num" data-title="Last scrape">
           {row.lastScrape === null ? (

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Trace } from "../api";
 import { flame, phaseTotals } from "./flame";
 
-const node = (text: string, parent: number | null, seconds: Record<string, number>) => ({ text, start: 0, end: 1, parent, seconds, series: 1, samples: 2 });
+const node = (text: string, parent: number | null, seconds: Record<string, number>) => ({ text, parent, seconds, series: 1, samples: 2 });
 
 const trace: Trace = {
   queuedSeconds: 0,

@@ -25,6 +25,25 @@ export function createStore<T>(initial: T): Store<T> {
   };
 }
 
+/** A store whose value outlives the page as text, where the browser allows it; `read` is given null when there is none. */
+export function createKept<T>(key: string, read: (text: string | null) => T, write: (value: T) => string): Store<T> {
+  let text: string | null = null;
+  try {
+    text = localStorage.getItem(key);
+  } catch {
+    // Private windows may refuse storage: the value then lasts as long as the page.
+  }
+  const store = createStore(read(text));
+  store.watch(() => {
+    try {
+      localStorage.setItem(key, write(store.get()));
+    } catch {
+      // As above.
+    }
+  });
+  return store;
+}
+
 export function useStore<T>(store: Store<T>): T {
   const [value, setValue] = useState(store.get());
   useEffect(() => {

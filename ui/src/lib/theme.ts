@@ -1,21 +1,11 @@
 // Light, dark, or what the system says. Invariant: `data-theme` on <html> is set only for an explicit choice.
-import { createStore } from "./store";
+import { createKept, createStore } from "./store";
 
 export type Theme = "auto" | "light" | "dark";
 
-const KEY = "narthex.theme";
 const system = window.matchMedia("(prefers-color-scheme: dark)");
 
-function stored(): Theme {
-  try {
-    const value = localStorage.getItem(KEY);
-    return value === "light" || value === "dark" ? value : "auto";
-  } catch {
-    return "auto";
-  }
-}
-
-export const theme = createStore<Theme>(stored());
+export const theme = createKept<Theme>("narthex.theme", (text) => (text === "light" || text === "dark" ? text : "auto"), String);
 
 /** The scheme in effect; canvases redraw when it changes. */
 export const scheme = createStore<"light" | "dark">("light");
@@ -28,14 +18,7 @@ function apply(): void {
 }
 
 export function startTheme(): void {
-  theme.watch(() => {
-    try {
-      localStorage.setItem(KEY, theme.get());
-    } catch {
-      // Private windows may refuse storage: the choice then lasts as long as the page.
-    }
-    apply();
-  });
+  theme.watch(apply);
   system.addEventListener("change", apply);
   apply();
 }

@@ -1,28 +1,18 @@
 // The queries this browser asked before, newest first.
-import { createStore } from "../lib/store";
+import { createKept } from "../lib/store";
 
-const KEY = "narthex.queries";
 const LENGTH = 100;
 
-function stored(): readonly string[] {
+function read(text: string | null): readonly string[] {
   try {
-    const value: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    const value: unknown = JSON.parse(text ?? "[]");
     return Array.isArray(value) ? value.filter((one) => typeof one === "string").slice(0, LENGTH) : [];
   } catch {
     return [];
   }
 }
 
-export const queries = createStore<readonly string[]>(stored());
+export const queries = createKept("narthex.queries", read, JSON.stringify);
 
-function keep(all: readonly string[]): void {
-  queries.set(all);
-  try {
-    localStorage.setItem(KEY, JSON.stringify(all));
-  } catch {
-    // Without storage the history lasts as long as the page; nothing else depends on it.
-  }
-}
-
-export const remember = (expr: string): void => keep([expr, ...queries.get().filter((one) => one !== expr)].slice(0, LENGTH));
-export const forgetAll = (): void => keep([]);
+export const remember = (expr: string): void => queries.set([expr, ...queries.get().filter((one) => one !== expr)].slice(0, LENGTH));
+export const forgetAll = (): void => queries.set([]);

@@ -1,6 +1,6 @@
 // A panel's question to the server, asked again when anything in it changes.
 import { useRef, useState } from "preact/hooks";
-import { ApiError, exemplars, explainRange, query, queryRange, serverNow, type Answer, type ExemplarSeries, type QueryData } from "../api";
+import { ApiError, STATS, TRACE, exemplars, query, queryRange, serverNow, type Answer, type ExemplarSeries, type QueryData } from "../api";
 import { REFRESH_MS, usePoll } from "../lib/poll";
 import { stepOf, type PanelState } from "./state";
 
@@ -15,21 +15,19 @@ export interface Result {
 }
 
 async function ask(state: PanelState, signal: AbortSignal): Promise<Result> {
+  const { expr, tab } = state;
   const step = stepOf(state);
-  if (state.tab === "table") {
-    return { answer: await query(state.expr, state.end ?? undefined, signal, true), tab: "table", from: 0, to: 0, step, exemplars: [] };
+  if (tab === "table") {
+    return { answer: await query(expr, state.end ?? undefined, signal, STATS), tab, from: 0, to: 0, step, exemplars: [] };
   }
   const to = Math.floor((state.end ?? serverNow()) / step) * step;
   const from = to - Math.floor(state.range / step) * step;
-  if (state.tab === "explain") {
-    return { answer: await explainRange(state.expr, from, to, step, signal), tab: "explain", from, to, step, exemplars: [] };
-  }
   const [answer, found] = await Promise.all([
-    queryRange(state.expr, from, to, step, signal, true),
+    queryRange(expr, from, to, step, signal, tab === "explain" ? TRACE : STATS),
     // A graph without exemplars is better than none.
-    state.exemplars ? exemplars(state.expr, from, to, signal).catch(() => []) : [],
+    tab === "graph" && state.exemplars ? exemplars(expr, from, to, signal).catch(() => []) : [],
   ]);
-  return { answer, tab: "graph", from, to, step, exemplars: found };
+  return { answer, tab, from, to, step, exemplars: found };
 }
 
 export interface Asked {

@@ -1,7 +1,9 @@
 // Results of an instant query: exactly the numbers the server gave.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { parseNumber, seriesName, type Histogram, type InstantSeries, type Labels, type QueryData, type RangeSeries, type Sample } from "../api";
 import { More } from "../components/page";
+import { Table, type Column } from "../components/table";
 import { formatDateTime } from "../lib/time";
 import { formatValue, type Unit } from "../lib/units";
 
@@ -56,41 +58,46 @@ function HistogramCell({ histogram }: { histogram: Histogram }) {
   );
 }
 
-function VectorRow({ series, unit }: { series: InstantSeries; unit: Unit }) {
+function VectorValue({ series, unit }: { series: InstantSeries; unit: Unit }) {
   return (
-    <tr>
-      <td>
-        <SeriesName metric={series.metric} />
-      </td>
-      <td class="num value">
-        {series.value !== undefined && unit !== "number" && <span class="human">{formatValue(parseNumber(series.value[1]), unit)}</span>}
-        {series.value !== undefined && series.value[1]}
-        {series.histogram !== undefined && <HistogramCell histogram={series.histogram[1]} />}
-      </td>
-    </tr>
+    <>
+      {series.value !== undefined && unit !== "number" && <span class="human">{formatValue(parseNumber(series.value[1]), unit)}</span>}
+      {series.value !== undefined && series.value[1]}
+      {series.histogram !== undefined && <HistogramCell histogram={series.histogram[1]} />}
+    </>
   );
 }
 
-function MatrixRow({ series }: { series: RangeSeries }) {
-  const samples = series.values ?? [];
+function MatrixValue({ series }: { series: RangeSeries }) {
   return (
-    <tr>
-      <td>
-        <SeriesName metric={series.metric} />
-      </td>
-      <td class="num value">
-        {samples.map(([time, text]) => (
-          <div key={time}>
-            {text} <span class="muted">@ {time.toFixed(3)}</span>
-          </div>
-        ))}
-        {(series.histograms ?? []).map(([time, histogram]) => (
-          <div key={time}>
-            <HistogramCell histogram={histogram} /> <span class="muted">@ {time.toFixed(3)}</span>
-          </div>
-        ))}
-      </td>
-    </tr>
+    <>
+      {(series.values ?? []).map(([time, text]) => (
+        <div key={time}>
+          {text} <span class="muted">@ {time.toFixed(3)}</span>
+        </div>
+      ))}
+      {(series.histograms ?? []).map(([time, histogram]) => (
+        <div key={time}>
+          <HistogramCell histogram={histogram} /> <span class="muted">@ {time.toFixed(3)}</span>
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** A table of series and what `value` shows of each. */
+function SeriesTable<T extends { metric: Labels }>({ all, value }: { all: readonly T[]; value: (series: T) => ComponentChildren }) {
+  const [rows, setRows] = useState(FIRST_ROWS);
+  const columns: readonly Column<T>[] = [
+    { title: "Series", cell: ({ metric }) => <SeriesName metric={metric} /> },
+    { title: "Value", num: true, class: "value", cell: value },
+  ];
+  if (all.length === 0) return <p class="awaiting">No series at this time.</p>;
+  return (
+    <>
+      <Table class="results" columns={columns} rows={all.slice(0, rows)} keyOf={({ metric }) => seriesName(metric)} />
+      <More shown={rows} all={all.length} show={setRows} />
+    </>
   );
 }
 
@@ -107,26 +114,12 @@ function Single({ kind, sample }: { kind: string; sample: Sample }) {
 
 /** `unit` only adds a readable form beside each number. */
 export function ResultTable({ data, unit }: { data: QueryData; unit: Unit }) {
-  const [rows, setRows] = useState(FIRST_ROWS);
-  if (data.resultType === "scalar" || data.resultType === "string") return <Single kind={data.resultType} sample={data.result} />;
-  const count = data.result.length;
-  if (count === 0) return <p class="awaiting">No series at this time.</p>;
-  return (
-    <>
-      <table class="table results">
-        <thead>
-          <tr>
-            <th>Series</th>
-            <th class="num">Value</th>
-          </tr>
-        </thead>
-        <tbody>
-          {data.resultType === "vector"
-            ? data.result.slice(0, rows).map((series) => <VectorRow key={seriesName(series.metric)} series={series} unit={unit} />)
-            : data.result.slice(0, rows).map((series) => <MatrixRow key={seriesName(series.metric)} series={series} />)}
-        </tbody>
-      </table>
-      <More shown={rows} all={count} show={setRows} />
-    </>
-  );
+  switch (data.resultType) {
+    case "vector":
+      return <SeriesTable all={data.result} value={(series) => <VectorValue series={series} unit={unit} />} />;
+    case "matrix":
+      return <SeriesTable all={data.result} value={(series) => <MatrixValue series={series} />} />;
+    default:
+      return <Single kind={data.resultType} sample={data.result} />;
+  }
 }

@@ -1,9 +1,9 @@
 // Queries: which run, and which cost most since the server started.
 import { activeQueries, serverNow, topQueries, type ActiveQuery, type QueryCost, type TopQueries } from "../api";
-import { Choice, Meter } from "../components/controls";
+import { Choice } from "../components/controls";
 import { Loaded } from "../components/loaded";
 import { Page } from "../components/page";
-import { Table, type Column } from "../components/table";
+import { Table, barColumn, type Column } from "../components/table";
 import { ORDERS, originText, type Order } from "../lib/activity";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
@@ -78,7 +78,7 @@ function Expensive({ top, order }: { top: TopQueries; order: Order }) {
   const most = Math.max(...costs.map(order.weight));
   const columns: readonly Column<QueryCost>[] = [
     ...COSTS,
-    { title: "Share", num: true, class: "cost", cell: (cost) => <Meter share={most > 0 ? order.weight(cost) / most : 0} /> },
+    barColumn("Share", order.weight, () => "", most),
     { title: "Last", cell: (cost) => formatAgo(cost.last, serverNow()) },
   ];
   return (

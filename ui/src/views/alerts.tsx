@@ -2,10 +2,11 @@
 import type { ComponentChildren } from "preact";
 import { alertmanagers, parseNumber, queryRange, rules, serverNow, type Alert, type Labels } from "../api";
 import { Choice, Notice } from "../components/controls";
+import { Health } from "../components/health";
 import { LabelChips } from "../components/labels";
 import { Loaded } from "../components/loaded";
 import { Filter, Fold, More, Page } from "../components/page";
-import { AlertState, Expression } from "../components/rules";
+import { Expression } from "../components/rules";
 import { Table, type Column } from "../components/table";
 import { collapsed } from "../lib/collapsed";
 import { commonLabels, without } from "../lib/labels";
@@ -99,7 +100,7 @@ function RuleSection({ of: { key, rule, group, rows }, limit }: { of: RuleOfAler
   const head = (
     <>
       {counts.map((one) => (
-        <AlertState key={one} state={one} count={count(one)} />
+        <Health key={one} state={one} text={`${formatCount(count(one))} ${one}`} />
       ))}
       <span class="pool-cost muted">
         {rule.duration > 0 && `for ${formatDuration(rule.duration)} · `}
@@ -210,7 +211,7 @@ function State({ alert }: { alert: Alert }) {
   const gone = alert.keepFiringSince === undefined ? null : Date.parse(alert.keepFiringSince) / 1000;
   return (
     <>
-      <AlertState state={alert.state} />
+      <Health state={alert.state} />
       {gone !== null && (
         <span class="muted" title={`Its element is gone since ${formatDateTime(gone)}`}>
           {" "}

@@ -1,13 +1,13 @@
 // All rules, group by group: whether they work, and what they cost.
 import { useState } from "preact/hooks";
-import { parseNumber, rules, serverNow, vector, type InstantSeries, type Rule, type RuleGroup } from "../api";
-import { Choice, Meter } from "../components/controls";
+import { parseNumber, rules, serverNow, vector, type AlertingRule, type InstantSeries, type Rule, type RuleGroup } from "../api";
+import { Choice } from "../components/controls";
 import { LabelChips } from "../components/labels";
+import { Health } from "../components/health";
 import { Loaded } from "../components/loaded";
 import { Filter, Fold, More, Page } from "../components/page";
-import { AlertState, Expression } from "../components/rules";
-import { Table, type Column } from "../components/table";
-import { Health } from "../components/targets_table";
+import { Expression } from "../components/rules";
+import { Table, barColumn, type Column } from "../components/table";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
 import { evaluatedAt, filterRules, groupKey, isUnread, type RuleHealth } from "../lib/rules";
@@ -113,17 +113,7 @@ function GroupSection({ group, slowest, samples }: { group: RuleGroup; slowest: 
   );
   const columns: readonly Column<Rule>[] = [
     ...COLUMNS,
-    {
-      title: "Duration",
-      num: true,
-      class: "cost",
-      cell: ({ lastEvaluation, evaluationTime }) => (
-        <>
-          {evaluatedAt(lastEvaluation) === null ? <span class="muted">–</span> : <span>{formatValue(evaluationTime, "seconds")}</span>}
-          <Meter share={slowest > 0 ? evaluationTime / slowest : 0} />
-        </>
-      ),
-    },
+    barColumn("Duration", (rule) => (evaluatedAt(rule.lastEvaluation) === null ? null : rule.evaluationTime), inSeconds, slowest),
   ];
   return (
     // Folded here is not folded on another page.
@@ -134,13 +124,14 @@ function GroupSection({ group, slowest, samples }: { group: RuleGroup; slowest: 
   );
 }
 
+const inSeconds = (value: number): string => formatValue(value, "seconds");
 const HEALTH_OF: Readonly<Record<RuleHealth, string>> = { ok: "up", err: "down", unknown: "unknown" };
 const HEALTH_TEXT: Readonly<Record<RuleHealth, string>> = { ok: "ok", err: "failing", unknown: "not yet" };
 
 /** Without the duration, which is compared with those of all rules. */
 const COLUMNS: readonly Column<Rule>[] = [
   { title: "Rule", untitled: true, class: "rule-name", cell: (rule) => <RuleName rule={rule} /> },
-  { title: "Health", cell: ({ health }) => <Health health={HEALTH_OF[health]} text={HEALTH_TEXT[health]} /> },
+  { title: "Health", cell: ({ health }) => <Health state={HEALTH_OF[health]} text={HEALTH_TEXT[health]} /> },
   { title: "Last", num: true, cell: ({ lastEvaluation }) => <Last time={evaluatedAt(lastEvaluation)} /> },
   {
     title: "Read, stored",
@@ -160,13 +151,18 @@ function Last({ time }: { time: number | null }) {
   return <span title={formatDateTime(time)}>{formatAgo(time, serverNow())}</span>;
 }
 
+/** The state of an alerting rule, and of how many alerts it is. */
+function alertsText({ state, alerts }: AlertingRule): string {
+  return alerts == null ? state : `${formatCount(alerts.filter((alert) => alert.state === state).length)} ${state}`;
+}
+
 function RuleName({ rule }: { rule: Rule }) {
   return (
     <>
       <span class="rule-head">
         <span class="muted">{rule.type === "alerting" ? "alert" : "record"}</span> <strong>{rule.name}</strong>
         {rule.type === "alerting" && rule.state !== "inactive" && rule.state !== "unknown" && (
-          <AlertState state={rule.state} {...(rule.alerts == null ? {} : { count: rule.alerts.filter(({ state }) => state === rule.state).length })} />
+          <Health state={rule.state} text={alertsText(rule)} />
         )}
         {Object.keys(rule.labels ?? {}).length > 0 && <LabelChips labels={rule.labels ?? {}} />}
         {isUnread(rule) && (

@@ -3,8 +3,8 @@ import { buildInfo, ifTold, memoryStatus, runtimeInfo, serverNow, type MemorySha
 import { InfoTable } from "../components/info_table";
 import { Loaded } from "../components/loaded";
 import { Page } from "../components/page";
-import { Table, type Column } from "../components/table";
-import { Meter, Notice } from "../components/controls";
+import { Table, barColumn, type Column } from "../components/table";
+import { Notice } from "../components/controls";
 import { infoRows, uptime } from "../lib/info";
 import { usePoll } from "../lib/poll";
 import { formatAddress } from "../lib/address";
@@ -60,17 +60,7 @@ function Memory({ memory }: { memory: MemoryStatus }) {
   const used = [...memory.shares].sort((a, b) => b.usedBytes - a.usedBytes);
   const columns: readonly Column<MemoryShare>[] = [
     { title: "Share", cell: (share) => share.name },
-    {
-      title: "Used",
-      num: true,
-      class: "cost",
-      cell: (share) => (
-        <>
-          {bytes(share.usedBytes)}
-          <Meter share={memory.limitBytes > 0 ? share.usedBytes / memory.limitBytes : 0} />
-        </>
-      ),
-    },
+    barColumn("Used", (share) => share.usedBytes, bytes, memory.limitBytes),
     { title: "Most", num: true, cell: (share) => bytes(share.peakBytes) },
     { title: "Limit", num: true, cell: (share) => (share.limitBytes === null ? "–" : bytes(share.limitBytes)) },
     { title: "Refused", num: true, cell: (share) => formatCount(share.refusedTotal) },

@@ -1,9 +1,9 @@
 // Storage: what is in the head, what makes many series, and the blocks on disk.
 import { ifTold, tsdbBlocks, tsdbStatus, type Block, type Counted, type TsdbStatus } from "../api";
-import { Choice, Meter } from "../components/controls";
+import { Choice } from "../components/controls";
 import { Loaded } from "../components/loaded";
 import { Page } from "../components/page";
-import { Table, type Column } from "../components/table";
+import { Table, barColumn, type Column } from "../components/table";
 import { Tiles, type Tile } from "../components/tiles";
 import { usePoll } from "../lib/poll";
 import { adjust, route } from "../lib/router";
@@ -98,17 +98,7 @@ function Top(props: {
   const most = props.total !== undefined && props.total > 0 ? props.total : (rows[0]?.value ?? 0);
   const columns: readonly Column<Counted>[] = [
     { title: "Name", class: "mono", cell: ({ name }) => (link === undefined ? name : <a href={link(name)}>{name}</a>) },
-    {
-      title: column,
-      num: true,
-      class: "cost",
-      cell: ({ value }) => (
-        <>
-          {text(value)}
-          <Meter share={most > 0 ? value / most : 0} />
-        </>
-      ),
-    },
+    barColumn(column, ({ value }) => value, text, most),
   ];
   return (
     <section aria-label={title}>
