@@ -6,6 +6,7 @@ package summary
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,14 +60,10 @@ func prepare(desc *prometheus.Desc, o Options) *settings {
 	if o.NativeHistogramSchema < -4 || o.NativeHistogramSchema > 6 {
 		panic(fmt.Errorf("illegal NativeHistogramSchema=%d", o.NativeHistogramSchema))
 	}
-	s := &settings{desc: desc, now: o.Now}
+	s := &settings{desc: desc, now: o.Now, objectives: slices.Sorted(maps.Keys(o.Objectives))}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	for q := range o.Objectives {
-		s.objectives = append(s.objectives, q)
-	}
-	slices.Sort(s.objectives)
 	hasNative := o.NativeHistogramName != ""
 	if len(s.objectives) == 0 && !hasNative {
 		return s

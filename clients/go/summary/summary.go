@@ -7,6 +7,7 @@ package summary
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,10 +105,8 @@ func lazily(make func() *settings) func() *settings {
 }
 
 func refuseQuantile(names []string) {
-	for _, name := range names {
-		if name == quantileLabel {
-			panic(errQuantileLabel)
-		}
+	if slices.Contains(names, quantileLabel) {
+		panic(errQuantileLabel)
 	}
 }
 

@@ -15,9 +15,7 @@ type CounterVec struct {
 // WrapCounterVec puts a vector behind a switch. The vector must not be curried or used on its own afterwards; children
 // it has already are not taken over.
 func WrapCounterVec(s *Switch, v *prometheus.CounterVec) *CounterVec {
-	return &CounterVec{&prometheus.CounterVec{MetricVec: rewrap(v.MetricVec, func(m prometheus.Metric) prometheus.Metric {
-		return &Counter{m.(prometheus.Counter), s}
-	})}, s}
+	return &CounterVec{&prometheus.CounterVec{MetricVec: rewrap(v.MetricVec, s, WrapCounter)}, s}
 }
 
 // Inc adds one to the child with the values; one load while off.
@@ -61,9 +59,7 @@ type GaugeVec struct {
 
 // WrapGaugeVec puts a vector behind a switch; see WrapCounterVec.
 func WrapGaugeVec(s *Switch, v *prometheus.GaugeVec) *GaugeVec {
-	return &GaugeVec{&prometheus.GaugeVec{MetricVec: rewrap(v.MetricVec, func(m prometheus.Metric) prometheus.Metric {
-		return &Gauge{m.(prometheus.Gauge), s}
-	})}, s}
+	return &GaugeVec{&prometheus.GaugeVec{MetricVec: rewrap(v.MetricVec, s, WrapGauge)}, s}
 }
 
 // Set sets the child with the label values; one load while off.
@@ -107,9 +103,7 @@ type HistogramVec struct {
 
 // WrapHistogramVec puts a vector behind a switch; see WrapCounterVec.
 func WrapHistogramVec(s *Switch, v *prometheus.HistogramVec) *HistogramVec {
-	return &HistogramVec{&prometheus.HistogramVec{MetricVec: rewrap(v.MetricVec, func(m prometheus.Metric) prometheus.Metric {
-		return &Histogram{m.(prometheus.Histogram), s}
-	})}, s}
+	return &HistogramVec{&prometheus.HistogramVec{MetricVec: rewrap(v.MetricVec, s, WrapHistogram)}, s}
 }
 
 // Observe adds an observation to the child with the label values; one load while off.
@@ -147,9 +141,7 @@ type SummaryVec struct {
 // WrapSummaryVec puts a vector, of client_golang's or of summary.NewVec, behind a switch; see WrapCounterVec.
 // summary.FastVec has an option for its switch instead.
 func WrapSummaryVec(s *Switch, v *prometheus.SummaryVec) *SummaryVec {
-	return &SummaryVec{&prometheus.SummaryVec{MetricVec: rewrap(v.MetricVec, func(m prometheus.Metric) prometheus.Metric {
-		return &Summary{m.(prometheus.Summary), s}
-	})}, s}
+	return &SummaryVec{&prometheus.SummaryVec{MetricVec: rewrap(v.MetricVec, s, WrapSummary)}, s}
 }
 
 // Observe adds an observation to the child with the label values; one load while off.
@@ -179,14 +171,14 @@ func (v *SummaryVec) With(labels prometheus.Labels) prometheus.Observer {
 func (v *SummaryVec) Collect(ch chan<- prometheus.Metric) { collect(v.s, v.MetricVec, ch) }
 
 // rewrap returns a vector whose children are the inner vector's, wrapped. The inner vector only makes them.
-func rewrap(inner *prometheus.MetricVec, wrap func(prometheus.Metric) prometheus.Metric) *prometheus.MetricVec {
+func rewrap[M, W prometheus.Metric](inner *prometheus.MetricVec, s *Switch, wrap func(*Switch, M) W) *prometheus.MetricVec {
 	return prometheus.NewMetricVec(descOf(inner), func(values ...string) prometheus.Metric {
 		m, err := inner.GetMetricWithLabelValues(values...)
 		if err != nil {
 			panic(err) // the outer vector has checked the values; this one is curried
 		}
 		inner.DeleteLabelValues(values...)
-		return wrap(m)
+		return wrap(s, m.(M))
 	})
 }
 

@@ -92,19 +92,18 @@ func (t *Table[T]) Remove(match func(values []string) bool) int {
 func (t *Table[T]) RemoveOne(hash uint64, values []string) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	child := t.Find(hash, values)
+	if child == nil {
+		return false
+	}
 	slots := *t.slots.Load()
 	mask := uint64(len(slots) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		child := slots[i].Load()
-		if child == nil {
-			return false
-		}
-		if child.hash == hash && equal(child.Values, values) {
-			slots[i].Store(t.removed)
-			t.live--
-			return true
-		}
+	i := hash & mask
+	for !slots[i].CompareAndSwap(child, t.removed) {
+		i = (i + 1) & mask
 	}
+	t.live--
+	return true
 }
 
 // Each calls f for every child, in no order.

@@ -6,6 +6,7 @@
 package record
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -162,9 +163,7 @@ func (r *Recorder) turn(now time.Time) {
 func (r *Recorder) push(window []sketch.Chunk) {
 	r.closed = append(r.closed, window)
 	for len(r.closed) >= r.config.Windows && len(r.closed) > 0 {
-		copy(r.closed, r.closed[1:])
-		r.closed[len(r.closed)-1] = nil
-		r.closed = r.closed[:len(r.closed)-1]
+		r.closed = slices.Delete(r.closed, 0, 1)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 // Chunk is a frozen window.
 type Chunk struct {
+	// count is how many values it had, NaNs excepted.
 	count, negInf, posInf uint64
 	// cells are pairs of varints, difference of cell number and count, atoms the same of exact keys.
 	cells, atoms []byte
@@ -21,12 +22,6 @@ type Chunk struct {
 	// Cell numbers are keys without shift bits, atoms' keys without the zeros that all of them end with.
 	cellShift, atomShift uint8
 }
-
-// Count returns how many values the window had, NaNs excepted.
-func (c Chunk) Count() uint64 { return c.count }
-
-// Bytes returns how much memory the chunk's content takes.
-func (c Chunk) Bytes() int { return cap(c.cells) + cap(c.atoms) }
 
 // atom is a value that was seen n times.
 type atom struct {
@@ -101,6 +96,18 @@ func (w *writer) put(number uint64, n uint32) {
 	w.out = binary.AppendUvarint(w.out, number-w.last)
 	w.out = binary.AppendUvarint(w.out, uint64(n))
 	w.last = number
+}
+
+// middles calls f for all values, n of them at a time, which stand in the middle of their cell unless they are exact.
+func (c Chunk) middles(f func(v float64, n uint64)) {
+	var m Merge
+	m.Add(c)
+	m.Each(func(low, high float64, n uint64) {
+		if low != high {
+			low += (high - low) / 2
+		}
+		f(low, n)
+	})
 }
 
 // entry is n values somewhere in the keys from first to last.

@@ -51,15 +51,7 @@ func (c *Coarse) Show(present []Chunk) *[CoarseBuckets]uint64 {
 }
 
 func addCoarse(to *[CoarseBuckets]uint64, chunk Chunk) {
-	var m Merge
-	m.Add(chunk)
-	m.Each(func(low, high float64, n uint64) {
-		v := low
-		if low != high {
-			v = low + (high-low)/2
-		}
-		to[coarsePlace(v)] += n
-	})
+	chunk.middles(func(v float64, n uint64) { to[coarsePlace(v)] += n })
 }
 
 // coarsePlace returns a number's bucket.

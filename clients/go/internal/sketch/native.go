@@ -37,13 +37,7 @@ func (h *Native) Clone() *Native {
 
 // Add adds a window.
 func (h *Native) Add(c Chunk) {
-	var m Merge
-	m.Add(c)
-	m.Each(func(low, high float64, n uint64) {
-		v := low
-		if low != high {
-			v = low + (high-low)/2
-		}
+	c.middles(func(v float64, n uint64) {
 		switch {
 		case math.Abs(v) <= ZeroThreshold:
 			h.Zero += n

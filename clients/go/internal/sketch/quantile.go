@@ -42,9 +42,6 @@ func (m *Merge) Add(c Chunk) {
 	}
 }
 
-// Count returns how many values there are.
-func (m *Merge) Count() uint64 { return m.count }
-
 // Quantiles sets out[i] to the qs[i]-quantile, NaN without values. qs must ascend.
 func (m *Merge) Quantiles(qs, out []float64) {
 	m.sort()
