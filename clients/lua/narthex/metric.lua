@@ -102,16 +102,23 @@ local function refuse(self, rendered, err)
   end
 end
 
+--- Whether there are as many values as labels; reports it if not.
+local function fits(self, values)
+  local count = type(values) == "table" and #values or 0
+  if count ~= self.label_count then
+    self.parent:log_error(("incorrect label count for metric %s, expected %d, got %d (%s)"):format(
+      self.name, self.label_count, count, labels.shown(values)))
+  end
+  return count == self.label_count
+end
+
 --- Finds or adds the series with these values; nil if there is no room, or the values are wrong.
 local function create(self, values)
   local parent = self.parent
-  local count = type(values) == "table" and #values or 0
-  if count ~= self.label_count then
-    parent:log_error(("incorrect label count for metric %s, expected %d, got %d (%s)"):format(
-      self.name, self.label_count, count, labels.shown(values)))
+  if not fits(self, values) then
     return nil
   end
-  for place = 1, count do
+  for place = 1, self.label_count do
     if values[place] == nil then
       parent:log_error(("unexpected nil value for label %s of %s"):format(self.label_names[place], self.name))
       return nil
@@ -363,10 +370,7 @@ end
 
 --- Ends the series with these values in every worker: in this one at once, in the others within sync_interval.
 local function del(self, values)
-  local count = type(values) == "table" and #values or 0
-  if count ~= self.label_count then
-    self.parent:log_error(("incorrect label count for metric %s, expected %d, got %d (%s)"):format(
-      self.name, self.label_count, count, labels.shown(values)))
+  if not fits(self, values) then
     return
   end
   local rendered = labels.render(self.label_names, values or {})

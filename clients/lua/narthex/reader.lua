@@ -66,7 +66,7 @@ local function header(fd, bytes)
   if not sys.pread(fd, bytes, MARKS_END, 0) or ffi.string(bytes, 8) ~= "NRTHXSEG" then
     return nil
   end
-  local sum = bit.bnot(sys.crc(sys.crc(-1, bytes, 16), bytes + 20, 236))
+  local sum = sys.checksum(bytes, 16, 20, 256)
   local words, longs = ffi.cast(u32, bytes), ffi.cast(i64, bytes)
   if words[2] ~= 1 or words[3] ~= 0x01020304 or ffi.cast("int32_t *", bytes)[4] ~= sum then
     return nil
@@ -88,6 +88,13 @@ local function header(fd, bytes)
   return fits and found or nil
 end
 
+--- Makes a source of which nothing is parsed.
+local function unread(source)
+  source.parsed, source.metrics, source.by_place, source.series, source.drops = 0, {}, {}, {}, {}
+  source.cells_used, source.records_used, source.free_cell = 0, 0, 0
+  return source
+end
+
 --- Opens a file; nil unless it is a segment of the application.
 local function open(self, path)
   local fd = sys.open(path, bit.bor(sys.O_RDONLY, sys.O_NOFOLLOW, sys.O_NONBLOCK))
@@ -99,9 +106,8 @@ local function open(self, path)
     sys.close(fd)
     return nil
   end
-  head.fd, head.parsed, head.metrics, head.by_place, head.series, head.drops = fd, 0, {}, {}, {}, {}
-  head.cells_used, head.records_used, head.free_cell = 0, 0, 0
-  return head
+  head.fd = fd
+  return unread(head)
 end
 
 local function close(source)
@@ -327,8 +333,7 @@ local function extend(self, source, pause)
     if len - at < 16 or size < 16 or size % 8 ~= 0 or size > len - at or size > 1048576 then
       return
     end
-    local sum = bit.bnot(sys.crc(sys.crc(-1, one, 4), one + 8, size - 8))
-    if ffi.cast("int32_t *", one)[1] ~= sum or not parse(self, source, one, size, source.parsed / 8) then
+    if ffi.cast("int32_t *", one)[1] ~= sys.checksum(one, 4, 8, size) or not parse(self, source, one, size, source.parsed / 8) then
       return
     end
     source.parsed = source.parsed + size
@@ -451,28 +456,17 @@ end
 
 --- Reads the retired counts again if they were replaced.
 local function read_retired(self, pause)
-  local name = self.app .. ".retired"
-  local source = open(self, self.dir .. "/" .. name)
+  local source = open(self, self.dir .. "/" .. self.app .. ".retired")
   local known = self.retired
   if source and known and source.fixed == known.fixed then
     close(source)
-    return
-  end
-  if not source or source.role ~= 1 then
-    if source then
-      close(source)
-    end
-    if known then
-      close(known)
-    end
-    self.retired, self.contained = nil, {}
     return
   end
   if known then
     close(known)
   end
   self.retired, self.contained = source, {}
-  if not update(self, source, pause) then
+  if source and not (source.role == 1 and update(self, source, pause)) then
     close(source)
     self.retired = nil
   end
@@ -490,8 +484,8 @@ end
 --- Opens segments that appeared, and closes those that are gone.
 local function look(self, pause)
   local found = {}
-  for _, name in ipairs(sys.names(self.dir, ".segment")) do
-    if name:sub(1, #self.app + 1) == self.app .. "-" and (not self.only or self.only[name]) then
+  for _, name in ipairs(sys.names(self.dir, self.app .. "-", ".segment")) do
+    if not self.only or self.only[name] then
       found[name] = true
       self.sources[name] = self.sources[name] or open(self, self.dir .. "/" .. name)
     end
@@ -578,10 +572,8 @@ function Reader:read(pause)
       end
     end
     if self.own then
-      self.own_source = self.own_source or {
-        memory = self.own, parsed = 0, metrics = {}, by_place = {}, series = {}, drops = {}, free_cell = 0, worker = "",
-        records_at = self.own.record_area.offset,
-      }
+      self.own_source = self.own_source
+        or unread({ memory = self.own, worker = "", records_at = self.own.record_area.offset })
       update(self, self.own_source, pause)
       add(self, self.own_source, false, pause)
     end
@@ -594,8 +586,8 @@ end
 --- Returns the names of the segments of an application whose writers have ended, as a set.
 function M.dead(dir, app)
   local self, dead = M.new(dir, app), {}
-  for _, name in ipairs(sys.names(dir, ".segment")) do
-    local source = name:sub(1, #app + 1) == app .. "-" and open(self, dir .. "/" .. name)
+  for _, name in ipairs(sys.names(dir, app .. "-", ".segment")) do
+    local source = open(self, dir .. "/" .. name)
     if source then
       dead[name] = is_dead(source) or (marks(source, self.buffer) and source.is_closed) or nil
       close(source)

@@ -86,12 +86,10 @@ end
 -- this process knows of each.
 local function remove_unfinished(options, seen)
   local now_ms, still = sys.monotonic_ms(), {}
-  for _, name in ipairs(sys.names(options.dir, ".segment.new")) do
-    if name:sub(1, #options.app + 1) == options.app .. "-" then
-      local since = seen[name] or now_ms
-      if now_ms - since <= UNFINISHED_MS or not sys.unlink(options.dir .. "/" .. name) then
-        still[name] = since
-      end
+  for _, name in ipairs(sys.names(options.dir, options.app .. "-", ".segment.new")) do
+    local since = seen[name] or now_ms
+    if now_ms - since <= UNFINISHED_MS or not sys.unlink(options.dir .. "/" .. name) then
+      still[name] = since
     end
   end
   for name in pairs(seen) do

@@ -80,9 +80,7 @@ local function write_header(self, options)
   put(u16, map + 110, #worker)
   ffi.copy(map + 128, options.app, #options.app)
   ffi.copy(map + 192, worker, #worker)
-  local bytes = ffi.cast(u8, map)
-  local sum = sys.crc(sys.crc(-1, bytes, 16), bytes + 20, 236)
-  put("int32_t *", map + 16, bit.bnot(sum))
+  put("int32_t *", map + 16, sys.checksum(ffi.cast(u8, map), 16, 20, 256))
   self.marks[0] = 1
 end
 
@@ -196,8 +194,7 @@ local function push(self, record, len, cell_at, cells)
   if cell_at then
     put(u32, record + cell_at, first)
   end
-  local sum = sys.crc(sys.crc(-1, record, 4), record + 8, len - 8)
-  put("int32_t *", record + 4, bit.bnot(sum))
+  put("int32_t *", record + 4, sys.checksum(record, 4, 8, len))
   ffi.copy(self.map + record_area.offset + record_area.used, record, len)
   cell_area.used = cell_area.used + 8 * cells
   record_area.used = record_area.used + len
@@ -290,9 +287,7 @@ function Segment:save(path)
   put(i64, map + 32, self.cell_area.used / 8)
   put(i64, map + 40, HEADER + self.cell_area.used)
   put(i64, map + 48, self.record_area.used)
-  local bytes = ffi.cast(u8, map)
-  local sum = sys.crc(sys.crc(-1, bytes, 16), bytes + 20, 236)
-  put("int32_t *", map + 16, bit.bnot(sum))
+  put("int32_t *", map + 16, sys.checksum(ffi.cast(u8, map), 16, 20, 256))
   local ok
   ok, err = sys.write(fd, map, HEADER + self.cell_area.used)
   if ok then

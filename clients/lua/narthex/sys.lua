@@ -156,8 +156,8 @@ function M.mkdir(path, mode)
   return nil, M.message(errno)
 end
 
---- Returns the names in a directory that end like this.
-function M.names(path, suffix)
+--- Returns the names in a directory that begin and end like this.
+function M.names(path, prefix, suffix)
   local dir = C.narthex_opendir(path)
   local found = {}
   if dir == nil then
@@ -169,7 +169,7 @@ function M.names(path, suffix)
       break
     end
     local name = ffi.string(entry.name)
-    if name:sub(-#suffix) == suffix then
+    if name:sub(1, #prefix) == prefix and name:sub(-#suffix) == suffix then
       found[#found + 1] = name
     end
   end
@@ -251,6 +251,11 @@ function M.crc(sum, bytes, len)
     sum = bxor(rshift(sum, 8), crcs[band(bxor(sum, bytes[at]), 255)])
   end
   return sum
+end
+
+--- Returns the checksum of `len` bytes, of which those from `from` to before `to` have the checksum's place.
+function M.checksum(bytes, from, to, len)
+  return bit.bnot(M.crc(M.crc(-1, bytes, from), bytes + to, len - to))
 end
 
 return M

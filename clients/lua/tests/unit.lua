@@ -181,7 +181,7 @@ function tests.workers_are_added_up_and_gauges_of_ended_ones_end()
   equal(samples(a, "c{"), 'c{x="1"} 3', "counts stay")
   equal(samples(a, "last"), "last 1", "gauges end")
   equal(retire.run({ dir = dir, app = "nginx" }, function() end), 1)
-  equal(#sys.names(dir, ".segment"), 1, "its file is gone")
+  equal(#sys.names(dir, "", ".segment"), 1, "its file is gone")
   equal(samples(a, "c{"), 'c{x="1"} 3', "counts are taken over")
   equal(samples(a, "h_"), 'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 2\nh_sum 3\nh_count 2')
   a._worker.segment:close()
@@ -199,11 +199,11 @@ function tests.what_a_worker_was_creating_when_it_ended_is_removed_after_a_minut
     io.open(dir .. "/" .. name .. ".segment.new", "w"):close()
   end
   retire.run(options, function() end)
-  equal(#sys.names(dir, ".segment.new"), 3)
+  equal(#sys.names(dir, "", ".segment.new"), 3)
   options.unfinished["nginx-1-2.segment.new"] = sys.monotonic_ms() - 60001
   retire.run(options, function() end)
-  equal(table.concat(sys.names(dir, ".segment.new"), " "), "nginx-3-4.segment.new other-1-2.segment.new")
-  equal(#sys.names(dir, ".segment"), 1)
+  equal(table.concat(sys.names(dir, "", ".segment.new"), " "), "nginx-3-4.segment.new other-1-2.segment.new")
+  equal(#sys.names(dir, "", ".segment"), 1)
   equal(errors(p), 0)
 end
 
@@ -211,7 +211,7 @@ function tests.counts_of_a_reader_that_ended_in_between_are_not_added_twice()
   local dir = directory()
   local a = worker(dir)
   a:counter("c"):inc(5)
-  local name = sys.names(dir, ".segment")[1]
+  local name = sys.names(dir, "", ".segment")[1]
   local copy = assert(io.open(dir .. "/" .. name, "rb")):read("*a")
   a._worker.segment:close()
   equal(retire.run({ dir = dir, app = "nginx" }, function() end), 1)
@@ -222,7 +222,7 @@ function tests.counts_of_a_reader_that_ended_in_between_are_not_added_twice()
   equal(samples(b, "c "), "c 5")
   equal(retire.run({ dir = dir, app = "nginx" }, function() end), 1)
   equal(samples(b, "c "), "c 5")
-  equal(#sys.names(dir, ".segment"), 1)
+  equal(#sys.names(dir, "", ".segment"), 1)
 end
 
 function tests.removed_series_end_in_every_worker()
@@ -459,7 +459,7 @@ local function with_bad_segment()
   local bad = worker(dir, { max_cells = 1, max_label_bytes = 1 })
   bad:counter("bad", "B.", { "x" }):inc(1, { "y" })
   bad:histogram("worse", "W.", { "x" }, { 1 }):observe(1, { "y" })
-  local path = dir .. "/" .. sys.names(dir, ".segment")[1]
+  local path = dir .. "/" .. sys.names(dir, "", ".segment")[1]
   local whole = assert(io.open(path, "rb")):read("*a")
   local good = worker(dir)
   good:counter("good"):inc(7)
