@@ -123,12 +123,8 @@ impl Value for CounterValue {
         Self::new()
     }
 
-    fn set_enabled(&self, enabled: bool) {
-        self.range.set_enabled(enabled);
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.range.is_enabled()
+    fn range(&self) -> &Range {
+        &self.range
     }
 
     fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {

@@ -90,12 +90,8 @@ impl Value for GaugeValue {
         Self::new(1)
     }
 
-    fn set_enabled(&self, enabled: bool) {
-        self.range.set_enabled(enabled);
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.range.is_enabled()
+    fn range(&self) -> &Range {
+        &self.range
     }
 
     fn read<'s>(&self, _: &'s mut Scratch<'_>) -> Option<Point<'s>> {

@@ -178,12 +178,8 @@ impl Value for HistogramValue {
         Self::new(spec.bounds)
     }
 
-    fn set_enabled(&self, enabled: bool) {
-        self.range.set_enabled(enabled);
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.range.is_enabled()
+    fn range(&self) -> &Range {
+        &self.range
     }
 
     fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {

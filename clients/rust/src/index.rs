@@ -265,9 +265,7 @@ impl<T: Item> Members<T> {
         let before = self.sorted.take().unwrap_or_default();
         self.sorted = Some(Arc::new(before.changed(added, &removed)));
     }
-}
 
-impl<T: Item> Members<T> {
     /// Drops everything that no reader can reach any more.
     fn free(&mut self) {
         if !self.retired.is_empty() && shards::quiescent() {

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::clock::unix_ms;
 use crate::exemplar::Exemplar;
 use crate::point::{NativePoint, Numbers, Point, Reading, SeriesVisitor, Wants};
+use crate::range::Range;
 use crate::shards::Reader;
 pub(crate) use crate::spec::Spec;
 use crate::texts::Texts;
@@ -46,8 +47,8 @@ pub trait Value: Send + Sync + Sized + 'static {
 
     /// Creates a series of a family that declares `spec`.
     fn create(spec: &Spec) -> Self;
-    fn set_enabled(&self, enabled: bool);
-    fn is_enabled(&self) -> bool;
+    /// Returns the range whose switch is the value's.
+    fn range(&self) -> &Range;
     /// Returns what is exposed; `None` while it is switched off.
     fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>>;
     /// Returns the number that is exposed; `None` while it is switched off, or for what is no number.
@@ -158,11 +159,11 @@ impl<V> Deref for Single<V> {
 
 impl<V: Value> Metric for Single<V> {
     fn set_enabled(&self, enabled: bool) {
-        self.value.set_enabled(enabled);
+        self.value.range().set_enabled(enabled);
     }
 
     fn is_enabled(&self) -> bool {
-        self.value.is_enabled()
+        self.value.range().is_enabled()
     }
 }
 
@@ -217,10 +218,7 @@ impl<'a> FamilyVisit<'a> {
         // Before the value is read: reading may be what restarts it afterwards.
         let created_ms = created_ms.max(value.restarted_ms());
         if let Some(point) = value.read(&mut self.scratch) {
-            if !self.begun {
-                self.begun = true;
-                self.visitor.family(&self.spec);
-            }
+            begin(&mut self.begun, self.visitor, &self.spec);
             self.visitor.series(&Reading {
                 labels,
                 created_ms,
@@ -236,26 +234,25 @@ impl<'a> FamilyVisit<'a> {
 
     /// Passes series that are numbers; `None` is switched off.
     pub(crate) fn numbers(&mut self, lines: &Texts, values: &[Option<f64>]) {
-        if values.iter().all(Option::is_none) {
-            return;
+        if values.iter().any(Option::is_some) {
+            begin(&mut self.begun, self.visitor, &self.spec);
+            self.visitor.numbers(&Numbers { lines, values });
         }
-        if !self.begun {
-            self.begun = true;
-            self.visitor.family(&self.spec);
-        }
-        self.visitor.numbers(&Numbers { lines, values });
     }
 
     /// Passes a value that is counted elsewhere.
     pub(crate) fn point(&mut self, labels: SampleLabels<'_>, point: Point<'_>) {
-        if !self.begun {
-            self.begun = true;
-            self.visitor.family(&self.spec);
-        }
+        begin(&mut self.begun, self.visitor, &self.spec);
         self.visitor.series(&Reading {
             labels,
             created_ms: 0,
             point,
         });
+    }
+}
+
+fn begin(begun: &mut bool, visitor: &mut dyn SeriesVisitor, spec: &Spec) {
+    if !std::mem::replace(begun, true) {
+        visitor.family(spec);
     }
 }

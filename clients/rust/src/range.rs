@@ -22,7 +22,7 @@ static SPACE: Mutex<Space> = Mutex::new(Space {
 });
 
 /// A lazily allocated range of cells with an on/off switch.
-pub(crate) struct Range {
+pub struct Range {
     word: AtomicU32,
 }
 

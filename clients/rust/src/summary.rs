@@ -173,9 +173,11 @@ impl SummaryValue {
             f64::NEG_INFINITY => NEGATIVE_INFINITE,
             _ if v.is_nan() => NAN,
             _ => {
-                // Without space for another octave, the value is missing from the quantiles, like a NaN.
-                match self.octave(v) {
+                let first = || self.window().begin(Instant::now());
+                let octaves = &self.octaves;
+                match octaves.get_or_allocate(v.to_bits(), BUCKETS_PER_OCTAVE, first) {
                     Some(octave) => return count_in(octave, v),
+                    // Without space for another octave, the value is missing from the quantiles, like a NaN.
                     None => NAN,
                 }
             }
@@ -183,13 +185,6 @@ impl SummaryValue {
         shards::write(slot, CELLS, |cells| {
             cells.add(cell, 1);
         });
-    }
-
-    /// Returns the buckets of a number's octave, allocating them for the first number in it.
-    fn octave(&self, v: f64) -> Option<Slot> {
-        let first = || self.window().begin(Instant::now());
-        self.octaves
-            .get_or_allocate(v.to_bits(), BUCKETS_PER_OCTAVE, first)
     }
 
     /// Turns the window in time even if nobody reads the summary.
@@ -293,12 +288,8 @@ impl Value for SummaryValue {
         Self::new(spec.max_age, spec.age_buckets)
     }
 
-    fn set_enabled(&self, enabled: bool) {
-        self.range.set_enabled(enabled);
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.range.is_enabled()
+    fn range(&self) -> &Range {
+        &self.range
     }
 
     fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {

@@ -86,7 +86,7 @@ impl<V: Value> Core<V> {
     pub(super) fn set_enabled(&self, enabled: bool) {
         self.index.for_each(
             || self.off.store(!enabled, Relaxed),
-            |series| series.value.set_enabled(enabled),
+            |series| series.value.range().set_enabled(enabled),
         );
     }
 
@@ -175,7 +175,7 @@ impl<V: Value> Core<V> {
 
     fn make(&self, values: &[&str]) -> Arc<Series<V>> {
         let value = V::create(&self.spec);
-        value.set_enabled(!self.off.load(Relaxed));
+        value.range().set_enabled(!self.off.load(Relaxed));
         Arc::new(Series::new(values, value))
     }
 }

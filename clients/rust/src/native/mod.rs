@@ -15,7 +15,7 @@ mod options;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock::unix_ms;
@@ -283,13 +283,9 @@ impl NativeHistogramValue {
         totals
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns what is exposed since the last reset, and its schema; resets what has too many buckets.
     fn exposed(&self, reader: &Reader, now: Instant) -> (Totals, i8) {
-        let mut state = self.state();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.totals(reader);
         let since = *state.since.get_or_insert(now);
         let mut shown = all.clone();
@@ -395,12 +391,8 @@ impl Value for NativeHistogramValue {
         Self::new(native, spec.bounds)
     }
 
-    fn set_enabled(&self, enabled: bool) {
-        self.range.set_enabled(enabled);
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.range.is_enabled()
+    fn range(&self) -> &Range {
+        &self.range
     }
 
     fn read<'s>(&self, scratch: &'s mut Scratch<'_>) -> Option<Point<'s>> {

@@ -39,6 +39,7 @@
 mod map;
 mod writer;
 
+use crate::clock::unix_ms;
 use crate::metric::{Raw, RawVisitor, Spec};
 use crate::registry::Registry;
 use crate::summary::Coarse;
@@ -49,8 +50,8 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use writer::{Shape, Writer};
+use std::time::Duration;
+use writer::Writer;
 
 /// Maximum number of labels that readers take.
 const LABELS_MAX: usize = 64;
@@ -165,13 +166,9 @@ impl Publisher {
                 registry.set_enabled(name, is_on);
             }
         }
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let now_ms = u64::try_from(now.as_millis()).unwrap_or_default();
         registry.visit_raw(&mut Round {
             publisher: self,
-            now_ms,
+            now_ms: unix_ms(),
         });
         Ok(())
     }
@@ -247,7 +244,7 @@ impl RawVisitor for Round<'_> {
         let metric = metrics.entry(spec.name).or_insert_with(|| {
             let merge = gauges.get(spec.name).copied();
             Metric {
-                place: writer.metric(spec.name, spec.help, shape(spec, merge)),
+                place: writer.metric(spec, merge),
                 is_on: true,
                 series: HashMap::new(),
             }
@@ -270,22 +267,6 @@ impl RawVisitor for Round<'_> {
         if let Some(Some(series)) = metric.series.get_mut(labels) {
             series.store(writer, cells(spec), raw, self.now_ms);
         }
-    }
-}
-
-fn shape(spec: &Spec, merge: Option<GaugeMerge>) -> Shape<'static> {
-    match spec.kind {
-        MetricType::Counter => Shape::Counter,
-        MetricType::Gauge | MetricType::Untyped => Shape::Gauge(merge.unwrap_or(GaugeMerge::Each)),
-        MetricType::Histogram => Shape::Histogram(spec.bounds),
-        MetricType::Summary => Shape::Summary {
-            quantiles: spec.quantiles,
-            first: Coarse::FIRST,
-            octaves: Coarse::OCTAVES,
-            bits: Coarse::BITS,
-            steps: u16::try_from(spec.age_buckets).unwrap_or(u16::MAX),
-            max_age_ms: u64::try_from(spec.max_age.as_millis()).unwrap_or(u64::MAX),
-        },
     }
 }
 

@@ -6,6 +6,10 @@
 
 use super::map::{self, Map};
 use super::{GaugeMerge, SegmentOptions};
+use crate::clock::unix_ms;
+use crate::metric::Spec;
+use crate::summary::Coarse;
+use crate::visit::MetricType;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -13,7 +17,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const HEADER_BYTES: usize = 4096;
 const FIXED_BYTES: usize = 256;
@@ -27,25 +30,11 @@ const CLOSED: u64 = 2;
 const STEP_BYTES: usize = 1 << 16;
 /// Maximum length of a record.
 const LENGTH_MAX: usize = 1 << 20;
-/// The type of summaries, and the maximum number of their quantiles that readers take.
+/// Types of metrics that say more than the others.
+const GAUGE: u8 = 3;
 const SUMMARY: u8 = 5;
+/// Maximum number of quantiles that readers take.
 const QUANTILES_MAX: usize = 64;
-
-/// Type of a metric, with what belongs to it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Shape<'a> {
-    Counter,
-    Gauge(GaugeMerge),
-    Histogram(&'a [f64]),
-    Summary {
-        quantiles: &'a [f64],
-        first: i16,
-        octaves: u16,
-        bits: u8,
-        steps: u16,
-        max_age_ms: u64,
-    },
-}
 
 /// A metric that was written.
 #[derive(Clone, Copy, Debug)]
@@ -153,10 +142,6 @@ impl Writer {
     }
 
     fn header(&self, options: &SegmentOptions, id: u64) -> io::Result<Vec<u8>> {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let created_ms = u64::try_from(since.as_millis()).unwrap_or_default();
         let (cells, records) = (&self.cells, &self.records);
         let mut out = vec![0; FIXED_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -170,7 +155,7 @@ impl Writer {
         put(40, &(records.offset as u64).to_le_bytes());
         put(48, &(records.reserved as u64).to_le_bytes());
         put(56, &id.to_le_bytes());
-        put(64, &created_ms.to_le_bytes());
+        put(64, &unix_ms().to_le_bytes());
         put(72, &start_of_process()?.to_le_bytes());
         put(80, &fs::metadata("/proc/self/ns/pid")?.ino().to_le_bytes());
         put(88, &boot_id()?.to_be_bytes());
@@ -184,12 +169,13 @@ impl Writer {
     }
 
     /// Adds a metric; `None` if there is no room for it, or readers would not take it.
-    pub(super) fn metric(&mut self, name: &str, help: &str, shape: Shape<'_>) -> Option<Metric> {
-        let (kind, numbers): (u8, &[f64]) = match shape {
-            Shape::Counter => (1, &[]),
-            Shape::Gauge(_) => (3, &[]),
-            Shape::Histogram(bounds) => (4, bounds),
-            Shape::Summary { quantiles, .. } => (SUMMARY, quantiles),
+    pub(super) fn metric(&mut self, spec: &Spec, merge: Option<GaugeMerge>) -> Option<Metric> {
+        let Spec { name, help, .. } = spec;
+        let (kind, numbers): (u8, &[f64]) = match spec.kind {
+            MetricType::Counter => (1, &[]),
+            MetricType::Gauge | MetricType::Untyped => (GAUGE, &[]),
+            MetricType::Histogram => (4, spec.bounds),
+            MetricType::Summary => (SUMMARY, spec.quantiles),
         };
         if kind == SUMMARY && numbers.len() > QUANTILES_MAX {
             return None;
@@ -202,23 +188,18 @@ impl Writer {
         put(16, &u16::try_from(name.len()).ok()?.to_le_bytes());
         put(20, &u16::try_from(help.len()).ok()?.to_le_bytes());
         put(22, &u16::try_from(numbers.len()).ok()?.to_le_bytes());
-        match shape {
-            Shape::Gauge(merge) => put(10, &[merge as u8]),
-            Shape::Summary {
-                first,
-                octaves,
-                bits,
-                steps,
-                max_age_ms,
-                ..
-            } => {
-                put(11, &[bits]);
-                put(24, &first.to_le_bytes());
-                put(26, &octaves.to_le_bytes());
+        match kind {
+            GAUGE => put(10, &[merge.unwrap_or(GaugeMerge::Each) as u8]),
+            SUMMARY => {
+                put(11, &[Coarse::BITS]);
+                put(24, &Coarse::FIRST.to_le_bytes());
+                put(26, &Coarse::OCTAVES.to_le_bytes());
+                let steps = u16::try_from(spec.age_buckets).unwrap_or(u16::MAX);
                 put(28, &steps.to_le_bytes());
+                let max_age_ms = u64::try_from(spec.max_age.as_millis()).unwrap_or(u64::MAX);
                 put(32, &max_age_ms.to_le_bytes());
             }
-            Shape::Counter | Shape::Histogram(_) => {}
+            _ => {}
         }
         record.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
         record.extend_from_slice(name.as_bytes());

@@ -47,7 +47,6 @@ impl Window {
     ///
     /// If several are due, nobody read the clock for longer than a step. Counts since then are treated as recent rather
     /// than lost: every thread reads the clock once in 128 observations, so they are few.
-    /// rather than lost: every thread looks once in 128 observations, so it is little.
     pub(super) fn turn(&mut self, now: Instant, counts: impl FnOnce() -> Vec<Bucket>) {
         self.begin(now);
         let step = self.step();
