@@ -90,15 +90,11 @@ func prepare(desc *prometheus.Desc, o Options) *settings {
 
 var errQuantileLabel = fmt.Errorf("%q is not allowed as label name in summaries", quantileLabel)
 
-// fqName returns the metric's name.
-func fqName(o prometheus.SummaryOpts) string {
-	return prometheus.BuildFQName(o.Namespace, o.Subsystem, o.Name)
-}
-
 // describe returns the descriptors of the summary and of its native histogram, if it has one.
 func describe(o Options, labels prometheus.ConstrainableLabels) (desc, native *prometheus.Desc) {
 	unit := prometheus.WithUnit(o.Unit)
-	desc = prometheus.V2.NewDesc(fqName(o.SummaryOpts), o.Help, labels, o.ConstLabels, unit)
+	name := prometheus.BuildFQName(o.Namespace, o.Subsystem, o.Name)
+	desc = prometheus.V2.NewDesc(name, o.Help, labels, o.ConstLabels, unit)
 	if o.NativeHistogramName != "" {
 		native = prometheus.V2.NewDesc(o.NativeHistogramName, o.Help, labels, o.ConstLabels, unit)
 	}

@@ -29,8 +29,6 @@ const (
 	lightShare = 2048
 )
 
-func newAtoms() *atoms { return &atoms{} }
-
 // add counts a value that is here or taken up; false when it belongs to the cells.
 func (a *atoms) add(key uint64) bool {
 	h := key * hashFactor >> (64 - atomBits)

@@ -113,7 +113,7 @@ func (s *Sketch) leaveRaw() {
 	s.cells.fit(keys)
 	s.paged = true
 	if repeated*tieShare >= len(keys) {
-		s.atoms = newAtoms()
+		s.atoms = &atoms{}
 		s.count -= uint64(len(s.raw))
 		s.addTied(s.raw)
 	} else {
