@@ -150,6 +150,13 @@ impl Flag {
         self
     }
 
+    /// Makes the text a file's path.
+    #[must_use]
+    pub const fn file(mut self) -> Self {
+        self.kind = ValueKind::File;
+        self
+    }
+
     /// Makes the path a directory's.
     #[must_use]
     pub const fn directory(mut self) -> Self {

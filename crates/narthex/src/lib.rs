@@ -26,6 +26,7 @@ mod role;
 mod rules;
 mod screen;
 mod segments;
+mod server_client;
 mod sources;
 mod status;
 mod storage;
@@ -40,95 +41,50 @@ static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Cou
 use std::{
     ffi::OsString,
     fmt::Display,
-    io::{IsTerminal as _, Write},
+    io::{self, IsTerminal as _, Write},
     process::ExitCode,
 };
 
 /// Runs the program with its arguments, its own name first, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    use cli::Invocation;
+    use role::{backfill, check_config, check_discovery, check_metrics, check_rules, check_server};
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    match cli::dispatch(&arguments) {
-        Ok(cli::Invocation::Print(text)) => print(&text),
-        Ok(cli::Invocation::Server(options)) => served(role::server::run(*options)),
-        Ok(cli::Invocation::Agent(options)) => served(role::agent::run(*options)),
-        Ok(cli::Invocation::Pushgateway(options)) => served(role::pushgateway::run(*options)),
-        Ok(cli::Invocation::NodeExporter(options)) => served(role::node_exporter::run(*options)),
-        Ok(cli::Invocation::Push(command)) => {
-            let (mut input, mut error) = (std::io::stdin().lock(), std::io::stderr().lock());
-            let is_terminal = error.is_terminal();
-            ended(role::push::run(
-                &command,
-                &mut input,
-                &mut error,
-                is_terminal,
-            ))
-        }
-        Ok(cli::Invocation::CheckConfig(check)) => {
-            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
-            ended(role::check_config::run(&check, &mut out, &mut error))
-        }
-        Ok(cli::Invocation::CheckRules(check)) => {
-            let input = std::io::stdin().lock();
-            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
-            ended(role::check_rules::run(&check, input, &mut out, &mut error))
-        }
-        Ok(cli::Invocation::Backfill(options)) => {
-            let mut error = std::io::stderr().lock();
-            let is_terminal = error.is_terminal();
-            ended(role::backfill::run(&options, &mut error, is_terminal))
-        }
-        Ok(cli::Invocation::TestRules(command)) => {
-            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
-            ended(role::test_rules::run(&command, &mut out, &mut error))
-        }
-        Ok(cli::Invocation::CheckWebConfig(files)) => {
-            let mut error = std::io::stderr().lock();
-            ended(role::check_server::web_config(&files, &mut error))
-        }
-        Ok(cli::Invocation::CheckServer(check)) => {
-            let mut error = std::io::stderr().lock();
-            ended(role::check_server::ask(&check, &mut error))
-        }
-        Ok(cli::Invocation::CheckDiscovery(check)) => {
-            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
-            ended(role::check_discovery::run(&check, &mut out, &mut error))
-        }
-        Ok(cli::Invocation::Doctor(doctor)) => {
-            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
-            ended(doctor::run(&doctor, &mut out, &mut error))
-        }
-        Ok(cli::Invocation::Segment(command)) => {
-            let (mut out, mut error) = (std::io::stdout().lock(), std::io::stderr().lock());
-            ended(role::segment::run(&command, &mut out, &mut error))
-        }
-        Ok(cli::Invocation::Query(command)) => query(&command),
-        Ok(cli::Invocation::CheckMetrics) => {
-            let (page, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());
-            ended(role::check_metrics::run(page, &mut out))
-        }
-        Err(error) => fail(&format!("{error}, try --help"), 2),
-    }
-}
-
-/// Asks a server or a data directory.
-fn query(command: &role::query::QueryCommand) -> ExitCode {
-    let (mut out, mut error) = (std::io::stdout(), std::io::stderr());
-    let screen = screen::detect(&out);
+    let invocation = match cli::dispatch(&arguments) {
+        Ok(invocation) => invocation,
+        Err(error) => return fail(&format!("{error}, try --help"), 2),
+    };
+    let (input, out, error) = (&mut io::stdin(), &mut io::stdout(), &mut io::stderr());
     let is_terminal = error.is_terminal();
-    ended(role::query::run(
-        command,
-        screen,
-        &mut out,
-        &mut error,
-        is_terminal,
-    ))
+    ended(match invocation {
+        Invocation::Print(text) => return print(&text),
+        Invocation::Server(options) => return served(role::server::run(*options)),
+        Invocation::Agent(options) => return served(role::agent::run(*options)),
+        Invocation::Pushgateway(options) => return served(role::pushgateway::run(*options)),
+        Invocation::NodeExporter(options) => return served(role::node_exporter::run(*options)),
+        Invocation::Push(command) => role::push::run(&command, input, error, is_terminal),
+        Invocation::CheckConfig(check) => check_config::run(&check, out, error),
+        Invocation::CheckRules(check) => check_rules::run(&check, input, out, error),
+        Invocation::Backfill(options) => backfill::run(&options, error, is_terminal),
+        Invocation::TestRules(command) => role::test_rules::run(&command, out, error),
+        Invocation::CheckWebConfig(flags) => check_server::web_config(&flags, error),
+        Invocation::CheckServer(path, flags) => check_server::ask(path, &flags, error),
+        Invocation::CheckDiscovery(flags) => check_discovery::run(&flags, out, error),
+        Invocation::Doctor(flags) => doctor::run(&flags, out, error),
+        Invocation::Segment(command) => role::segment::run(&command, out, error),
+        Invocation::Query(command) => {
+            let screen = screen::detect(out);
+            role::query::run(&command, screen, out, error, is_terminal)
+        }
+        Invocation::CheckMetrics => check_metrics::run(input, out),
+    })
 }
 
 /// Prints to standard output; a closed pipe is the reader's choice, not an error.
 fn print(text: &str) -> ExitCode {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
 }
@@ -142,7 +98,7 @@ fn served(outcome: Result<(), impl Display>) -> ExitCode {
 }
 
 /// Returns the exit code of a finished check.
-fn ended(outcome: std::io::Result<u8>) -> ExitCode {
+fn ended(outcome: io::Result<u8>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(&error.to_string(), 1),
@@ -152,6 +108,6 @@ fn ended(outcome: std::io::Result<u8>) -> ExitCode {
 /// Prints in one line why the program ends.
 fn fail(message: &str, code: u8) -> ExitCode {
     // Standard error may be closed; then there is nowhere left to report it.
-    let _ = writeln!(std::io::stderr(), "narthex: error: {message}");
+    let _ = writeln!(io::stderr(), "narthex: error: {message}");
     ExitCode::from(code)
 }

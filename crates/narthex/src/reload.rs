@@ -66,13 +66,10 @@ pub(crate) fn client_config() -> ClientConfig {
 pub(crate) fn discovery_options() -> narthex_discovery::Options {
     let mut options = narthex_discovery::Options::default();
     options.client = client_config();
-    options.kubernetes_service = kubernetes_service();
+    // Where a pod's environment has the cluster's API.
+    options.kubernetes_service =
+        environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"));
     options
-}
-
-/// Returns the address of the cluster's API from a pod's environment.
-pub(crate) fn kubernetes_service() -> Option<(String, String)> {
-    environment("KUBERNETES_SERVICE_HOST").zip(environment("KUBERNETES_SERVICE_PORT"))
 }
 
 /// Reads the environment variable `name`.

@@ -1,14 +1,10 @@
 //! Flags of `narthex check`, which are promtool's, and of `narthex doctor`.
 
-use crate::doctor::Doctor;
 use crate::role::{
     check_config::CheckConfig,
-    check_discovery::CheckDiscovery,
     check_rules::{CheckRules, RuleLints},
-    check_server::CheckServer,
 };
 use narthex_cli::{UsageError, Values, flags};
-use narthex_host::HostConfig;
 use std::{path::PathBuf, time::Duration};
 
 const LATER: &str = "this version does not have it";
@@ -59,6 +55,7 @@ flags! {
 
 flags! {
     /// What `check web-config` takes.
+    #[derive(Debug)]
     pub(crate) struct WebConfigFlags {
         /// Files for --web.config.file.
         files: Vec<PathBuf> = "web-config-files", positional();
@@ -67,6 +64,7 @@ flags! {
 
 flags! {
     /// What `check healthy` and `check ready` take.
+    #[derive(Debug)]
     pub(crate) struct ServerFlags {
         /// File with HTTP client settings.
         http_config: Option<PathBuf> = "http.config.file";
@@ -77,6 +75,7 @@ flags! {
 
 flags! {
     /// What `doctor` takes.
+    #[derive(Debug)]
     pub(crate) struct DoctorFlags {
         /// Address of an exporter or a server, or of its metrics page; without one, this host is examined.
         urls: Vec<String> = "url", positional(), optional();
@@ -91,6 +90,7 @@ flags! {
 
 flags! {
     /// What `check service-discovery` takes.
+    #[derive(Debug)]
     pub(crate) struct DiscoveryFlags {
         /// How long to wait for discovered targets; static ones are available at once.
         timeout: Duration = "timeout", default("30s");
@@ -99,46 +99,6 @@ flags! {
         /// Name of the job.
         job: String = "job", positional();
     }
-}
-
-/// Reads the values of `check healthy` or `check ready`, which ask for `path`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn server(path: &'static str, values: Values) -> Result<CheckServer, UsageError> {
-    let ServerFlags { http_config, url } = ServerFlags::from_values(values)?;
-    Ok(CheckServer {
-        url,
-        path,
-        http_config,
-    })
-}
-
-/// Reads the values of `doctor`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn doctor(values: Values) -> Result<Doctor, UsageError> {
-    let flags = DoctorFlags::from_values(values)?;
-    let host = HostConfig {
-        procfs: flags.procfs,
-        rootfs: flags.rootfs,
-        sysfs: flags.sysfs,
-        ..crate::host::defaults()
-    };
-    Ok(Doctor {
-        urls: flags.urls,
-        host: Box::new(host),
-    })
-}
-
-/// Reads the values of `check service-discovery`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn discovery(values: Values) -> Result<CheckDiscovery, UsageError> {
-    let DiscoveryFlags { timeout, file, job } = DiscoveryFlags::from_values(values)?;
-    Ok(CheckDiscovery { file, job, timeout })
 }
 
 /// Reads the values of `check rules`.

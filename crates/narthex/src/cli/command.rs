@@ -10,20 +10,20 @@ use super::{
     node_exporter::{NodeExporterOptions, WebFlags},
     push::PushFlags,
     pushgateway::PushOptions,
-    query::{self, AnalyzeFlags, AskFlags, InstantFlags, LabelsFlags, RangeFlags, SeriesFlags},
+    query::{
+        self, AnalyzeFlags, AskFlags, InstantFlags, LabelsFlags, QueryCommand, RangeFlags,
+        SeriesFlags,
+    },
     rules::{self, BackfillOptions, TestFlags},
-    segment::{self, DumpFlags, ListFlags, SwitchFlags, WatchFlags},
+    segment::{DumpFlags, ListFlags, SegmentCommand, SwitchFlags, WatchFlags},
     server::ServerOptions,
 };
-use crate::doctor::Doctor;
 use crate::role::{
-    check_config::CheckConfig, check_discovery::CheckDiscovery, check_rules::CheckRules,
-    check_server::CheckServer, push::PushCommand, query::QueryCommand, segment::SegmentCommand,
-    test_rules::TestRules,
+    check_config::CheckConfig, check_rules::CheckRules, push::PushCommand, test_rules::TestRules,
 };
 use narthex_cli::{Call, Command, Program, Surroundings, Topic, UsageError, Values};
 use narthex_host::CollectorKind;
-use std::{ffi::OsString, path::PathBuf};
+use std::ffi::OsString;
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -34,13 +34,14 @@ pub(crate) enum Invocation {
     NodeExporter(Box<NodeExporterOptions>),
     Push(PushCommand),
     CheckConfig(CheckConfig),
-    CheckDiscovery(CheckDiscovery),
+    CheckDiscovery(DiscoveryFlags),
     CheckRules(CheckRules),
-    CheckServer(CheckServer),
+    /// Ask at this path.
+    CheckServer(&'static str, ServerFlags),
     TestRules(TestRules),
     Backfill(Box<BackfillOptions>),
-    Doctor(Doctor),
-    CheckWebConfig(Vec<PathBuf>),
+    Doctor(DoctorFlags),
+    CheckWebConfig(WebConfigFlags),
     /// Check the page on standard input.
     CheckMetrics,
     Segment(SegmentCommand),
@@ -74,9 +75,9 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Scrapes and sends to remote ends through queues on disk; stores and queries nothing. Accepts the flags of Prometheus' agent.",
             flags: &[ServerOptions::FLAGS],
             read: |values| {
-                Ok(Invocation::Agent(Box::new(ServerOptions::read_agent(
-                    values,
-                )?)))
+                ServerOptions::read_agent(values)
+                    .map(Box::new)
+                    .map(Invocation::Agent)
             },
         },
         Command {
@@ -85,9 +86,9 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Holds metrics pushed by short-lived processes until they are scraped; accepts the Pushgateway's flags.",
             flags: &[PushOptions::FLAGS],
             read: |values| {
-                Ok(Invocation::Pushgateway(Box::new(PushOptions::read(
-                    values,
-                )?)))
+                PushOptions::read(values)
+                    .map(Box::new)
+                    .map(Invocation::Pushgateway)
             },
         },
         Command {
@@ -96,9 +97,9 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             about: "Serves metrics of this host; takes node_exporter's flags.",
             flags: &[WebFlags::FLAGS, narthex_host::FLAGS, CollectorKind::FLAGS],
             read: |values| {
-                Ok(Invocation::NodeExporter(Box::new(
-                    NodeExporterOptions::read(values)?,
-                )))
+                NodeExporterOptions::read(values)
+                    .map(Box::new)
+                    .map(Invocation::NodeExporter)
             },
         },
         Command {
@@ -141,31 +142,28 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             called_as: &[],
             about: "Checks files for --web.config.file.",
             flags: &[WebConfigFlags::FLAGS],
-            read: |values| {
-                let flags = WebConfigFlags::from_values(values)?;
-                Ok(Invocation::CheckWebConfig(flags.files))
-            },
+            read: |values| WebConfigFlags::from_values(values).map(Invocation::CheckWebConfig),
         },
         Command {
             name: "check service-discovery",
             called_as: &[],
             about: "Prints the targets that a job's service discovery finds.",
             flags: &[DiscoveryFlags::FLAGS],
-            read: |values| check::discovery(values).map(Invocation::CheckDiscovery),
+            read: |values| DiscoveryFlags::from_values(values).map(Invocation::CheckDiscovery),
         },
         Command {
             name: "check healthy",
             called_as: &[],
             about: "Checks whether a server is healthy.",
             flags: &[ServerFlags::FLAGS],
-            read: |values| check::server("/-/healthy", values).map(Invocation::CheckServer),
+            read: |values| check_server("/-/healthy", values),
         },
         Command {
             name: "check ready",
             called_as: &[],
             about: "Checks whether a server is ready.",
             flags: &[ServerFlags::FLAGS],
-            read: |values| check::server("/-/ready", values).map(Invocation::CheckServer),
+            read: |values| check_server("/-/ready", values),
         },
         Command {
             name: "tsdb backfill rules",
@@ -186,7 +184,7 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             called_as: &[],
             about: "Examines this host, or the metrics page of one, and says what would help.",
             flags: &[DoctorFlags::FLAGS],
-            read: |values| check::doctor(values).map(Invocation::Doctor),
+            read: |values| DoctorFlags::from_values(values).map(Invocation::Doctor),
         },
         Command {
             name: "query instant",
@@ -228,28 +226,44 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
             called_as: &[],
             about: "Lists the segments of a directory: who writes them, and what is in them.",
             flags: &[ListFlags::FLAGS],
-            read: |values| segment::list(values).map(Invocation::Segment),
+            read: |values| {
+                ListFlags::from_values(values)
+                    .map(SegmentCommand::List)
+                    .map(Invocation::Segment)
+            },
         },
         Command {
             name: "segment dump",
             called_as: &[],
             about: "Prints the metrics in a directory's segments in the text format.",
             flags: &[DumpFlags::FLAGS],
-            read: |values| segment::dump(values).map(Invocation::Segment),
+            read: |values| {
+                DumpFlags::from_values(values)
+                    .map(SegmentCommand::Dump)
+                    .map(Invocation::Segment)
+            },
         },
         Command {
             name: "segment watch",
             called_as: &[],
             about: "Shows the series in a directory's segments that change fastest.",
             flags: &[WatchFlags::FLAGS],
-            read: |values| segment::watch(values).map(Invocation::Segment),
+            read: |values| {
+                WatchFlags::from_values(values)
+                    .map(SegmentCommand::Watch)
+                    .map(Invocation::Segment)
+            },
         },
         Command {
             name: "segment switch",
             called_as: &[],
             about: "Switches a metric of a running program on or off.",
             flags: &[SwitchFlags::FLAGS],
-            read: |values| segment::switch(values).map(Invocation::Segment),
+            read: |values| {
+                SwitchFlags::from_values(values)
+                    .map(SegmentCommand::Switch)
+                    .map(Invocation::Segment)
+            },
         },
     ],
     topics: &[
@@ -266,6 +280,10 @@ pub(super) static PROGRAM: Program<Invocation> = Program {
     ],
     tool: "promtool",
 };
+
+fn check_server(path: &'static str, values: Values) -> Result<Invocation, UsageError> {
+    ServerFlags::from_values(values).map(|flags| Invocation::CheckServer(path, flags))
+}
 
 fn read_backfill(values: Values) -> Result<Invocation, UsageError> {
     rules::backfill(values).map(|options| Invocation::Backfill(Box::new(options)))

@@ -13,13 +13,16 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::{DiscoveryFlags, DoctorFlags, ServerFlags, WebConfigFlags};
 pub(crate) use command::{Invocation, dispatch};
 pub(crate) use features::{
     CONCURRENT_RULES, DELAYED_NAME_REMOVAL, PER_STEP_STATS, QUERY_COST, SEARCH, START_STORAGE,
     START_ZEROS, Support, TYPE_AND_UNIT_LABELS, USE_START_TIMESTAMPS,
 };
 pub(crate) use node_exporter::NodeExporterOptions;
+pub(crate) use push::PushFlags;
 pub(crate) use pushgateway::PushOptions;
-pub(crate) use query::Moment;
-pub(crate) use rules::BackfillOptions;
+pub(crate) use query::{Ask, Format, Header, Moment, QueryCommand, RangeFlags};
+pub(crate) use rules::{BackfillOptions, TestFlags};
+pub(crate) use segment::{DumpFlags, SegmentCommand, SwitchFlags, SwitchState, WatchFlags};
 pub(crate) use server::ServerOptions;

@@ -1,12 +1,13 @@
 //! Flags of `narthex push`.
 
 use crate::role::push::{Action, Compression, PushCommand, Target};
-use narthex_cli::{List, UsageError, Value, ValueKind, Values, flags};
+use narthex_cli::{List, UsageError, Values, flags};
 use narthex_push::{GaugeMode, Grouping, Timestamps};
-use std::{ffi::OsStr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 flags! {
     /// What `push` takes.
+    #[derive(Debug)]
     pub(crate) struct PushFlags {
         /// Where the gateway is.
         gateway: String = "gateway", default("http://localhost:9091"), value("URL");
@@ -38,7 +39,7 @@ flags! {
         /// Time after which no further attempt begins while the gateway is busy or does not answer; 0 for a single one.
         max_time: Duration = "max-time", default("1m");
         /// Files in the text format, OpenMetrics or protobuf; patterns of files; - for standard input.
-        inputs: Inputs = "file", positional();
+        inputs: Vec<String> = "file", positional(), optional(), file();
     }
 }
 
@@ -56,7 +57,7 @@ impl PushFlags {
             (false, true) => Action::Add,
             (false, false) => Action::Replace,
         };
-        if flags.delete != flags.inputs.0.is_empty() {
+        if flags.delete != flags.inputs.is_empty() {
             return Err(if flags.delete {
                 invalid("delete", "no files are pushed")
             } else {
@@ -80,18 +81,11 @@ impl PushFlags {
             other => return Err(unknown("compression", other)),
         };
         Ok(PushCommand {
-            gateway: flags.gateway,
+            flags,
             target,
             action,
-            ttl: flags.ttl,
-            interval: flags.interval,
-            aggregate: flags.aggregate,
             timestamps,
             compression,
-            http_config: flags.http_config,
-            timeout: flags.timeout,
-            max_time: flags.max_time,
-            inputs: flags.inputs.0,
         })
     }
 
@@ -119,24 +113,6 @@ impl PushFlags {
             pairs.push((name.to_owned(), value.to_owned()));
         }
         Ok(Target::Group(Grouping::new(pairs)))
-    }
-}
-
-/// Arguments that name files; there are none when a group is deleted.
-pub(crate) struct Inputs(Vec<String>);
-
-impl Value for Inputs {
-    const KIND: ValueKind = ValueKind::File;
-    const IS_REPEATABLE: bool = true;
-    const IS_OPTIONAL: bool = true;
-
-    fn parse(text: &OsStr) -> Result<Self, String> {
-        Ok(Self(vec![String::parse(text)?]))
-    }
-
-    fn collect(given: &[&OsStr]) -> Result<Self, String> {
-        let each = given.iter().map(|text| String::parse(text));
-        each.collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -174,7 +150,7 @@ mod tests {
             grouping.path(false),
             "metrics/job/j/a@base64/=/b@base64/Mj0z"
         );
-        assert_eq!(command.inputs, ["f", "g"]);
+        assert_eq!(command.flags.inputs, ["f", "g"]);
         assert_eq!(command.action, Action::Replace);
         let command = read("--group-by=job,zone --add -").unwrap();
         assert_eq!(

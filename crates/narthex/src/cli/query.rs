@@ -1,22 +1,67 @@
 //! Flags of `narthex query`, which are promtool's and some more.
 
-use crate::role::query::{Ask, Format, QueryCommand, Times};
 use narthex_cli::{UsageError, Value, ValueKind, Values, flags};
 use narthex_model::date::parse_time;
 use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
-const FORMATS: &[&str] = &["table", "plot", "promql", "json", "csv"];
+/// How an answer is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Format {
+    Table,
+    Plot,
+    Promql,
+    Json,
+    Csv,
+}
+
+const FORMATS: [(&str, Format); 5] = [
+    ("table", Format::Table),
+    ("plot", Format::Plot),
+    ("promql", Format::Promql),
+    ("json", Format::Json),
+    ("csv", Format::Csv),
+];
+
+impl Value for Format {
+    const KIND: ValueKind = ValueKind::Text;
+
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        let text = String::parse(text)?;
+        let found = FORMATS.iter().find(|(name, _)| *name == text);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names = FORMATS.map(|(name, _)| name).join(",");
+            format!("enum value must be one of {names}, got '{text}'")
+        })
+    }
+}
+
+/// A header to send.
+#[derive(Debug)]
+pub(crate) struct Header(pub(crate) String, pub(crate) String);
+
+impl Value for Header {
+    const KIND: ValueKind = ValueKind::Text;
+
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        let text = String::parse(text)?;
+        match text.split_once(['=', ':']) {
+            Some((name, value)) => Ok(Self(name.to_owned(), value.to_owned())),
+            None => Err(format!("expected KEY=VALUE got '{text}'")),
+        }
+    }
+}
 
 flags! {
     /// What all commands take that ask a server.
+    #[derive(Debug)]
     pub(crate) struct AskFlags {
         /// Output: table, plot, promql, json or csv. By default a table or, for a range, a plot on a terminal, and promql
         /// elsewhere.
-        format: Option<String> = "format", short("o"), offers(FORMATS);
+        format: Option<Format> = "format", short("o"), offers(&["table", "plot", "promql", "json", "csv"]);
         /// File with HTTP client settings.
         http_config: Option<PathBuf> = "http.config.file";
         /// Header to send, NAME=VALUE; may be repeated.
-        headers: Vec<String> = "header", value("NAME=VALUE");
+        headers: Vec<Header> = "header", value("NAME=VALUE");
         /// Longest time for a request.
         timeout: Duration = "timeout", default("2m");
     }
@@ -24,6 +69,7 @@ flags! {
 
 flags! {
     /// What `query instant` takes.
+    #[derive(Debug)]
     pub(crate) struct InstantFlags {
         /// Evaluation time: RFC 3339, seconds since 1970, or -1h for an hour ago; by default now.
         time: Option<Moment> = "time", value("TIME");
@@ -36,6 +82,7 @@ flags! {
 
 flags! {
     /// What `query range` takes.
+    #[derive(Debug)]
     pub(crate) struct RangeFlags {
         /// First evaluation time, as for --end; by default five minutes before the end.
         start: Option<Moment> = "start", value("TIME");
@@ -52,6 +99,7 @@ flags! {
 
 flags! {
     /// What `query series` takes.
+    #[derive(Debug)]
     pub(crate) struct SeriesFlags {
         /// Series selector; may be repeated.
         matches: Vec<String> = "match", value("SELECTOR");
@@ -66,6 +114,7 @@ flags! {
 
 flags! {
     /// What `query labels` takes.
+    #[derive(Debug)]
     pub(crate) struct LabelsFlags {
         /// Series selector; may be repeated.
         matches: Vec<String> = "match", value("SELECTOR");
@@ -82,6 +131,7 @@ flags! {
 
 flags! {
     /// What `query analyze` takes.
+    #[derive(Debug)]
     pub(crate) struct AnalyzeFlags {
         /// URL of a server, or a data directory that no server has open.
         server: Option<String> = "server", value("URL");
@@ -131,17 +181,39 @@ impl Value for Moment {
     }
 }
 
+/// What to ask, with what that takes.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Instant(InstantFlags),
+    Range(RangeFlags),
+    Series(SeriesFlags),
+    Labels(LabelsFlags),
+    Analyze(AnalyzeFlags),
+}
+
+/// What to ask, whom, and how to show it.
+#[derive(Debug)]
+pub(crate) struct QueryCommand {
+    /// URL, or a data directory.
+    pub(crate) server: String,
+    pub(crate) ask: Ask,
+    pub(crate) flags: AskFlags,
+}
+
+impl QueryCommand {
+    fn new(values: Values, server: String, ask: Ask) -> Result<Self, UsageError> {
+        let flags = AskFlags::from_values(values)?;
+        Ok(Self { server, ask, flags })
+    }
+}
+
 /// Reads the values of `query instant`.
 ///
 /// # Errors
 /// Fails on the first invalid value.
 pub(crate) fn instant(values: Values) -> Result<QueryCommand, UsageError> {
     let flags = InstantFlags::from_values(values.clone())?;
-    let ask = Ask::Instant {
-        query: flags.query,
-        time: flags.time,
-    };
-    command(values, flags.server, ask)
+    QueryCommand::new(values, flags.server.clone(), Ask::Instant(flags))
 }
 
 /// Reads the values of `query range`.
@@ -150,15 +222,7 @@ pub(crate) fn instant(values: Values) -> Result<QueryCommand, UsageError> {
 /// Fails on the first invalid value.
 pub(crate) fn range(values: Values) -> Result<QueryCommand, UsageError> {
     let flags = RangeFlags::from_values(values.clone())?;
-    let ask = Ask::Range {
-        query: flags.query,
-        times: Times {
-            start: flags.start,
-            end: flags.end,
-        },
-        step: flags.step,
-    };
-    command(values, flags.server, ask)
+    QueryCommand::new(values, flags.server.clone(), Ask::Range(flags))
 }
 
 /// Reads the values of `query series`.
@@ -170,12 +234,7 @@ pub(crate) fn series(values: Values) -> Result<QueryCommand, UsageError> {
     if flags.matches.is_empty() {
         return Err(UsageError::Missing { what: "--match" });
     }
-    let times = Times {
-        start: flags.start,
-        end: flags.end,
-    };
-    let matches = flags.matches;
-    command(values, flags.server, Ask::Series { matches, times })
+    QueryCommand::new(values, flags.server.clone(), Ask::Series(flags))
 }
 
 /// Reads the values of `query labels`.
@@ -184,15 +243,7 @@ pub(crate) fn series(values: Values) -> Result<QueryCommand, UsageError> {
 /// Fails on the first invalid value.
 pub(crate) fn labels(values: Values) -> Result<QueryCommand, UsageError> {
     let flags = LabelsFlags::from_values(values.clone())?;
-    let ask = Ask::Labels {
-        name: flags.name,
-        matches: flags.matches,
-        times: Times {
-            start: flags.start,
-            end: flags.end,
-        },
-    };
-    command(values, flags.server, ask)
+    QueryCommand::new(values, flags.server.clone(), Ask::Labels(flags))
 }
 
 /// Reads the values of `query analyze`.
@@ -202,58 +253,13 @@ pub(crate) fn labels(values: Values) -> Result<QueryCommand, UsageError> {
 pub(crate) fn analyze(values: Values) -> Result<QueryCommand, UsageError> {
     let flags = AnalyzeFlags::from_values(values.clone())?;
     let missing = |what| UsageError::Missing { what };
-    let server = flags.server.ok_or(missing("--server"))?;
-    match flags.kind.ok_or(missing("--type"))?.as_str() {
-        "histogram" if flags.matches.is_empty() => return Err(missing("--match")),
-        "histogram" => {}
-        other => {
-            return Err(UsageError::Value {
-                flag: "--type".to_owned(),
-                reason: format!("analyze type is {other}, must be 'histogram'"),
-            });
-        }
+    let server = flags.server.clone().ok_or(missing("--server"))?;
+    match flags.kind.as_deref().ok_or(missing("--type"))? {
+        "histogram" if flags.matches.is_empty() => Err(missing("--match")),
+        "histogram" => QueryCommand::new(values, server, Ask::Analyze(flags)),
+        other => Err(UsageError::Value {
+            flag: "--type".to_owned(),
+            reason: format!("analyze type is {other}, must be 'histogram'"),
+        }),
     }
-    let ask = Ask::Analyze {
-        matches: flags.matches,
-        duration: flags.duration,
-        time: flags.time,
-    };
-    command(values, server, ask)
-}
-
-fn command(values: Values, server: String, ask: Ask) -> Result<QueryCommand, UsageError> {
-    let flags = AskFlags::from_values(values)?;
-    let format = match flags.format.as_deref() {
-        None => None,
-        Some("table") => Some(Format::Table),
-        Some("plot") => Some(Format::Plot),
-        Some("promql") => Some(Format::Promql),
-        Some("json") => Some(Format::Json),
-        Some("csv") => Some(Format::Csv),
-        Some(other) => {
-            return Err(UsageError::Value {
-                flag: "--format".to_owned(),
-                reason: format!(
-                    "enum value must be one of {}, got '{other}'",
-                    FORMATS.join(",")
-                ),
-            });
-        }
-    };
-    let header = |text: &String| {
-        let pair = text.split_once(['=', ':']);
-        let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        pair.ok_or_else(|| UsageError::Value {
-            flag: "--header".to_owned(),
-            reason: format!("expected KEY=VALUE got '{text}'"),
-        })
-    };
-    Ok(QueryCommand {
-        server,
-        ask,
-        format,
-        http_config: flags.http_config,
-        headers: flags.headers.iter().map(header).collect::<Result<_, _>>()?,
-        timeout: flags.timeout,
-    })
 }

@@ -9,6 +9,7 @@ use std::{path::PathBuf, time::Duration};
 
 flags! {
     /// What `test rules` takes.
+    #[derive(Debug)]
     pub(crate) struct TestFlags {
         /// Run only tests whose names match this regular expression; may be repeated.
         run: Vec<String> = "run", value("REGEXP");
@@ -83,7 +84,6 @@ pub(crate) fn test(values: Values) -> Result<TestRules, UsageError> {
     })?;
     let is_named = |feature: &str| flags.features.0.iter().any(|name| name == feature);
     Ok(TestRules {
-        files: flags.files,
         run,
         options: TestOptions {
             delayed_name_removal: is_named(DELAYED_NAME_REMOVAL),
@@ -91,8 +91,6 @@ pub(crate) fn test(values: Values) -> Result<TestRules, UsageError> {
             diff: flags.diff,
             debug: flags.debug,
         },
-        ignore_unknown_fields: flags.ignore_unknown_fields,
-        junit: flags.junit,
-        watch: flags.watch,
+        flags,
     })
 }

@@ -1,11 +1,20 @@
 //! Flags of `narthex segment`.
 
-use crate::role::segment::{Action, SegmentCommand};
-use narthex_cli::{UsageError, Values, flags};
-use std::{path::PathBuf, time::Duration};
+use narthex_cli::{Value, ValueKind, flags};
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
+
+/// Which of the commands, with what it takes.
+#[derive(Debug)]
+pub(crate) enum SegmentCommand {
+    List(ListFlags),
+    Dump(DumpFlags),
+    Watch(WatchFlags),
+    Switch(SwitchFlags),
+}
 
 flags! {
     /// What `segment ls` takes.
+    #[derive(Debug)]
     pub(crate) struct ListFlags {
         /// Directory of the segments.
         dir: PathBuf = "dir", default("/dev/shm/narthex");
@@ -14,6 +23,7 @@ flags! {
 
 flags! {
     /// What `segment dump` takes.
+    #[derive(Debug)]
     pub(crate) struct DumpFlags {
         /// Directory of the segments.
         dir: PathBuf = "dir", default("/dev/shm/narthex");
@@ -24,6 +34,7 @@ flags! {
 
 flags! {
     /// What `segment watch` takes.
+    #[derive(Debug)]
     pub(crate) struct WatchFlags {
         /// Directory of the segments.
         dir: PathBuf = "dir", default("/dev/shm/narthex");
@@ -40,6 +51,7 @@ flags! {
 
 flags! {
     /// What `segment switch` takes.
+    #[derive(Debug)]
     pub(crate) struct SwitchFlags {
         /// Directory of the segments.
         dir: PathBuf = "dir", default("/dev/shm/narthex");
@@ -48,68 +60,23 @@ flags! {
         /// Name of the metric.
         metric: String = "metric", positional();
         /// Whether to switch it on or off.
-        state: String = "state", positional(), offers(&["on", "off"]);
+        state: SwitchState = "state", positional();
     }
 }
 
-/// Reads the values of `segment ls`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn list(values: Values) -> Result<SegmentCommand, UsageError> {
-    let ListFlags { dir } = ListFlags::from_values(values)?;
-    let action = Action::List;
-    Ok(SegmentCommand { dir, action })
-}
+/// Whether a metric is on.
+#[derive(Debug)]
+pub(crate) struct SwitchState(pub(crate) bool);
 
-/// Reads the values of `segment dump`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn dump(values: Values) -> Result<SegmentCommand, UsageError> {
-    let DumpFlags { dir, by_worker } = DumpFlags::from_values(values)?;
-    let action = Action::Dump { by_worker };
-    Ok(SegmentCommand { dir, action })
-}
+impl Value for SwitchState {
+    const KIND: ValueKind = ValueKind::Text;
+    const OFFERS: &'static [&'static str] = &["on", "off"];
 
-/// Reads the values of `segment watch`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn watch(values: Values) -> Result<SegmentCommand, UsageError> {
-    let flags = WatchFlags::from_values(values)?;
-    let action = Action::Watch {
-        by_worker: flags.by_worker,
-        interval: flags.interval,
-        rows: flags.rows,
-        tables: flags.tables,
-    };
-    Ok(SegmentCommand {
-        dir: flags.dir,
-        action,
-    })
-}
-
-/// Reads the values of `segment switch`.
-///
-/// # Errors
-/// Fails on the first invalid value.
-pub(crate) fn switch(values: Values) -> Result<SegmentCommand, UsageError> {
-    let flags = SwitchFlags::from_values(values)?;
-    let is_on = match flags.state.as_str() {
-        "on" => true,
-        "off" => false,
-        other => {
-            return Err(UsageError::Value {
-                flag: "state".to_owned(),
-                reason: format!("{other:?} is neither on nor off"),
-            });
+    fn parse(text: &OsStr) -> Result<Self, String> {
+        match String::parse(text)?.as_str() {
+            "on" => Ok(Self(true)),
+            "off" => Ok(Self(false)),
+            other => Err(format!("{other:?} is neither on nor off")),
         }
-    };
-    let (app, metric) = (flags.app, flags.metric);
-    let action = Action::Switch { app, metric, is_on };
-    Ok(SegmentCommand {
-        dir: flags.dir,
-        action,
-    })
+    }
 }

@@ -13,7 +13,7 @@ use narthex_host::{Adviser, Facts, Finding, Severity};
 use narthex_model::{Frame, MemStore, storage::Context, storage::Sink as _};
 use narthex_promql::{Engine, EngineOptions, SampleValue, Value};
 use rule::Rule;
-pub(crate) use run::{Doctor, run};
+pub(crate) use run::run;
 use std::sync::Arc;
 
 /// The rules' files, by name.

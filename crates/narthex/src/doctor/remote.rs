@@ -6,11 +6,10 @@
 //! **Invariant:** samples of two hosts are never examined together.
 
 use super::examine;
-use crate::reload;
+use crate::server_client::{ServerClient, block_on};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_host::{FACTS_PARAMETER, Finding};
 use narthex_model::{ColumnId, Family, Frame, Label, LabelSet, METRIC_NAME, Schema};
-use narthex_net::{Client, HttpClientConfig, Request, Url};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -26,35 +25,24 @@ const INSTANCE: &str = "instance";
 /// # Errors
 /// Fails if there is no page, or a rule cannot be evaluated.
 pub(super) fn remote(address: &str) -> Result<Vec<(String, Vec<Finding>)>, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let examined = runtime.block_on(examined(address));
-    // Does not wait for a pending name lookup.
-    runtime.shutdown_background();
-    examined
+    block_on(examined(address)).map_err(|error| error.to_string())?
 }
 
 async fn examined(address: &str) -> Result<Vec<(String, Vec<Finding>)>, String> {
-    let base = match address.contains("://") {
-        true => address.to_owned(),
-        false => format!("http://{address}"),
-    };
-    let base = base.trim_end_matches('/');
-    let has_path = base
-        .split_once("://")
-        .is_some_and(|(_, rest)| rest.contains(['/', '?']));
-    let page = if has_path {
-        base.to_owned()
+    let server = ServerClient::open(address, None)?;
+    let place = server.address.split_once("://");
+    let has_path = place.is_some_and(|(_, rest)| rest.contains(['/', '?']));
+    let page = if has_path { "" } else { "/metrics" };
+    let separator = if server.address.contains('?') {
+        '&'
     } else {
-        format!("{base}/metrics")
+        '?'
     };
-    let separator = if page.contains('?') { '&' } else { '?' };
-    let mut pages = vec![fetch(&format!("{page}{separator}{FACTS_PARAMETER}=true")).await?];
+    let page = format!("{page}{separator}{FACTS_PARAMETER}=true");
+    let mut pages = vec![fetch(&server, &page).await?];
     if !has_path && !pages.iter().any(|page| has_host(page))
         // What is no server has no such page.
-        && let Ok(newest) = fetch(&format!("{base}{FEDERATE}")).await
+        && let Ok(newest) = fetch(&server, FEDERATE).await
     {
         pages.push(newest);
     }
@@ -175,19 +163,11 @@ fn parse(page: &[u8], now_ms: i64) -> Result<Frame, String> {
         .map_err(|error| format!("not a page of metrics: {error}"))
 }
 
-async fn fetch(url: &str) -> Result<Vec<u8>, String> {
-    let url = Url::parse(url).map_err(|error| error.to_string())?;
-    let mut request = Request::new(url.clone());
-    request.timeout = Duration::from_secs(10);
-    let http = HttpClientConfig::default();
-    let client =
-        Client::with_http(reload::client_config(), http).map_err(|error| error.to_string())?;
-    let mut body = Vec::new();
-    let head = client.get(&request, &mut body).await;
-    let head = head.map_err(|error| error.to_string())?;
-    match head.status {
-        200 => Ok(body),
-        status => Err(format!("{url} answered {status}")),
+async fn fetch(server: &ServerClient, path: &str) -> Result<Vec<u8>, String> {
+    let request = server.request(path, Duration::from_secs(10))?;
+    match server.get(&request).await? {
+        (200, body) => Ok(body),
+        (status, _) => Err(format!("{} answered {status}", request.url)),
     }
 }
 

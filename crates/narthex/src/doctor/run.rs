@@ -4,21 +4,12 @@
 //! critical one; 3 if there was no page to examine.
 
 use super::{examine, remote::remote, worst};
-use crate::host_facts::HostFacts;
+use crate::{cli::DoctorFlags, host_facts::HostFacts};
 use narthex_expfmt::{Format, KeepLabels, ParseOptions, Parser};
 use narthex_host::{Finding, HostConfig, HostSource, Severity};
 use narthex_model::{Frame, LabelSet};
 use narthex_tsdb::{Clock as _, SystemClock};
 use std::io::{self, Write};
-
-/// What to examine.
-#[derive(Clone, Debug)]
-pub(crate) struct Doctor {
-    /// Pages, or addresses whose `/metrics` are; this host if there are none.
-    pub(crate) urls: Vec<String>,
-    /// How this host is read.
-    pub(crate) host: Box<HostConfig>,
-}
 
 const NO_PAGE: u8 = 3;
 
@@ -26,15 +17,19 @@ const NO_PAGE: u8 = 3;
 ///
 /// # Errors
 /// Fails when the output cannot be written.
-pub(crate) fn run(doctor: &Doctor, out: &mut dyn Write, error: &mut dyn Write) -> io::Result<u8> {
-    if doctor.urls.is_empty() {
-        return match this_host(&doctor.host) {
+pub(crate) fn run(
+    flags: &DoctorFlags,
+    out: &mut dyn Write,
+    error: &mut dyn Write,
+) -> io::Result<u8> {
+    if flags.urls.is_empty() {
+        return match this_host(flags) {
             Ok(findings) => report(&findings, out),
             Err(reason) => writeln!(error, "{reason}").map(|()| NO_PAGE),
         };
     }
     let mut worst = 0;
-    for url in &doctor.urls {
+    for url in &flags.urls {
         let hosts = match remote(url) {
             Ok(hosts) => hosts,
             Err(reason) => {
@@ -44,7 +39,7 @@ pub(crate) fn run(doctor: &Doctor, out: &mut dyn Write, error: &mut dyn Write) -
             }
         };
         for (name, findings) in &hosts {
-            if doctor.urls.len() > 1 || hosts.len() > 1 {
+            if flags.urls.len() > 1 || hosts.len() > 1 {
                 writeln!(out, "{name}:")?;
             }
             worst = worst.max(report(findings, out)?);
@@ -80,10 +75,17 @@ fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Collects here, with what pages of exporters do not have.
-fn this_host(config: &HostConfig) -> Result<Vec<Finding>, String> {
+fn this_host(flags: &DoctorFlags) -> Result<Vec<Finding>, String> {
     let now_ms = SystemClock.now_ms();
-    let mut host = HostSource::new(config.clone()).map_err(|error| error.to_string())?;
-    let facts = HostFacts::new(config, LabelSet::empty()).page();
+    let config = HostConfig {
+        procfs: flags.procfs.clone(),
+        rootfs: flags.rootfs.clone(),
+        sysfs: flags.sysfs.clone(),
+        ..crate::host::defaults()
+    };
+    let facts = HostFacts::new(&config, LabelSet::empty());
+    let mut host = HostSource::new(config).map_err(|error| error.to_string())?;
+    let facts = facts.page();
     examine_with(host.warm_up(now_ms), &facts, now_ms)
 }
 

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** exit codes are promtool's: 0 if the job could be queried, 1 if not.
 
-use crate::{config::Config, config::Job, reload};
-use narthex_discovery::{Manager, Options, SdConfig, TargetGroup, Targets};
+use crate::{cli::DiscoveryFlags, config::Config, config::Job, reload};
+use narthex_discovery::{Manager, SdConfig, TargetGroup, Targets};
 use narthex_model::LabelSet;
 use narthex_net::Stopper;
 use narthex_scrape::Preview;
@@ -11,30 +11,20 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
     io::{self, Write},
-    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
-
-/// Job to query, and for how long.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CheckDiscovery {
-    pub(crate) file: PathBuf,
-    pub(crate) job: String,
-    /// Longest time to wait for discovery.
-    pub(crate) timeout: Duration,
-}
 
 /// Prints the targets as JSON; returns the exit code.
 ///
 /// # Errors
 /// Fails when the output cannot be written, or no thread can be started.
 pub(crate) fn run(
-    check: &CheckDiscovery,
+    flags: &DiscoveryFlags,
     out: &mut dyn Write,
     error: &mut dyn Write,
 ) -> io::Result<u8> {
-    let config = match Config::load(&check.file, &reload::environment) {
+    let config = match Config::load(&flags.file, &reload::environment) {
         Ok(config) => config,
         Err(reason) => {
             writeln!(error, "Cannot load config {reason}")?;
@@ -42,8 +32,8 @@ pub(crate) fn run(
         }
     };
     let name = |job: &Job| job.scrape.job_name.clone();
-    let Some(job) = config.jobs.iter().find(|job| name(job) == check.job) else {
-        writeln!(error, "Job {} not found. Select one of:", check.job)?;
+    let Some(job) = config.jobs.iter().find(|job| name(job) == flags.job) else {
+        writeln!(error, "Job {} not found. Select one of:", flags.job)?;
         for job in &config.jobs {
             writeln!(error, "\t{}", name(job))?;
         }
@@ -53,7 +43,7 @@ pub(crate) fn run(
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let groups = runtime.block_on(discover(job, check.timeout));
+    let groups = runtime.block_on(discover(job, flags.timeout));
     runtime.shutdown_timeout(Duration::from_secs(1));
     let mut previews: Vec<Preview> = Vec::new();
     for group in groups {
@@ -71,10 +61,7 @@ pub(crate) fn run(
 /// Runs a job's discovery until the timeout; static targets do not wait for it.
 async fn discover(job: &Job, timeout: Duration) -> Vec<Arc<TargetGroup>> {
     let (stopper, stop) = Stopper::new();
-    let mut options = Options::default();
-    options.client = reload::client_config();
-    options.kubernetes_service = reload::kubernetes_service();
-    let (manager, mut targets) = Manager::new("check", options, stop);
+    let (manager, mut targets) = Manager::new("check", reload::discovery_options(), stop);
     let name = job.scrape.job_name.clone();
     manager.apply(BTreeMap::from([(name.clone(), job.discovery.clone())]));
     let written = |config: &SdConfig| matches!(config, SdConfig::Static(_));

@@ -7,34 +7,18 @@ mod files;
 mod send;
 
 use super::console::Console;
+use crate::cli::PushFlags;
 use narthex_push::{Grouping, Merge, Timestamps};
-use std::{
-    io::{self, Read, Write},
-    path::PathBuf,
-    time::Duration,
-};
+use std::io::{self, Read, Write};
 
 /// What to push, where and how.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct PushCommand {
-    /// Address of the gateway, with its prefix.
-    pub(crate) gateway: String,
+    pub(crate) flags: PushFlags,
     pub(crate) target: Target,
     pub(crate) action: Action,
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) interval: Option<Duration>,
-    /// How the gateway combines gauges, if it is to add the push to others.
-    pub(crate) aggregate: Option<String>,
     pub(crate) timestamps: Timestamps,
     pub(crate) compression: Compression,
-    /// File of HTTP client settings.
-    pub(crate) http_config: Option<PathBuf>,
-    /// Longest time for one request.
-    pub(crate) timeout: Duration,
-    /// Time after which no further request begins.
-    pub(crate) max_time: Duration,
-    /// Files, patterns, and `-` for standard input.
-    pub(crate) inputs: Vec<String>,
 }
 
 /// The groups that are pushed to.
@@ -82,7 +66,7 @@ pub(crate) fn run(
         Target::Groups(_) => Grouping::new(Vec::new()),
     };
     let mut merge = Merge::new(grouping, command.timestamps);
-    let read = files::merge(&command.inputs, input, &mut merge, &mut console)?;
+    let read = files::merge(&command.flags.inputs, input, &mut merge, &mut console)?;
     if merge.series() == 0 {
         return console.end(1, Err("there is nothing to push".to_owned()));
     }

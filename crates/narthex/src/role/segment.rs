@@ -2,46 +2,22 @@
 //!
 //! **Invariant:** only `switch` writes, and only the word of the metric it names. Nothing is taken over or removed.
 
+use crate::cli::{DumpFlags, SegmentCommand, SwitchFlags, SwitchState, WatchFlags};
 use narthex_expfmt::{Negotiated, Writer};
 use narthex_model::{ColumnId, Frame, LabelSet};
 use narthex_segment::{Pool, PoolOptions, list, set_switch};
+use narthex_tsdb::{Clock as _, SystemClock};
 use std::{
     collections::HashMap,
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    path::Path,
+    time::Instant,
 };
 
 /// Nothing could be read, or there was nothing to switch.
 const FAILED: u8 = 1;
 /// Moves to the upper left corner of a terminal and clears it.
 const CLEAR: &str = "\x1b[H\x1b[2J";
-
-/// What to do with a directory of segments.
-#[derive(Debug)]
-pub(crate) struct SegmentCommand {
-    pub(crate) dir: PathBuf,
-    pub(crate) action: Action,
-}
-
-#[derive(Debug)]
-pub(crate) enum Action {
-    List,
-    Dump {
-        by_worker: bool,
-    },
-    Watch {
-        by_worker: bool,
-        interval: Duration,
-        rows: usize,
-        tables: usize,
-    },
-    Switch {
-        app: String,
-        metric: String,
-        is_on: bool,
-    },
-}
 
 /// Runs the command, and returns the exit code.
 ///
@@ -52,34 +28,33 @@ pub(crate) fn run(
     out: &mut dyn Write,
     error: &mut dyn Write,
 ) -> io::Result<u8> {
-    let dir = &command.dir;
-    match &command.action {
-        Action::List => show_list(dir, now_ms(), out, error),
-        Action::Dump { by_worker } => dump(dir, *by_worker, out, error),
-        Action::Watch {
-            by_worker,
-            interval,
-            rows,
-            tables,
-        } => watch(dir, *by_worker, (*interval, *rows, *tables), out, error),
-        Action::Switch { app, metric, is_on } => match set_switch(dir, app, metric, *is_on) {
-            Ok(0) => {
-                writeln!(error, "no segment of {app:?} has a metric {metric:?}")?;
-                Ok(FAILED)
-            }
-            Ok(segments) => {
-                let state = if *is_on { "on" } else { "off" };
-                writeln!(out, "{metric} is {state} in {segments} segments")?;
-                Ok(0)
-            }
-            Err(reason) => failed(dir, &reason, error),
-        },
+    match command {
+        SegmentCommand::List(flags) => show_list(&flags.dir, SystemClock.now_ms(), out, error),
+        SegmentCommand::Dump(flags) => dump(flags, out, error),
+        SegmentCommand::Watch(flags) => watch(flags, out, error),
+        SegmentCommand::Switch(flags) => switch(flags, out, error),
     }
 }
 
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+fn switch(flags: &SwitchFlags, out: &mut dyn Write, error: &mut dyn Write) -> io::Result<u8> {
+    let SwitchFlags {
+        dir,
+        app,
+        metric,
+        state: SwitchState(is_on),
+    } = flags;
+    match set_switch(dir, app, metric, *is_on) {
+        Ok(0) => {
+            writeln!(error, "no segment of {app:?} has a metric {metric:?}")?;
+            Ok(FAILED)
+        }
+        Ok(segments) => {
+            let state = if *is_on { "on" } else { "off" };
+            writeln!(out, "{metric} is {state} in {segments} segments")?;
+            Ok(0)
+        }
+        Err(reason) => failed(dir, &reason, error),
+    }
 }
 
 fn failed(path: &Path, reason: &dyn std::fmt::Display, error: &mut dyn Write) -> io::Result<u8> {
@@ -157,11 +132,11 @@ fn pool(dir: &Path, by_worker: bool) -> Pool {
     Pool::new(options)
 }
 
-fn dump(dir: &Path, by_worker: bool, out: &mut dyn Write, error: &mut dyn Write) -> io::Result<u8> {
-    let mut pool = pool(dir, by_worker);
-    let frame = match pool.collect(now_ms()) {
+fn dump(flags: &DumpFlags, out: &mut dyn Write, error: &mut dyn Write) -> io::Result<u8> {
+    let mut pool = pool(&flags.dir, flags.by_worker);
+    let frame = match pool.collect(SystemClock.now_ms()) {
         Ok(frame) => frame,
-        Err(reason) => return failed(dir, &reason, error),
+        Err(reason) => return failed(&flags.dir, &reason, error),
     };
     let mut page = Vec::new();
     Writer::new(frame.schema(), Negotiated::default()).write(frame, &mut page);
@@ -173,33 +148,27 @@ fn dump(dir: &Path, by_worker: bool, out: &mut dyn Write, error: &mut dyn Write)
     Ok(code)
 }
 
-fn watch(
-    dir: &Path,
-    by_worker: bool,
-    (interval, rows, tables): (Duration, usize, usize),
-    out: &mut dyn Write,
-    error: &mut dyn Write,
-) -> io::Result<u8> {
-    let mut pool = pool(dir, by_worker);
+fn watch(flags: &WatchFlags, out: &mut dyn Write, error: &mut dyn Write) -> io::Result<u8> {
+    let mut pool = pool(&flags.dir, flags.by_worker);
     let mut before = HashMap::new();
     let mut last = Instant::now();
     for shown in 1_usize.. {
         let now = Instant::now();
-        let frame = match pool.collect(now_ms()) {
+        let frame = match pool.collect(SystemClock.now_ms()) {
             Ok(frame) => frame,
-            Err(reason) => return failed(dir, &reason, error),
+            Err(reason) => return failed(&flags.dir, &reason, error),
         };
         let seconds = (now - last).as_secs_f64();
         last = now;
         if io::stdout().is_terminal() {
             out.write_all(CLEAR.as_bytes())?;
         }
-        table(&rates(frame, &mut before, seconds, rows), out)?;
+        table(&rates(frame, &mut before, seconds, flags.rows), out)?;
         out.flush()?;
-        if shown == tables {
+        if shown == flags.tables {
             break;
         }
-        std::thread::sleep(interval);
+        std::thread::sleep(flags.interval);
     }
     Ok(0)
 }

@@ -2,11 +2,10 @@
 //!
 //! **Invariant:** both answer a range query alike, but for histograms, which the API does not tell whole.
 
-use crate::{cli::BackfillOptions, config, reload};
-use http::{HeaderValue, header};
+use crate::{cli::BackfillOptions, role::query::text, server_client::ServerClient};
 use narthex_model::{LabelSet, storage::Context};
-use narthex_net::{Client, HttpClientConfig, Request, Url, percent};
-use narthex_promql::{Engine, EngineOptions, MatrixSeries, Value, fmt::parse_number};
+use narthex_net::percent;
+use narthex_promql::{Engine, EngineOptions, MatrixSeries, Value};
 use narthex_tsdb::{Db, DbOptions, RealIo, SystemClock, Tuning};
 use serde_json::Value as Json;
 use std::{sync::Arc, time::Duration};
@@ -14,13 +13,14 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Longest time of a query.
 const TIMEOUT: Duration = Duration::from_mins(5);
+/// Path of range queries.
+const RANGE: &str = "/api/v1/query_range";
 
 /// Answers range queries.
 pub(super) enum Source {
     Api {
-        client: Client,
+        server: ServerClient,
         runtime: Runtime,
-        url: Url,
     },
     Data {
         db: Db,
@@ -56,21 +56,12 @@ impl Source {
     }
 
     fn api(options: &BackfillOptions) -> Result<Self, String> {
-        let http = match &options.http_config {
-            Some(path) => config::load_http(path)
-                .map_err(|error| format!("failed to load HTTP config file: {error}"))?,
-            None => HttpClientConfig::default(),
-        };
-        let base = match options.url.contains("://") {
-            true => options.url.clone(),
-            false => format!("http://{}", options.url),
-        };
-        let url = format!("{}/api/v1/query_range", base.trim_end_matches('/'));
-        let client = Client::with_http(reload::client_config(), http);
+        let server = ServerClient::open(&options.url, options.http_config.as_deref())?;
+        // A URL that cannot be parsed is the command's error, not that of each rule.
+        server.request(RANGE, TIMEOUT)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self::Api {
-            url: Url::parse(&url).map_err(|error| error.to_string())?,
-            client: client.map_err(|error| error.to_string())?,
+            server,
             runtime: runtime.map_err(|error| error.to_string())?,
         })
     }
@@ -95,30 +86,17 @@ impl Source {
                     histograms_left_out: 0,
                 })
             }
-            Self::Api {
-                client,
-                runtime,
-                url,
-            } => {
-                let content = format!(
+            Self::Api { server, runtime } => {
+                let form = format!(
                     "query={}&start={}&end={}&step={}",
                     percent::escape_form(query),
-                    seconds(start_ms),
-                    seconds(end_ms),
-                    seconds(step_ms)
+                    text::seconds(start_ms),
+                    text::seconds(end_ms),
+                    text::seconds(step_ms)
                 );
-                let mut request = Request::new(url.clone());
-                request.timeout = TIMEOUT;
-                request.headers.insert(
-                    header::CONTENT_TYPE,
-                    HeaderValue::from_static("application/x-www-form-urlencoded"),
-                );
-                let mut body = Vec::new();
-                let posted = client.post(&request, content.as_bytes(), &mut body);
-                let head = runtime
-                    .block_on(posted)
-                    .map_err(|error| error.to_string())?;
-                ranged(&body).map_err(|reason| match head.status {
+                let request = server.request(RANGE, TIMEOUT)?;
+                let (status, body) = runtime.block_on(server.post(request, &form))?;
+                ranged(&body).map_err(|reason| match status {
                     200 => format!("query range: {reason}"),
                     status => format!("query range: status {status}: {reason}"),
                 })
@@ -132,13 +110,6 @@ impl Source {
             let _ = db.close();
         }
     }
-}
-
-/// Formats milliseconds as seconds.
-fn seconds(ms: i64) -> String {
-    let sign = if ms < 0 { "-" } else { "" };
-    let ms = ms.unsigned_abs();
-    format!("{sign}{}.{:03}", ms / 1000, ms % 1000)
 }
 
 /// Reads the API's answer.
@@ -178,14 +149,9 @@ fn ranged(body: &[u8]) -> Result<Ranged, String> {
 
 fn float(point: &Json) -> Option<(i64, f64)> {
     let time_ms = (point[0].as_f64()? * 1000.0).round();
-    let text = point[1].as_str()?;
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let value = parse_number(digits).ok()?;
+    let value = text::number(point[1].as_str()?)?;
     #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds")]
-    Some((time_ms as i64, if negative { -value } else { value }))
+    Some((time_ms as i64, value))
 }
 
 #[cfg(test)]
@@ -222,7 +188,7 @@ mod tests {
 
     #[test]
     fn times_are_seconds() {
-        assert_eq!(seconds(1_700_000_000_050), "1700000000.050");
-        assert_eq!(seconds(-1500), "-1.500");
+        assert_eq!(text::seconds(1_700_000_000_050), "1700000000.050");
+        assert_eq!(text::seconds(-1500), "-1.500");
     }
 }

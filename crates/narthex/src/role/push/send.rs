@@ -4,11 +4,12 @@
 //! that sending it again does not count twice.
 
 use super::{Action, Compression, PushCommand, Target};
+use crate::cli::PushFlags;
 use crate::role::console::Console;
-use crate::{config, reload};
+use crate::server_client::{ServerClient, block_on};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use narthex_model::duration;
-use narthex_net::{Client, HttpClientConfig, NetError, Request, ResponseHead, Url};
+use narthex_net::{NetError, Request, ResponseHead};
 use narthex_push::{Merge, Timestamps};
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -34,7 +35,7 @@ pub(super) struct Outcome {
 /// What is sent.
 struct Sending<'a> {
     command: &'a PushCommand,
-    client: Client,
+    server: ServerClient,
     request: Request,
     content: Vec<u8>,
 }
@@ -98,40 +99,20 @@ pub(super) fn delete(
     })
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let done = runtime.block_on(work);
-    // Does not wait for a pending name lookup.
-    runtime.shutdown_background();
-    Ok(done)
-}
-
 impl<'a> Sending<'a> {
     fn new(command: &'a PushCommand, page: &[u8]) -> Result<Self, String> {
-        let http = match &command.http_config {
-            Some(path) => config::load_http(path)
-                .map_err(|error| format!("failed to load HTTP config file: {error}"))?,
-            None => HttpClientConfig::default(),
+        let flags = &command.flags;
+        let server = ServerClient::open(&flags.gateway, flags.http_config.as_deref())?;
+        let path = match &command.target {
+            Target::Group(grouping) => format!("/{}", grouping.path(false)),
+            Target::Groups(_) => "/api/v1/push".to_owned(),
         };
-        let base = match command.gateway.contains("://") {
-            true => command.gateway.clone(),
-            false => format!("http://{}", command.gateway),
-        };
-        let base = base.trim_end_matches('/');
-        let url = match &command.target {
-            Target::Group(grouping) => format!("{base}/{}", grouping.path(false)),
-            Target::Groups(_) => format!("{base}/api/v1/push"),
-        };
-        let mut request = Request::new(Url::parse(&url).map_err(|error| error.to_string())?);
-        request.timeout = command.timeout;
+        let mut request = server.request(&path, flags.timeout)?;
         let content = content(command, page, &mut request.headers);
         headers(command, &mut request.headers)?;
-        let client = Client::with_http(reload::client_config(), http);
         Ok(Self {
             command,
-            client: client.map_err(|error| error.to_string())?,
+            server,
             request,
             content,
         })
@@ -139,7 +120,7 @@ impl<'a> Sending<'a> {
 
     /// Sends until there is an answer that another attempt would not change; returns its status and body.
     async fn send(&self, console: &mut Console<'_>) -> io::Result<Result<(u16, Vec<u8>), String>> {
-        let end = Instant::now() + self.command.max_time;
+        let end = Instant::now() + self.command.flags.max_time;
         let mut pause = FIRST_PAUSE;
         loop {
             let mut body = Vec::new();
@@ -167,11 +148,11 @@ impl<'a> Sending<'a> {
     }
 
     async fn once(&self, body: &mut Vec<u8>) -> Result<ResponseHead, NetError> {
-        let (request, content) = (&self.request, &self.content);
+        let (client, request, content) = (&self.server.client, &self.request, &self.content);
         match self.command.action {
-            Action::Replace => self.client.put(request, content, body).await,
-            Action::Add => self.client.post(request, content, body).await,
-            Action::Delete => self.client.delete(request, body).await,
+            Action::Replace => client.put(request, content, body).await,
+            Action::Add => client.post(request, content, body).await,
+            Action::Delete => client.delete(request, body).await,
         }
     }
 }
@@ -221,16 +202,19 @@ fn headers(command: &PushCommand, headers: &mut HeaderMap) -> Result<(), String>
         Target::Groups(by) => Some(by.join(",")),
     };
     let random = || RandomState::new().hash_one(Instant::now());
-    let id = command.aggregate.as_ref();
+    let PushFlags {
+        ttl,
+        interval,
+        aggregate,
+        ..
+    } = &command.flags;
+    let id = aggregate.as_ref();
     let id = id.map(|_| format!("{:016x}{:016x}", random(), random()));
     for (name, value) in [
-        ("narthex-push-ttl", command.ttl.as_ref().map(period)),
-        (
-            "narthex-push-interval",
-            command.interval.as_ref().map(period),
-        ),
+        ("narthex-push-ttl", ttl.as_ref().map(period)),
+        ("narthex-push-interval", interval.as_ref().map(period)),
         ("narthex-push-timestamps", keeps.then(|| "keep".to_owned())),
-        ("narthex-push-aggregate", command.aggregate.clone()),
+        ("narthex-push-aggregate", aggregate.clone()),
         ("narthex-push-id", id),
         ("narthex-push-group-by", by),
     ] {

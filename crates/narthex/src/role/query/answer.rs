@@ -1,6 +1,6 @@
 //! Answers of the API, read from JSON.
 
-use narthex_promql::fmt::parse_number;
+use super::text::number;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
 
@@ -94,16 +94,8 @@ fn all(result: &Json, points: &str, histograms: &str) -> Result<Vec<Series>, Str
 fn point(pair: &Json) -> Result<Point, String> {
     let time = pair[0].as_f64().ok_or_else(|| malformed(pair))?;
     let text = text(&pair[1])?;
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1.0, digits),
-        None => (1.0, text.strip_prefix('+').unwrap_or(&text)),
-    };
-    let value = parse_number(digits).map_err(|_| malformed(pair))?;
-    Ok(Point {
-        time,
-        value: sign * value,
-        text,
-    })
+    let value = number(&text).ok_or_else(|| malformed(pair))?;
+    Ok(Point { time, value, text })
 }
 
 fn histogram(pair: &Json) -> Result<(f64, Histogram), String> {

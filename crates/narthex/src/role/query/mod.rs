@@ -11,81 +11,19 @@ mod source;
 mod table;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(super) mod text;
 
-use crate::cli::Moment;
+use crate::cli::{Ask, Format, Moment, QueryCommand, RangeFlags};
 use answer::{Answer, Series};
+use narthex_tsdb::{Clock as _, SystemClock};
 use serde_json::Value as Json;
 use source::Source;
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    time::Duration,
-};
+use std::io::{self, Write};
 
 /// Most steps of a range that are asked for at once; servers refuse more than 11,000.
 const STEPS: i64 = 10_000;
 /// Steps of a range without a step, as promtool has them.
 const DEFAULT_STEPS: i64 = 250;
-
-/// What to ask, whom, and how to show it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct QueryCommand {
-    /// URL, or a data directory.
-    pub(crate) server: String,
-    pub(crate) ask: Ask,
-    /// `None` for what suits where the answer goes.
-    pub(crate) format: Option<Format>,
-    pub(crate) http_config: Option<PathBuf>,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) timeout: Duration,
-}
-
-/// A question.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ask {
-    Instant {
-        query: String,
-        time: Option<Moment>,
-    },
-    Range {
-        query: String,
-        times: Times,
-        step: Option<Duration>,
-    },
-    Series {
-        matches: Vec<String>,
-        times: Times,
-    },
-    /// Values of a label, or names of labels.
-    Labels {
-        name: Option<String>,
-        matches: Vec<String>,
-        times: Times,
-    },
-    Analyze {
-        matches: Vec<String>,
-        duration: Duration,
-        time: Option<Moment>,
-    },
-}
-
-/// First and last time.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Times {
-    pub(crate) start: Option<Moment>,
-    pub(crate) end: Option<Moment>,
-}
-
-/// How an answer is shown.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Format {
-    Table,
-    Plot,
-    Promql,
-    Json,
-    Csv,
-}
 
 /// Where an answer goes.
 #[derive(Clone, Copy, Debug)]
@@ -137,29 +75,29 @@ fn ask(
     screen: Screen,
     progress: &mut text::Progress<'_>,
 ) -> Result<(String, Vec<String>), String> {
-    let now_ms = text::now_ms();
-    let format = command
-        .format
-        .unwrap_or(match (&command.ask, screen.is_terminal) {
-            (_, false) => Format::Promql,
-            (Ask::Range { .. }, true) => Format::Plot,
-            (_, true) => Format::Table,
-        });
+    let now_ms = SystemClock.now_ms();
+    let usual = match (&command.ask, screen.is_terminal) {
+        (_, false) => Format::Promql,
+        (Ask::Range(_), true) => Format::Plot,
+        (_, true) => Format::Table,
+    };
+    let format = command.flags.format.unwrap_or(usual);
+    let ms = |time: Option<Moment>| time.map_or(now_ms, |time| time.ms(now_ms));
     let mut warnings = Vec::new();
     let shown = match &command.ask {
-        Ask::Instant { query, time } => {
-            let time_ms = time.map_or(now_ms, |time| time.ms(now_ms));
-            let form = [("query", query.clone()), ("time", text::seconds(time_ms))];
+        Ask::Instant(flags) => {
+            let time = text::seconds(ms(flags.time));
+            let form = [("query", flags.query.clone()), ("time", time)];
             let data = progress.ask(source, "/api/v1/query", &form, &mut warnings)?;
             value(&data, format, screen)?
         }
-        Ask::Range { query, times, step } => {
-            let range = Range::new(*times, *step, now_ms)?;
-            let data = range.ask(query, source, progress, &mut warnings)?;
+        Ask::Range(flags) => {
+            let range = Range::new(flags, now_ms)?;
+            let data = range.ask(&flags.query, source, progress, &mut warnings)?;
             value(&data, format, screen)?
         }
-        Ask::Series { matches, times } => {
-            let form = listing(matches, *times, now_ms);
+        Ask::Series(flags) => {
+            let form = listing(&flags.matches, [flags.start, flags.end], now_ms);
             let data = progress.ask(source, "/api/v1/series", &form, &mut warnings)?;
             let sets = answer::label_sets(&data)?;
             match format {
@@ -169,35 +107,24 @@ fn ask(
                 Format::Promql | Format::Plot => promql::label_sets(&sets),
             }
         }
-        Ask::Labels {
-            name,
-            matches,
-            times,
-        } => {
-            let path = match name {
+        Ask::Labels(flags) => {
+            let path = match &flags.name {
                 Some(name) => format!("/api/v1/label/{}/values", source::escape_name(name)),
                 None => "/api/v1/labels".to_owned(),
             };
-            let form = listing(matches, *times, now_ms);
+            let form = listing(&flags.matches, [flags.start, flags.end], now_ms);
             let data = progress.ask(source, &path, &form, &mut warnings)?;
             let values = answer::texts(&data)?;
             match format {
                 Format::Json => text::json_line(&data),
-                Format::Csv => csv::column(name.as_deref().unwrap_or("name"), &values),
+                Format::Csv => csv::column(flags.name.as_deref().unwrap_or("name"), &values),
                 _ => values.iter().map(|value| format!("{value}\n")).collect(),
             }
         }
-        Ask::Analyze {
-            matches,
-            duration,
-            time,
-        } => {
-            let time_ms = time.map_or(now_ms, |time| time.ms(now_ms));
-            analyze::histograms(matches, *duration, |query| {
-                let form = [("query", query), ("time", text::seconds(time_ms))];
-                progress.ask(source, "/api/v1/query", &form, &mut warnings)
-            })?
-        }
+        Ask::Analyze(flags) => analyze::histograms(&flags.matches, flags.duration, |query| {
+            let form = [("query", query), ("time", text::seconds(ms(flags.time)))];
+            progress.ask(source, "/api/v1/query", &form, &mut warnings)
+        })?,
     };
     Ok((shown, warnings))
 }
@@ -216,12 +143,15 @@ fn value(data: &Json, format: Format, screen: Screen) -> Result<String, String> 
     })
 }
 
-fn listing(matches: &[String], times: Times, now_ms: i64) -> Vec<(&'static str, String)> {
-    let moment =
-        |name, time: Option<Moment>| time.map(|time| (name, text::seconds(time.ms(now_ms))));
-    let times = [moment("start", times.start), moment("end", times.end)];
+fn listing(
+    matches: &[String],
+    times: [Option<Moment>; 2],
+    now_ms: i64,
+) -> Vec<(&'static str, String)> {
+    let times = ["start", "end"].into_iter().zip(times);
+    let times = times.filter_map(|(name, time)| Some((name, text::seconds(time?.ms(now_ms)))));
     let matches = matches.iter().map(|text| ("match[]", text.clone()));
-    times.into_iter().flatten().chain(matches).collect()
+    times.chain(matches).collect()
 }
 
 /// Times of a range query.
@@ -232,17 +162,16 @@ struct Range {
 }
 
 impl Range {
-    fn new(times: Times, step: Option<Duration>, now_ms: i64) -> Result<Self, String> {
-        let end_ms = times.end.map_or(now_ms, |time| time.ms(now_ms));
+    fn new(flags: &RangeFlags, now_ms: i64) -> Result<Self, String> {
+        let ms = |time: Option<Moment>, default| time.map_or(default, |time| time.ms(now_ms));
+        let end_ms = ms(flags.end, now_ms);
         let five_minutes = 5 * 60_000;
-        let start_ms = times
-            .start
-            .map_or(end_ms - five_minutes, |time| time.ms(now_ms));
+        let start_ms = ms(flags.start, end_ms - five_minutes);
         if start_ms >= end_ms {
             return Err("start time is not before end time".to_owned());
         }
         let whole_seconds = (end_ms - start_ms) / 1000 / DEFAULT_STEPS;
-        let step_ms = match step {
+        let step_ms = match flags.step {
             Some(step) if !step.is_zero() => crate::storage::ms(step),
             _ => whole_seconds.max(1) * 1000,
         };

@@ -2,24 +2,20 @@
 //!
 //! **Invariant:** both answer the same calls, so that nothing else knows which it is.
 
-use super::QueryCommand;
-use crate::{config, reload};
-use http::{HeaderName, HeaderValue, Method, header};
+use crate::cli::{Header, QueryCommand};
+use crate::server_client::{Answer, ServerClient};
+use http::{HeaderName, HeaderValue, Method};
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_model::storage::Budget;
 use narthex_net::{
-    Client, HttpClientConfig, Request, Router, Url,
+    Router,
     axum::body::{Body, to_bytes},
     percent,
 };
 use narthex_promql::{Engine, EngineOptions};
-use narthex_tsdb::{Db, DbOptions, ReadOnlyIo, SystemClock, TsdbError, Tuning};
+use narthex_tsdb::{Clock as _, Db, DbOptions, ReadOnlyIo, SystemClock, TsdbError, Tuning};
 use serde_json::Value as Json;
-use std::{
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
 use tower_service::Service as _;
 
@@ -32,8 +28,7 @@ pub(super) struct Source {
 
 enum Place {
     Server {
-        client: Box<Client>,
-        base: String,
+        server: Box<ServerClient>,
         headers: Vec<(HeaderName, HeaderValue)>,
     },
     Data(Router),
@@ -47,14 +42,14 @@ impl Source {
             .build();
         let path = Path::new(&command.server);
         let place = if !command.server.contains("://") && path.is_dir() {
-            data(path, command.timeout)?
+            data(path, command.flags.timeout)?
         } else {
             server(command)?
         };
         Ok(Self {
             runtime: runtime.map_err(|error| error.to_string())?,
             place,
-            timeout: command.timeout,
+            timeout: command.flags.timeout,
         })
     }
 
@@ -74,12 +69,8 @@ impl Source {
         });
         let form = pairs.collect::<Vec<_>>().join("&");
         let called = match &self.place {
-            Place::Server {
-                client,
-                base,
-                headers,
-            } => {
-                let call = call(client, (base, path, &form), headers, self.timeout);
+            Place::Server { server, headers } => {
+                let call = call(server, path, &form, headers, self.timeout);
                 self.runtime.block_on(call)
             }
             Place::Data(router) => self.runtime.block_on(local(router.clone(), path, &form)),
@@ -106,64 +97,43 @@ impl Source {
 }
 
 fn server(command: &QueryCommand) -> Result<Place, String> {
-    let http = match &command.http_config {
-        Some(path) => config::load_http(path)
-            .map_err(|error| format!("failed to load HTTP config file: {error}"))?,
-        None => HttpClientConfig::default(),
-    };
-    let base = match command.server.contains("://") {
-        true => command.server.clone(),
-        false => format!("http://{}", command.server),
-    };
-    let header = |(name, value): &(String, String)| {
+    let server = ServerClient::open(&command.server, command.flags.http_config.as_deref())?;
+    let header = |Header(name, value): &Header| {
         let name = HeaderName::try_from(name.as_str()).map_err(|error| error.to_string())?;
         let value = HeaderValue::try_from(value.as_str()).map_err(|error| error.to_string())?;
         Ok((name, value))
     };
-    let client = Client::with_http(reload::client_config(), http);
+    let headers = command.flags.headers.iter().map(header);
     Ok(Place::Server {
-        client: Box::new(client.map_err(|error| error.to_string())?),
-        base: base.trim_end_matches('/').to_owned(),
-        headers: command
-            .headers
-            .iter()
-            .map(header)
-            .collect::<Result<_, String>>()?,
+        server: Box::new(server),
+        headers: headers.collect::<Result<_, String>>()?,
     })
 }
 
 /// Posts a form; calls that take none get it as a query.
 async fn call(
-    client: &Client,
-    (base, path, form): (&str, &str, &str),
+    server: &ServerClient,
+    path: &str,
+    form: &str,
     headers: &[(HeaderName, HeaderValue)],
     timeout: Duration,
-) -> Result<(u16, Vec<u8>), String> {
+) -> Result<Answer, String> {
     let is_posted = !path.ends_with("/values");
-    let query = if is_posted || form.is_empty() {
-        String::new()
+    let mut request = if is_posted || form.is_empty() {
+        server.request(path, timeout)?
     } else {
-        format!("?{form}")
+        server.request(&format!("{path}?{form}"), timeout)?
     };
-    let url = Url::parse(&format!("{base}{path}{query}")).map_err(|error| error.to_string())?;
-    let mut request = Request::new(url);
-    request.timeout = timeout;
     for (name, value) in headers {
         request.headers.append(name.clone(), value.clone());
     }
-    let mut body = Vec::new();
-    let head = if is_posted {
-        let form_type = HeaderValue::from_static("application/x-www-form-urlencoded");
-        request.headers.insert(header::CONTENT_TYPE, form_type);
-        client.post(&request, form.as_bytes(), &mut body).await
-    } else {
-        client.get(&request, &mut body).await
-    };
-    let head = head.map_err(|error| error.to_string())?;
-    Ok((head.status, body))
+    match is_posted {
+        true => server.post(request, form).await,
+        false => server.get(&request).await,
+    }
 }
 
-async fn local(mut router: Router, path: &str, form: &str) -> Result<(u16, Vec<u8>), String> {
+async fn local(mut router: Router, path: &str, form: &str) -> Result<Answer, String> {
     let request = http::Request::builder()
         .method(Method::GET)
         .uri(format!("{path}?{form}"))
@@ -207,10 +177,7 @@ fn data(path: &Path, timeout: Duration) -> Result<Place, String> {
         build: BuildInfo::default(),
     };
     let engine = Engine::new(EngineOptions::default());
-    let now_ms = Arc::new(|| {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        i64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
-    });
+    let now_ms = Arc::new(|| SystemClock.now_ms());
     let api = Api::new(
         Arc::new(db),
         Arc::new(engine),

@@ -4,6 +4,7 @@ use super::*;
 use crate::cli::Moment;
 use answer::Labels;
 use serde_json::json;
+use std::time::Duration;
 
 const WIDE: Screen = Screen {
     is_terminal: true,
@@ -149,15 +150,25 @@ fn numbers_are_short() {
 
 #[test]
 fn ranges_have_promtools_times_and_long_ones_parts() {
-    let times = |start, end| Times { start, end };
-    let range = Range::new(times(None, Some(Moment::At(600_000))), None, 0).unwrap();
+    let range = |start, end, now_ms| {
+        let (server, query) = (String::new(), String::new());
+        let flags = RangeFlags {
+            start,
+            end,
+            step: None,
+            server,
+            query,
+        };
+        Range::new(&flags, now_ms)
+    };
+    let both = range(None, Some(Moment::At(600_000)), 0).unwrap();
     assert_eq!(
-        (range.start_ms, range.end_ms, range.step_ms),
+        (both.start_ms, both.end_ms, both.step_ms),
         (300_000, 600_000, 1000)
     );
-    let range = Range::new(times(Some(Moment::Ago(3_600_000)), None), None, 7_200_000).unwrap();
-    assert_eq!((range.start_ms, range.step_ms), (3_600_000, 14_000));
-    assert!(Range::new(times(Some(Moment::At(1)), Some(Moment::At(1))), None, 0).is_err());
+    let ago = range(Some(Moment::Ago(3_600_000)), None, 7_200_000).unwrap();
+    assert_eq!((ago.start_ms, ago.step_ms), (3_600_000, 14_000));
+    assert!(range(Some(Moment::At(1)), Some(Moment::At(1)), 0).is_err());
     let mut whole = matrix();
     answer::append(
         &mut whole,

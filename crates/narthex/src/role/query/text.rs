@@ -2,6 +2,7 @@
 
 use super::source::Source;
 use narthex_model::sync::Whole as _;
+use narthex_promql::fmt::parse_number;
 use serde_json::Value as Json;
 use std::{
     io::Write,
@@ -9,7 +10,7 @@ use std::{
         Mutex,
         mpsc::{self, RecvTimeoutError},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 /// Time after which progress is shown.
@@ -17,14 +18,17 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// Returns to the line's start and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// Returns the wall clock's time in milliseconds since the epoch.
-pub(super) fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+/// Parses a sample's value.
+pub(in crate::role) fn number(text: &str) -> Option<f64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1.0, digits),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    Some(sign * parse_number(digits).ok()?)
 }
 
 /// Formats milliseconds as seconds.
-pub(super) fn seconds(ms: i64) -> String {
+pub(in crate::role) fn seconds(ms: i64) -> String {
     let sign = if ms < 0 { "-" } else { "" };
     let ms = ms.unsigned_abs();
     format!("{sign}{}.{:03}", ms / 1000, ms % 1000)

@@ -6,13 +6,14 @@
 mod junit;
 mod watch;
 
+use crate::cli::TestFlags;
 use narthex_model::Pattern;
 use narthex_net::glob::glob;
 use narthex_rules::{ParseOptions, RuleFile, TestCase, TestFile, TestOptions, load};
 use std::{
     fs,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -22,13 +23,10 @@ const FAILED: u8 = 1;
 /// Files of tests, and how they are run.
 #[derive(Debug)]
 pub(crate) struct TestRules {
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) flags: TestFlags,
     /// Names of the tests to run; `None` for all.
     pub(crate) run: Option<Pattern>,
     pub(crate) options: TestOptions,
-    pub(crate) ignore_unknown_fields: bool,
-    pub(crate) junit: Option<PathBuf>,
-    pub(crate) watch: bool,
 }
 
 /// What became of a file.
@@ -65,11 +63,11 @@ pub(crate) fn run(
     out: &mut dyn Write,
     error: &mut dyn Write,
 ) -> io::Result<u8> {
-    if command.watch {
+    if command.flags.watch {
         return watch::run(command, out, error);
     }
-    let mut suites = Vec::with_capacity(command.files.len());
-    for file in &command.files {
+    let mut suites = Vec::with_capacity(command.flags.files.len());
+    for file in &command.flags.files {
         writeln!(out, "Unit Testing:  {}", file.display())?;
         let suite = suite(command, file, error)?;
         if suite.has_passed() {
@@ -95,7 +93,7 @@ fn write_failures(suite: &Suite, error: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_junit(command: &TestRules, suites: &[Suite]) -> io::Result<()> {
-    match &command.junit {
+    match &command.flags.junit {
         Some(path) => fs::write(path, junit::document(suites)),
         None => Ok(()),
     }
@@ -225,7 +223,7 @@ fn load_rules(
     files: &[String],
 ) -> Result<Vec<(String, RuleFile)>, Vec<String>> {
     let options = ParseOptions {
-        ignore_unknown_fields: command.ignore_unknown_fields,
+        ignore_unknown_fields: command.flags.ignore_unknown_fields,
         language: narthex_promql::ParseOptions {
             unquoted_utf8_names: command.options.unquoted_utf8_names,
             ..narthex_promql::ParseOptions::default()

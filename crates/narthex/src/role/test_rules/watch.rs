@@ -25,10 +25,10 @@ pub(super) fn run(
     error: &mut dyn Write,
 ) -> io::Result<u8> {
     loop {
-        let before = look(&command.files);
+        let before = look(&command.flags.files);
         let begin = Instant::now();
-        let mut suites = Vec::with_capacity(command.files.len());
-        for file in &command.files {
+        let mut suites = Vec::with_capacity(command.flags.files.len());
+        for file in &command.flags.files {
             suites.push(suite(command, file, error)?);
         }
         for suite in suites.iter().filter(|suite| !suite.has_passed()) {
@@ -38,7 +38,7 @@ pub(super) fn run(
         write_junit(command, &suites)?;
         writeln!(out, "{}", summary(&suites, begin.elapsed()))?;
         out.flush()?;
-        while look(&command.files) == before {
+        while look(&command.flags.files) == before {
             thread::sleep(INTERVAL);
         }
     }
