@@ -33,6 +33,7 @@ mod storage;
 mod trimmer;
 mod upkeep;
 mod web;
+mod worker;
 
 #[cfg(test)]
 #[global_allocator]

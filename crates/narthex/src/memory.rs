@@ -6,7 +6,7 @@
 //! **Invariant:** only this file decides how far each share may fill memory: queries give way to scrapes, new series to
 //! known ones. A pressure level that was entered is left once there is room again.
 
-use crate::heap;
+use crate::{heap, worker::Worker};
 use http::{HeaderValue, StatusCode, header};
 use narthex_client::{CounterVec, Desc, Gauge, Registry};
 use narthex_model::{
@@ -27,8 +27,6 @@ use narthex_tsdb::Db;
 use std::{
     fs::File,
     os::unix::fs::FileExt as _,
-    sync::mpsc,
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -254,40 +252,19 @@ pub(crate) fn limit(text: &str, detected_bytes: u64) -> Result<u64, String> {
 /// Smallest limit: below it the server would refuse everything from the start.
 const LEAST_BYTES: u64 = 64 << 20;
 
-/// The thread that compares the ledger with the process' resident size.
-pub(crate) struct Watch {
-    thread: JoinHandle<()>,
-    stop: mpsc::Sender<()>,
-}
-
-impl Watch {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// Fails when the thread cannot be started.
-    pub(crate) fn start(memory: &Memory) -> std::io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
-        let mut ledger = Ledger::new(memory);
-        let thread = std::thread::Builder::new()
-            .name("narthex-memory".into())
-            .spawn(move || {
-                let timeout = Err(mpsc::RecvTimeoutError::Timeout);
-                let system = System::new();
-                while stopped.recv_timeout(ledger.pause()) == timeout {
-                    ledger.look(&system, Instant::now());
-                }
-            })?;
-        Ok(Self { thread, stop })
-    }
-
-    /// Stops the thread and waits for it.
-    pub(crate) fn join(self) {
-        // Fails only when the thread has ended already.
-        let _ = self.stop.send(());
-        if self.thread.join().is_err() {
-            tracing::error!("Watching memory ended with a panic.");
+/// Starts the thread that compares the ledger with the process' resident size.
+///
+/// # Errors
+/// Fails when the thread cannot be started.
+pub(crate) fn watch(memory: &Memory) -> std::io::Result<Worker> {
+    let (mut ledger, system) = (Ledger::new(memory), System::new());
+    let (what, pause) = ("Watching memory", ledger.pause());
+    Worker::start("narthex-memory", what, pause, move |is_last| {
+        if !is_last {
+            ledger.look(&system, Instant::now());
         }
-    }
+        ledger.pause()
+    })
 }
 
 /// Source of the process' actual size.

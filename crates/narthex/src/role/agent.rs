@@ -4,24 +4,18 @@
 
 use super::{
     base::{self, Base},
-    error::ServerError,
-    push_upkeep::Upkeep as PushUpkeep,
-    server::runtime,
+    error::{ServerError, start_logging},
+    server::{Running, runtime},
 };
 use crate::{
-    cgroup::Resources,
-    cli::ServerOptions,
-    descriptors, heap, lifecycle, logging,
-    memory::{self, Memory},
-    program_pages, reload, remote,
-    web::exposed::Exposed,
+    cgroup::Resources, cli::ServerOptions, descriptors, heap, memory::Memory, program_pages,
+    reload, remote, web::exposed::Exposed,
 };
 use http::StatusCode;
 use narthex_expfmt::{Exposition, ExpositionMemory};
-use narthex_files::FilesManager;
 use narthex_model::MemStore;
 use narthex_net::{
-    Router, Stopper,
+    Router,
     axum::{
         extract::Request,
         middleware::{self, Next},
@@ -29,12 +23,7 @@ use narthex_net::{
     },
     respond_json,
 };
-use narthex_remote::RemoteStorage;
-use narthex_scrape::Manager;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 /// Threads for everything but what reads queues: an agent has little to do, and each thread has memory of its own.
 const MAX_THREADS: usize = 2;
@@ -67,20 +56,11 @@ const UNAVAILABLE: [&str; 19] = [
 /// # Errors
 /// Fails when it cannot start or cannot end cleanly.
 pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
-    logging::start(&options.log_level, &options.log_format)
-        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
-    narthex_net::log_panics();
+    start_logging(&options.log_level, &options.log_format)?;
     heap::return_soon();
     heap::sample_on_request();
     program_pages::map_in_pieces();
-    let mut resources = Resources::detect();
-    resources.memory_bytes =
-        memory::limit(&options.memory_limit, resources.memory_bytes).map_err(|reason| {
-            ServerError::Flag {
-                flag: "memory.limit",
-                reason,
-            }
-        })?;
+    let resources = base::resources(&options)?;
     descriptors::raise_limit();
     let serving = runtime("narthex-io", resources.threads().min(MAX_THREADS))?;
     let outcome = serving.block_on(serve(options, resources));
@@ -90,10 +70,8 @@ pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
 
 async fn serve(options: ServerOptions, resources: Resources) -> Result<(), ServerError> {
     let Some(path) = &options.config_file else {
-        return Err(ServerError::Flag {
-            flag: "config.file",
-            reason: "an agent needs a configuration".to_owned(),
-        });
+        let reason = "an agent needs a configuration";
+        return Err(ServerError::flag("config.file")(reason));
     };
     let config = base::load(path, &options)?;
     // Start order: port, queues and scraping, requests.
@@ -144,6 +122,9 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
     let running = Running {
         base,
         push_upkeep,
+        rules: None,
+        storage: None,
+        notifier: None,
         ends,
         flush_deadline: options.flush_deadline,
         manager,
@@ -185,41 +166,4 @@ fn unavailable(headers: &http::HeaderMap) -> Response {
     let mut response = respond_json(answer.to_string(), headers);
     *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
     response
-}
-
-/// Everything that was started, in start order.
-struct Running {
-    base: Base,
-    push_upkeep: Option<PushUpkeep>,
-    ends: Arc<RemoteStorage>,
-    /// Time that remote ends have to take what waits for them.
-    flush_deadline: Duration,
-    files: Arc<FilesManager>,
-    manager: Arc<Manager>,
-    scrape_stopper: Stopper,
-}
-
-impl Running {
-    /// Stops everything in reverse order: requests, scraping, sending.
-    async fn end(self) -> Result<(), ServerError> {
-        let begin = Instant::now();
-        let now_waiting_for = lifecycle::force_after_deadline("requests");
-        let cut = self.base.web.join().await;
-        now_waiting_for("pushed groups");
-        if let Some(upkeep) = self.push_upkeep {
-            upkeep.join();
-        }
-        now_waiting_for("scrape loops");
-        self.scrape_stopper.stop();
-        self.manager.join().await;
-        self.files.join().await;
-        now_waiting_for("remote ends");
-        remote::flush(self.ends, self.flush_deadline, begin).await;
-        self.base.watch.join();
-        tracing::info!("Ended cleanly.");
-        if cut > 0 {
-            return Err(ServerError::Cut { requests: cut });
-        }
-        Ok(())
-    }
 }

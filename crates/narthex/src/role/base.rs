@@ -1,9 +1,6 @@
 //! What a server and an agent have in common: the port, what is known of the process, scraping, remote ends.
 
-use super::{
-    error::ServerError, listen, priority, push_receiver::PushReceiver,
-    push_upkeep::Upkeep as PushUpkeep,
-};
+use super::{error::ServerError, listen, priority, push_receiver::PushReceiver};
 use crate::{
     cgroup::Resources,
     cli::{
@@ -22,6 +19,7 @@ use crate::{
     status::{self, Loaded, ProcessStatus},
     storage::{self, StorageFlags, ms},
     web::{self, Gate},
+    worker::Worker,
 };
 use narthex_api::{Activity, Api, ApiConfig, BuildInfo};
 use narthex_client::Registry;
@@ -34,7 +32,7 @@ use narthex_promql::{Engine, EngineOptions};
 use narthex_remote::RemoteStorage;
 use narthex_scrape::{Manager, ManagerConfig, RouteLimits, Target};
 use narthex_tsdb::{Clock as _, SystemClock};
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Instant};
 use tokio::sync::Notify;
 
 /// Version of Prometheus whose API this is.
@@ -55,7 +53,7 @@ pub(super) struct Base {
     /// Routes of notifications.
     notified: Router,
     pub(super) web: Web,
-    pub(super) watch: memory::Watch,
+    pub(super) watch: Worker,
     started: Instant,
     origins: web::origin::Origins,
     stopper: Stopper,
@@ -89,10 +87,7 @@ impl Base {
         let own = Arc::new(OwnPage::new(registry));
         let now_ms: NowMs = Arc::new(|| SystemClock.now_ms());
         let activity = Activity::new(&memory.statistics, Arc::clone(&now_ms));
-        let activity = activity.map_err(|error| ServerError::Flag {
-            flag: "memory.limit",
-            reason: error.to_string(),
-        })?;
+        let activity = activity.map_err(ServerError::flag("memory.limit"))?;
         if options.has_feature(QUERY_COST) {
             activity.limit_costs();
             narthex_api::register_cost_metrics(narthex_client::global())
@@ -203,25 +198,20 @@ impl Web {
         config.rate_window = options.transfer_rate_window;
         config.read_timeout = options.read_timeout;
         let by_systemd = options.systemd_socket;
-        let server = listen::bind(&options.listen_addresses, by_systemd, config).await?;
-        let server = match &options.web_config_file {
-            Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
-            None => server,
-        };
-        let first = server.local_addrs().first().copied();
-        for address in server.local_addrs() {
-            let open = !address.ip().is_loopback() && options.web_config_file.is_none();
-            tracing::info!(address = address.to_string(), "Listening on");
-            if open {
-                tracing::warn!(
-                    address = address.to_string(),
-                    "Anyone who can reach this address can read everything: authentication is not configured."
-                );
-            }
+        let web_config = options.web_config_file.as_deref();
+        let addresses = &options.listen_addresses;
+        let server = listen::bind(addresses, by_systemd, web_config, config).await?;
+        let addresses = server.local_addrs();
+        let is_open = |address: &&SocketAddr| !address.ip().is_loopback() && web_config.is_none();
+        for address in addresses.iter().filter(is_open) {
+            tracing::warn!(
+                address = address.to_string(),
+                "Anyone who can reach this address can read everything: authentication is not configured."
+            );
         }
-        let address = first.map(shown_address).unwrap_or_default();
+        let first = addresses.first().copied();
         Ok(Self {
-            address,
+            address: first.map(shown_address).unwrap_or_default(),
             serving: tokio::spawn(server.serve(router, stop.clone())),
         })
     }
@@ -239,12 +229,23 @@ impl Web {
 }
 
 /// Returns an address a browser can open: a wildcard becomes this machine.
-fn shown_address(address: std::net::SocketAddr) -> String {
+fn shown_address(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("localhost:{}", address.port())
     } else {
         address.to_string()
     }
+}
+
+/// Detects what the process may use of the machine, its memory as far as a flag allows.
+///
+/// # Errors
+/// Fails on an unusable limit.
+pub(super) fn resources(options: &ServerOptions) -> Result<Resources, ServerError> {
+    let mut resources = Resources::detect();
+    let limit = memory::limit(&options.memory_limit, resources.memory_bytes);
+    resources.memory_bytes = limit.map_err(ServerError::flag("memory.limit"))?;
+    Ok(resources)
 }
 
 /// Reads the configuration to start with.
@@ -254,15 +255,8 @@ fn shown_address(address: std::net::SocketAddr) -> String {
 pub(super) fn load(path: &Path, options: &ServerOptions) -> Result<Config, ServerError> {
     let config = Config::load_featured(path, &reload::environment, options.config_features())
         .map_err(ServerError::Config)?;
-    reload::check_clients(&config).map_err(of_config_file)?;
+    reload::check_clients(&config).map_err(ServerError::flag("config.file"))?;
     Ok(config)
-}
-
-fn of_config_file(reason: String) -> ServerError {
-    ServerError::Flag {
-        flag: "config.file",
-        reason,
-    }
 }
 
 /// Returns what scrapes targets and what reads files of metrics, into `sink`; there are none yet.
@@ -299,7 +293,8 @@ pub(super) fn follow(
     options: &ServerOptions,
     base: &Base,
 ) -> Result<Arc<Reloader>, ServerError> {
-    let reloader = Reloader::start(path, config, parts, &base.stop).map_err(of_config_file)?;
+    let reloader = Reloader::start(path, config, parts, &base.stop);
+    let reloader = reloader.map_err(ServerError::flag("config.file"))?;
     let on_signal = reload::on_signal(
         Arc::clone(&reloader),
         Arc::clone(&base.hang_ups),
@@ -323,22 +318,17 @@ pub(super) async fn writes(
     [sink, pushed]: [&Arc<dyn Sink>; 2],
     base: &Base,
     threads: usize,
-) -> Result<(Router, Option<PushUpkeep>), ServerError> {
+) -> Result<(Router, Option<Worker>), ServerError> {
     let (memory, now_ms) = (&base.memory, &base.now_ms);
     let routes = remote::routes(options, ends, Arc::clone(sink), memory, threads, now_ms);
-    let routes = routes.map_err(|reason| ServerError::Flag {
-        flag: "web.remote-write-receiver.accepted-protobuf-messages",
-        reason,
-    })?;
+    let flag = "web.remote-write-receiver.accepted-protobuf-messages";
+    let routes = routes.map_err(ServerError::flag(flag))?;
     if !options.push_receiver {
         return Ok((routes, None));
     }
     narthex_push::register_metrics(narthex_client::global()).map_err(ServerError::Metrics)?;
     let started = PushReceiver::start(options, Arc::clone(pushed), memory).await;
-    let pushes = started.map_err(|error| ServerError::Flag {
-        flag: "web.enable-push-receiver",
-        reason: error.to_string(),
-    })?;
+    let pushes = started.map_err(ServerError::flag("web.enable-push-receiver"))?;
     let routes = routes.merge(memory.guard_writes(pushes.routes));
     Ok((routes, Some(pushes.upkeep)))
 }
@@ -402,12 +392,11 @@ pub(super) fn engine(options: &ServerOptions, base: &Base) -> Engine {
 fn watch_memory(
     resources: &Resources,
     registry: &Registry,
-) -> Result<(Memory, memory::Watch), ServerError> {
+) -> Result<(Memory, Worker), ServerError> {
     let memory = Memory::new(resources.memory_bytes);
-    memory
-        .register_metrics(registry)
-        .map_err(ServerError::Metrics)?;
-    let watch = memory::Watch::start(&memory).map_err(ServerError::Runtime)?;
+    let registered = memory.register_metrics(registry);
+    registered.map_err(ServerError::Metrics)?;
+    let watch = memory::watch(&memory).map_err(ServerError::Runtime)?;
     Ok((memory, watch))
 }
 
@@ -416,10 +405,7 @@ fn origins(options: &ServerOptions) -> Result<web::origin::Origins, ServerError>
         // The lines before the last draw the pattern, but the error must be one line.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default();
-        ServerError::Flag {
-            flag: "web.cors.origin",
-            reason: reason.trim_start_matches("error: ").to_owned(),
-        }
+        ServerError::flag("web.cors.origin")(reason.trim_start_matches("error: "))
     })
 }
 

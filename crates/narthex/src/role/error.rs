@@ -1,6 +1,6 @@
 //! Why a server or an agent could not start, or did not end cleanly.
 
-use crate::config::ConfigError;
+use crate::{config::ConfigError, logging};
 use narthex_host::HostError;
 use narthex_net::NetError;
 use narthex_tsdb::TsdbError;
@@ -27,6 +27,34 @@ pub(crate) enum ServerError {
     Cut {
         requests: u64,
     },
+}
+
+impl ServerError {
+    /// Returns what makes an error of the reason why a flag's value is unusable.
+    pub(super) fn flag<E: fmt::Display>(flag: &'static str) -> impl FnOnce(E) -> Self {
+        move |reason| Self::Flag {
+            flag,
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// Begins to log.
+///
+/// # Errors
+/// Fails on an unknown level or format.
+pub(super) fn start_logging(level: &str, format: &str) -> Result<(), ServerError> {
+    let started = logging::start(level, format);
+    started.map_err(|(flag, reason)| ServerError::Flag { flag, reason })
+}
+
+/// Returns how a command ended that stopped everything and cut off so many requests.
+pub(super) fn ended(cut: u64) -> Result<(), ServerError> {
+    tracing::info!("Ended cleanly.");
+    match cut {
+        0 => Ok(()),
+        requests => Err(ServerError::Cut { requests }),
+    }
 }
 
 impl fmt::Display for ServerError {

@@ -4,7 +4,10 @@
 
 use super::error::ServerError;
 use narthex_net::{Server, ServerConfig};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{BorrowedFd, OwnedFd},
+    path::Path,
+};
 
 const FLAG: &str = "web.systemd-socket";
 /// The first of the descriptors that are passed.
@@ -12,27 +15,33 @@ const FIRST: i32 = 3;
 /// More than any unit has.
 const MOST: i32 = 64;
 
-/// Binds the addresses or takes the passed sockets.
+/// Binds the addresses or takes the passed sockets, for a server with this file of web settings.
 ///
 /// # Errors
-/// Fails on an address or a socket that can't be used, and if none was passed.
+/// Fails on an address, a socket or a file that can't be used, and if no socket was passed.
 pub(super) async fn bind(
     addresses: &[String],
     by_systemd: bool,
+    web_config: Option<&Path>,
     config: ServerConfig,
 ) -> Result<Server, ServerError> {
     let server = match by_systemd {
         true => Server::on_sockets(passed()?, config),
         false => Server::bind(addresses, config).await,
     };
-    server.map_err(ServerError::Net)
+    let server = match web_config {
+        Some(path) => server.and_then(|server| server.with_web_config(path)),
+        None => server,
+    };
+    let server = server.map_err(ServerError::Net)?;
+    for address in server.local_addrs() {
+        tracing::info!(address = address.to_string(), "Listening on");
+    }
+    Ok(server)
 }
 
 fn passed() -> Result<Vec<OwnedFd>, ServerError> {
-    let fail = |reason: &str| ServerError::Flag {
-        flag: FLAG,
-        reason: reason.to_owned(),
-    };
+    let fail = |reason: &str| ServerError::flag(FLAG)(reason);
     let number = |name| std::env::var(name).ok()?.parse::<i32>().ok();
     let is_ours =
         number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) == Some(std::process::id());

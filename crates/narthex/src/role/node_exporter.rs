@@ -3,12 +3,15 @@
 //! **Invariant:** everything but devices that may hang has one thread: waking others for one page costs more than the
 //! page.
 
-use super::{error::ServerError, listen};
+use super::{
+    error::{ServerError, ended, start_logging},
+    listen,
+};
 use crate::{
     cli::NodeExporterOptions,
     descriptors, doctor, heap,
     host_facts::HostFacts,
-    lifecycle, logging, program_pages,
+    lifecycle, program_pages,
     sources::OwnPage,
     trimmer::Trimmer,
     web::origin::{Origins, protect},
@@ -31,9 +34,7 @@ use std::{sync::Arc, time::Duration};
 /// # Errors
 /// Fails when it cannot start or cannot end cleanly.
 pub(crate) fn run(options: NodeExporterOptions) -> Result<(), ServerError> {
-    logging::start(&options.web.log_level, &options.web.log_format)
-        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
-    narthex_net::log_panics();
+    start_logging(&options.web.log_level, &options.web.log_format)?;
     warn(&options);
     descriptors::raise_limit();
     heap::stop_sampling();
@@ -81,12 +82,7 @@ async fn serve(options: NodeExporterOptions) -> Result<(), ServerError> {
         protect(Origins::default(), request, next)
     };
     let routes = routes(&options, registry)?.layer(middleware::from_fn(answered));
-    let cut = answer(&options, routes, stop).await?;
-    tracing::info!("Ended cleanly.");
-    if cut > 0 {
-        return Err(ServerError::Cut { requests: cut });
-    }
-    Ok(())
+    ended(answer(&options, routes, stop).await?)
 }
 
 fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
@@ -122,21 +118,15 @@ async fn answer(
     routes: Router,
     stop: StopToken,
 ) -> Result<u64, ServerError> {
-    let mut config = ServerConfig::default();
-    config.max_connections = options.web.max_connections;
-    let by_systemd = options.web.systemd_socket;
-    let server = listen::bind(&options.web.listen_addresses, by_systemd, config).await?;
-    let server = match &options.web.config_file {
-        Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
-        None => server,
-    };
     let names = CollectorKind::ALL.into_iter();
     let names = names.filter(|kind| options.host.collectors.contains(*kind));
     let names: Vec<&str> = names.map(CollectorKind::name).collect();
     tracing::info!(collectors = names.join(","), "Enabled collectors");
-    for address in server.local_addrs() {
-        tracing::info!(address = address.to_string(), "Listening on");
-    }
+    let web = &options.web;
+    let mut config = ServerConfig::default();
+    config.max_connections = web.max_connections;
+    let (addresses, file) = (&web.listen_addresses, web.config_file.as_deref());
+    let server = listen::bind(addresses, web.systemd_socket, file, config).await?;
     program_pages::give_back_after_start();
     Ok(server.serve(routes, stop).await.cut_requests_total)
 }

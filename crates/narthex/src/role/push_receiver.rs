@@ -3,8 +3,8 @@
 //! **Invariant:** an acknowledged push is in storage and in the journal of groups. A group that is deleted or expires ends
 //! its series.
 
-use super::push_upkeep::{Upkeep, now_ns};
-use crate::{cli::ServerOptions, memory::Memory};
+use super::push_upkeep::{self, now_ns};
+use crate::{cli::ServerOptions, memory::Memory, worker::Worker};
 use narthex_model::storage::Sink;
 use narthex_net::Router;
 use narthex_push::{Limits, NowNs, Store, StoreConfig, api_routes};
@@ -22,7 +22,7 @@ pub(super) struct PushReceiver {
     /// The routes of the API.
     pub(super) routes: Router,
     /// The thread that ends groups.
-    pub(super) upkeep: Upkeep,
+    pub(super) upkeep: Worker,
 }
 
 impl PushReceiver {
@@ -57,7 +57,7 @@ impl PushReceiver {
             wait: options.remote_write_wait,
         };
         Ok(Self {
-            upkeep: Upkeep::start(Arc::clone(&store))?,
+            upkeep: push_upkeep::start(Arc::clone(&store))?,
             routes: api_routes(store, limits),
         })
     }

@@ -3,15 +3,15 @@
 //! **Invariant:** pushed groups are restored before the port is bound; the journal closes after the last request.
 
 use super::{
-    error::ServerError,
+    error::{ServerError, ended, start_logging},
     listen,
-    push_upkeep::{Upkeep, now_ns},
+    push_upkeep::{self, now_ns},
     server::runtime,
 };
 use crate::{
     cgroup::Resources,
     cli::PushOptions,
-    descriptors, heap, lifecycle, logging, program_pages,
+    descriptors, heap, lifecycle, program_pages,
     web::origin::{Origins, protect},
 };
 use narthex_client::Registry;
@@ -25,9 +25,7 @@ use std::{sync::Arc, time::Duration};
 /// # Errors
 /// Fails when it cannot start or cannot end cleanly.
 pub(crate) fn run(options: PushOptions) -> Result<(), ServerError> {
-    logging::start(&options.log_level, &options.log_format)
-        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
-    narthex_net::log_panics();
+    start_logging(&options.log_level, &options.log_format)?;
     for (flag, reason) in &options.values.without_effect {
         tracing::warn!(flag, reason, "Flag is accepted without effect.");
     }
@@ -45,7 +43,7 @@ async fn serve(options: PushOptions) -> Result<(), ServerError> {
     let (stopper, stop) = Stopper::new();
     lifecycle::listen(stopper.clone()).map_err(ServerError::Runtime)?;
     let store = open(&options, registry)?;
-    let upkeep = Upkeep::start(Arc::clone(&store)).map_err(ServerError::Runtime)?;
+    let upkeep = push_upkeep::start(Arc::clone(&store)).map_err(ServerError::Runtime)?;
     let config = gateway(&options, stopper);
     let routes = narthex_push::routes(Arc::clone(&store), registry, config)
         .merge(narthex_api::profile_routes(&options.route_prefix));
@@ -55,11 +53,7 @@ async fn serve(options: PushOptions) -> Result<(), ServerError> {
     let cut = answer(&options, routes, stop).await?;
     let _now_waiting_for = lifecycle::force_after_deadline("the push journal");
     upkeep.join();
-    tracing::info!("Ended cleanly.");
-    if cut > 0 {
-        return Err(ServerError::Cut { requests: cut });
-    }
-    Ok(())
+    ended(cut)
 }
 
 fn register(registry: &Registry) -> Result<(), narthex_client::Error> {
@@ -82,10 +76,9 @@ fn open(options: &PushOptions, registry: &Registry) -> Result<Arc<Store>, Server
     let now_ns: NowNs = Arc::new(now_ns);
     let store = match &options.persistence_file {
         None => Store::in_memory(config, now_ns),
-        Some(file) => Store::open(config, now_ns, file).map_err(|error| ServerError::Flag {
-            flag: "persistence.file",
-            reason: error.to_string(),
-        })?,
+        Some(file) => {
+            Store::open(config, now_ns, file).map_err(ServerError::flag("persistence.file"))?
+        }
     };
     Ok(Arc::new(store))
 }
@@ -124,15 +117,11 @@ async fn answer(
     let mut config = ServerConfig::default();
     config.max_connections = options.max_connections;
     config.body_limit_bytes = options.max_body.as_usize();
-    let by_systemd = options.systemd_socket;
-    let server = listen::bind(&options.listen_addresses, by_systemd, config).await?;
-    let server = match &options.web_config_file {
-        Some(path) => server.with_web_config(path).map_err(ServerError::Net)?,
-        None => server,
-    };
-    for address in server.local_addrs() {
-        tracing::info!(address = address.to_string(), "Listening on");
-    }
+    let (addresses, file) = (
+        &options.listen_addresses,
+        options.web_config_file.as_deref(),
+    );
+    let server = listen::bind(addresses, options.systemd_socket, file, config).await?;
     program_pages::give_back_after_start();
     Ok(server.serve(routes, stop).await.cut_requests_total)
 }

@@ -4,9 +4,8 @@
 
 use super::{
     base::{self, Base},
-    error::ServerError,
+    error::{ServerError, ended, start_logging},
     priority,
-    push_upkeep::Upkeep as PushUpkeep,
 };
 use crate::{
     cgroup::Resources,
@@ -14,13 +13,14 @@ use crate::{
     config::Config,
     descriptors,
     health::Health,
-    heap, host, lifecycle, logging,
+    heap, host, lifecycle,
     memory::{self, Memory},
     program_pages, reload, remote,
     rules::Rules,
     sources::OwnMetrics,
     storage::{StorageFlags, ms},
     upkeep::{self, Upkeep},
+    worker::Worker,
 };
 use narthex_files::FilesManager;
 use narthex_model::storage::Sink;
@@ -31,7 +31,6 @@ use narthex_scrape::{Manager, Target};
 use narthex_tsdb::{Db, DbOptions, EarlySink, Opening, RealIo, SystemClock};
 use std::{
     sync::Arc,
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -46,17 +45,8 @@ const NOTIFY_LIMIT: Duration = Duration::from_secs(10);
 /// # Errors
 /// Fails when it cannot start or cannot end cleanly.
 pub(crate) fn run(options: ServerOptions) -> Result<(), ServerError> {
-    logging::start(&options.log_level, &options.log_format)
-        .map_err(|(flag, reason)| ServerError::Flag { flag, reason })?;
-    narthex_net::log_panics();
-    let mut resources = Resources::detect();
-    resources.memory_bytes =
-        memory::limit(&options.memory_limit, resources.memory_bytes).map_err(|reason| {
-            ServerError::Flag {
-                flag: "memory.limit",
-                reason,
-            }
-        })?;
+    start_logging(&options.log_level, &options.log_format)?;
+    let resources = base::resources(&options)?;
     heap::return_large_at_once();
     heap::return_soon();
     program_pages::map_in_pieces();
@@ -190,39 +180,38 @@ async fn serve(
 
     let running = Running {
         base,
-        rules,
+        rules: Some(rules),
         push_upkeep,
         scrape_stopper,
         manager,
         files: files.manager,
         ends,
-        notifier,
+        notifier: Some(notifier),
         flush_deadline: options.flush_deadline,
-        maintenance,
-        db,
+        storage: Some((db, maintenance)),
     };
     running.end().await
 }
 
-/// Everything that was started, in start order.
-struct Running {
-    base: Base,
-    push_upkeep: Option<PushUpkeep>,
-    rules: Rules,
-    db: Db,
-    maintenance: Maintenance,
-    files: Arc<FilesManager>,
-    ends: Arc<RemoteStorage>,
-    notifier: Arc<Notifier>,
+/// Everything that was started, in start order; an agent has neither storage nor rules and their notifications.
+pub(super) struct Running {
+    pub(super) base: Base,
+    pub(super) push_upkeep: Option<Worker>,
+    pub(super) rules: Option<Rules>,
+    /// The storage and its maintenance.
+    pub(super) storage: Option<(Db, Worker)>,
+    pub(super) files: Arc<FilesManager>,
+    pub(super) ends: Arc<RemoteStorage>,
+    pub(super) notifier: Option<Arc<Notifier>>,
     /// Time that remote ends have to take what waits for them.
-    flush_deadline: Duration,
-    manager: Arc<Manager>,
-    scrape_stopper: Stopper,
+    pub(super) flush_deadline: Duration,
+    pub(super) manager: Arc<Manager>,
+    pub(super) scrape_stopper: Stopper,
 }
 
 impl Running {
     /// Stops everything in reverse order: requests, rules, scraping, notifications, sending, maintenance, storage.
-    async fn end(self) -> Result<(), ServerError> {
+    pub(super) async fn end(self) -> Result<(), ServerError> {
         let begin = Instant::now();
         let now_waiting_for = lifecycle::force_after_deadline("requests");
         let cut = self.base.web.join().await;
@@ -230,27 +219,31 @@ impl Running {
         if let Some(upkeep) = self.push_upkeep {
             upkeep.join();
         }
-        now_waiting_for("rules");
-        self.rules.manager.stop().await;
+        if let Some(rules) = self.rules {
+            now_waiting_for("rules");
+            rules.manager.stop().await;
+        }
         now_waiting_for("scrape loops");
         self.scrape_stopper.stop();
         self.manager.join().await;
         self.files.join().await;
-        now_waiting_for("alert notifications");
-        self.notifier.end(NOTIFY_LIMIT).await;
+        if let Some(notifier) = self.notifier {
+            now_waiting_for("alert notifications");
+            notifier.end(NOTIFY_LIMIT).await;
+        }
         now_waiting_for("remote ends");
         remote::flush(self.ends, self.flush_deadline, begin).await;
-        now_waiting_for("storage maintenance");
-        self.maintenance.join();
+        let db = self.storage.map(|(db, maintenance)| {
+            now_waiting_for("storage maintenance");
+            maintenance.join();
+            db
+        });
         self.base.watch.join();
-        now_waiting_for("storage");
-        self.db.close().map_err(ServerError::Storage)?;
-        tracing::info!("Ended cleanly.");
-        if cut > 0 {
-            Err(ServerError::Cut { requests: cut })
-        } else {
-            Ok(())
+        if let Some(db) = db {
+            now_waiting_for("storage");
+            db.close().map_err(ServerError::Storage)?;
         }
+        ended(cut)
     }
 }
 
@@ -274,10 +267,7 @@ fn begin_rules(
         now_ms,
         runtime,
     );
-    rules.map_err(|reason| ServerError::Flag {
-        flag: "web.external-url",
-        reason,
-    })
+    rules.map_err(ServerError::flag("web.external-url"))
 }
 
 /// Returns what sends alerts, without Alertmanagers until a configuration names them.
@@ -321,7 +311,7 @@ async fn open_storage(
     opening: Opening,
     sink: &EarlySink,
     health: &Arc<Health>,
-) -> Result<(Db, Maintenance), ServerError> {
+) -> Result<(Db, Worker), ServerError> {
     let db = tokio::task::spawn_blocking(|| opening.finish())
         .await
         .map_err(|panic| ServerError::Replay(panic.to_string()))?
@@ -344,48 +334,28 @@ async fn open_storage(
         );
     }
     health.watch(&db);
-    let maintenance = Maintenance::start(db.clone(), Arc::clone(health))?;
+    let maintenance = maintain(db.clone(), Arc::clone(health)).map_err(ServerError::Runtime)?;
     if let Err(error) = sink.open(&db) {
         tracing::error!(%error, "Some scrapes received during the replay could not be stored.");
     }
     Ok((db, maintenance))
 }
 
-/// The thread that flushes, truncates and applies retention.
-struct Maintenance {
-    thread: JoinHandle<()>,
-    stop: std::sync::mpsc::Sender<()>,
-}
-
-impl Maintenance {
-    fn start(db: Db, health: Arc<Health>) -> Result<Self, ServerError> {
-        let (stop, stopped) = std::sync::mpsc::channel();
-        let mut upkeep = Upkeep::new(health);
-        // Log the findings of the replay before serving anything.
-        upkeep.tell(&db);
-        let work = move || {
-            // Do not compete with the start by writing blocks right away.
-            let mut pause = upkeep::INTERVAL;
-            let mut refusals = memory::Refusals::default();
-            while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                pause = upkeep.maintain(&db);
-                refusals.tell(&db);
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("narthex-maintain".into())
-            .spawn(work)
-            .map_err(ServerError::Runtime)?;
-        Ok(Self { thread, stop })
-    }
-
-    fn join(self) {
-        // Fails only when the thread has ended already.
-        let _ = self.stop.send(());
-        if self.thread.join().is_err() {
-            tracing::error!("Maintaining storage ended with a panic.");
+/// Starts the thread that flushes, truncates and applies retention.
+fn maintain(db: Db, health: Arc<Health>) -> std::io::Result<Worker> {
+    let (mut upkeep, mut refusals) = (Upkeep::new(health), memory::Refusals::default());
+    // Log the findings of the replay before serving anything.
+    upkeep.tell(&db);
+    // Do not compete with the start by writing blocks right away.
+    let (what, pause) = ("Maintaining storage", upkeep::INTERVAL);
+    Worker::start("narthex-maintain", what, pause, move |is_last| {
+        if is_last {
+            return pause;
         }
-    }
+        let pause = upkeep.maintain(&db);
+        refusals.tell(&db);
+        pause
+    })
 }
 
 /// Scrapes this process and its host, as a server without a configuration does.
