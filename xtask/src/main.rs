@@ -36,7 +36,6 @@ usage: cargo xtask <command>
   gen-docs [--check]      write (or compare) the documents generated from the binary's own tables
   licenses [--check]      write (or compare) THIRD_PARTY_LICENSES
   function-order          profile the release build and list the functions that the linker places together
-  edges                   print the table of allowed crate edges for ARCHITECTURE.md
   browser                 start the server and look at its page in headless Chromium
   ci [step|crate...]      everything CI runs, or some of it, ending in one line 'N passed, N failed'
   check                   what takes seconds, for before a commit: formatting, tidy, the page's types
@@ -64,10 +63,6 @@ fn main() -> ExitCode {
         ["licenses"] => licenses::run(false),
         ["licenses", "--check"] => licenses::run(true),
         ["function-order"] => function_order::run(),
-        ["edges"] => {
-            print!("{}", edges::table());
-            Ok(())
-        }
         ["browser"] => browser::run(),
         ["ci", steps @ ..] => ci::run(steps),
         ["check"] => ci::check(),

@@ -1,6 +1,7 @@
-//! Markdown: every link, anchor and path in it exists, and ARCHITECTURE.md has the crate edges that tidy enforces.
+//! Markdown: every link, anchor and path in it exists, and ARCHITECTURE.md stays short.
 
 use super::{Finding, Tree};
+use crate::edges;
 
 /// A code span that begins with one of these is a path from the root and has to exist.
 const ROOTS: &[&str] = &[
@@ -28,11 +29,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
             for span in line.split('`').skip(1).step_by(2) {
                 if let Some(missing) = missing_path(tree, span) {
-                    findings.push(Finding::new(
-                        path,
-                        number,
-                        format!("no such path: {missing}"),
-                    ));
+                    let problem = format!("no such path: {missing}");
+                    findings.push(Finding::new(path, number, problem));
                 }
             }
         }
@@ -40,33 +38,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Compares the table between the two marks of ARCHITECTURE.md with the one tidy enforces.
-pub(super) fn check_edges(tree: &Tree, table: &str) -> Vec<Finding> {
-    const FILE: &str = "ARCHITECTURE.md";
+/// Limits the length of ARCHITECTURE.md.
+pub(super) fn check_map(tree: &Tree) -> Option<Finding> {
     const MAX_LINES: usize = 300;
-    let Some(text) = tree.text(FILE) else {
-        return Vec::new();
-    };
-    let mut findings = Vec::new();
-    let shown = text
-        .split("<!-- edges -->\n")
-        .nth(1)
-        .and_then(|rest| rest.split("<!-- /edges -->").next());
-    if shown != Some(table) {
-        findings.push(Finding::new(
-            FILE,
-            0,
-            "the table of crate edges is stale: paste `cargo xtask edges`",
-        ));
-    }
-    if text.lines().count() > MAX_LINES {
-        findings.push(Finding::new(
-            FILE,
-            0,
-            format!("over {MAX_LINES} lines: a map, not the territory"),
-        ));
-    }
-    findings
+    let lines = tree.text(edges::FILE)?.lines().count();
+    let text = || format!("over {MAX_LINES} lines: a map, not the territory");
+    (lines > MAX_LINES).then(|| Finding::of_file(edges::FILE, text()))
 }
 
 /// Returns numbered lines outside fenced code.

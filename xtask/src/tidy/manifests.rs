@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Finding, Tree};
-use crate::edges;
+use crate::edges::{self, Edges};
 
 /// One line of a dependency table.
-#[derive(Debug, PartialEq, Eq)]
 struct Dependency<'a> {
     name: &'a str,
     line: usize,
@@ -16,6 +15,7 @@ struct Dependency<'a> {
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut direct = BTreeSet::new();
+    let edges = Edges::read(tree.text(edges::FILE).unwrap_or_default());
     for (path, manifest) in tree.with_suffix("Cargo.toml") {
         let Some(package) = package_name(manifest) else {
             continue;
@@ -25,22 +25,17 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             continue;
         }
         for dependency in dependencies(manifest) {
-            if let Some(text) = edges::objection(package, dependency.name, dependency.dev) {
+            if let Some(text) = edges.objection(package, dependency.name, dependency.dev) {
                 findings.push(Finding::new(path, dependency.line, text));
             }
-            let ours = edges::ALLOWED
-                .iter()
-                .any(|(name, _)| *name == dependency.name);
-            if !dependency.dev && !ours && !edges::NOT_PRODUCT.contains(&package) {
+            let ours = edges.has(dependency.name);
+            if !dependency.dev && !ours && !edges::NOT_PRODUCT.contains(&edges::short(package)) {
                 direct.insert(dependency.name);
             }
         }
         if !manifest.contains("[lints]\nworkspace = true") {
-            findings.push(Finding::new(
-                path,
-                0,
-                "the workspace's lints are missing: [lints] workspace = true",
-            ));
+            let text = "the workspace's lints are missing: [lints] workspace = true";
+            findings.push(Finding::of_file(path, text));
         }
     }
     if direct.len() > edges::DIRECT_BUDGET {
@@ -49,7 +44,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             direct.len(),
             edges::DIRECT_BUDGET
         );
-        findings.push(Finding::new("Cargo.toml", 0, text));
+        findings.push(Finding::of_file("Cargo.toml", text));
     }
     findings
 }
@@ -67,7 +62,11 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     // Whether the current table lists dependencies, and of which kind.
     let mut table = None;
     for (i, line) in manifest.lines().enumerate() {
-        let line_number = i + 1;
+        let dependency = |name, dev| Dependency {
+            name,
+            line: i + 1,
+            dev,
+        };
         if let Some(section) = line
             .trim()
             .strip_prefix('[')
@@ -77,20 +76,12 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
             let (before, name) = section.rsplit_once('.').unwrap_or(("", section));
             table = name.ends_with("dependencies").then_some(dev);
             if before.ends_with("dependencies") {
-                found.push(Dependency {
-                    name,
-                    line: line_number,
-                    dev,
-                });
+                found.push(dependency(name, dev));
             }
         } else if let (Some(dev), Some((key, _))) = (table, line.split_once('=')) {
             let name = key.trim().split('.').next().unwrap_or_default();
             if !name.is_empty() && !name.starts_with('#') {
-                found.push(Dependency {
-                    name,
-                    line: line_number,
-                    dev,
-                });
+                found.push(dependency(name, dev));
             }
         }
     }

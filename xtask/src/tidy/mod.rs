@@ -18,8 +18,6 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::edges;
-
 /// A problem to fix.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
@@ -36,6 +34,11 @@ impl Finding {
             line,
             text: text.into(),
         }
+    }
+
+    /// Returns a finding about a whole file.
+    fn of_file(path: &str, text: impl Into<String>) -> Self {
+        Self::new(path, 0, text)
     }
 }
 
@@ -169,7 +172,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(circles::check(tree));
     findings.extend(manifests::check(tree));
     findings.extend(documents::check(tree));
-    findings.extend(documents::check_edges(tree, &edges::table()));
+    findings.extend(documents::check_map(tree));
     findings.extend(formats::check(tree));
     findings.extend(fuzz::check(tree));
     findings.extend(guides::check(tree));
@@ -189,13 +192,10 @@ fn blobs(tree: &Tree) -> Vec<Finding> {
         .iter()
         .filter(|(path, content)| content.len() > MAX_BLOB_BYTES && !exempt(path))
         .map(|(path, content)| {
-            Finding::new(
+            let kib = content.len() >> 10;
+            Finding::of_file(
                 path,
-                0,
-                format!(
-                    "{} KiB; files over 512 KiB belong into testdata",
-                    content.len() >> 10
-                ),
+                format!("{kib} KiB; files over 512 KiB belong into testdata"),
             )
         })
         .collect()
