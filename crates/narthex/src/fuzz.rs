@@ -1,6 +1,6 @@
 //! Fuzz targets: plain functions over untrusted bytes.
 
-use crate::config::Config;
+use crate::config::{Config, Features};
 use std::path::Path;
 
 /// Parses bytes as a configuration. The printed form of an accepted one must be accepted, and must print the same from
@@ -17,7 +17,8 @@ pub fn fuzz_config(data: &[u8]) {
     if text.contains("scrape_config_files") || text.contains("$$") {
         return;
     }
-    let read = |text: &str| Config::parse(text, Path::new("/nowhere"), &|_| None);
+    let read =
+        |text: &str| Config::parse(text, Path::new("/nowhere"), &|_| None, Features::default());
     let config = match read(&text) {
         Ok(config) => config,
         Err(error) => return assert!(!error.to_string().is_empty()),

@@ -331,7 +331,7 @@ impl Reloader {
     }
 
     fn read(&self) -> Result<(Config, RuleSet), String> {
-        let config = Config::load_featured(&self.path, &environment, self.features)
+        let config = Config::load(&self.path, &environment, self.features)
             .map_err(|error| error.to_string())?;
         check_role(self.notifier.is_none(), &config)?;
         check_clients(&config)?;
@@ -438,7 +438,7 @@ impl Reloader {
     /// Reports whether the files differ from the last look, once per change.
     fn changed(&self) -> bool {
         // An unusable file counts with its contents: it is not tried again until it changes.
-        let files = Config::load(&self.path, &environment)
+        let files = Config::load(&self.path, &environment, self.features)
             .map_or_else(|_| vec![self.path.clone()], |config| config.files);
         let now = fingerprint(&files);
         let mut last = self.turn.lock().whole();

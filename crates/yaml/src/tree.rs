@@ -95,20 +95,57 @@ impl Node {
     /// Returns a mapping's value under `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {
-        match &self.value {
-            Value::Map(pairs) => pairs.iter().find(|(word, _)| word.text == key),
-            _ => None,
-        }
-        .map(|(_, node)| node)
+        let mut pairs = self.entries().iter();
+        Some(&pairs.find(|(word, _)| word.text == key)?.1)
     }
 
     /// Returns a mapping's value under `key`, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
-        match &mut self.value {
-            Value::Map(pairs) => pairs.iter_mut().find(|(word, _)| word.text == key),
+        let mut pairs = self.entries_mut().iter_mut();
+        Some(&mut pairs.find(|(word, _)| word.text == key)?.1)
+    }
+
+    /// Returns the scalar that the node is.
+    #[must_use]
+    pub fn scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
             _ => None,
         }
-        .map(|(_, node)| node)
+    }
+
+    /// Returns a sequence's nodes; any other node has none.
+    #[must_use]
+    pub fn list(&self) -> &[Node] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// Returns a sequence's nodes, to be changed; any other node has none.
+    pub fn list_mut(&mut self) -> &mut [Node] {
+        match &mut self.value {
+            Value::List(items) => items,
+            _ => &mut [],
+        }
+    }
+
+    /// Returns a mapping's pairs in the order of the text; any other node has none.
+    #[must_use]
+    pub fn entries(&self) -> &[(Word, Node)] {
+        match &self.value {
+            Value::Map(pairs) => pairs,
+            _ => &[],
+        }
+    }
+
+    /// Returns a mapping's pairs, to be changed; any other node has none.
+    pub fn entries_mut(&mut self) -> &mut [(Word, Node)] {
+        match &mut self.value {
+            Value::Map(pairs) => pairs,
+            _ => &mut [],
+        }
     }
 
     /// Sets a mapping's value under `key`; any other node becomes a mapping.
@@ -418,11 +455,11 @@ fn begin(text: &str, span: &Span, style: ScalarStyle) -> (usize, usize) {
     };
     let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
     let mut at = start;
-    if is_block
-        && !text
-            .get(at..)
-            .is_some_and(|rest| rest.starts_with(['|', '>']))
-    {
+    let begins = |at: usize, signs: [char; 2]| {
+        let rest = text.get(at..);
+        rest.is_some_and(|rest| rest.starts_with(signs))
+    };
+    if is_block && !begins(at, ['|', '>']) {
         let header = before(at).trim_end();
         let line = header.rfind('\n').map_or(0, |newline| newline + 1);
         let comment = header.get(line..).and_then(|header| header.find(" #"));
@@ -430,11 +467,7 @@ fn begin(text: &str, span: &Span, style: ScalarStyle) -> (usize, usize) {
     }
     loop {
         let word = last_word(at);
-        if word >= at
-            || !text
-                .get(word..)
-                .is_some_and(|rest| rest.starts_with(['&', '!']))
-        {
+        if word >= at || !begins(word, ['&', '!']) {
             break;
         }
         at = word;
@@ -442,31 +475,25 @@ fn begin(text: &str, span: &Span, style: ScalarStyle) -> (usize, usize) {
     if at == start {
         return place;
     }
-    let lines = text
-        .get(at..start)
-        .unwrap_or_default()
-        .matches('\n')
-        .count();
+    let between = text.get(at..start).unwrap_or_default();
+    let lines = between.matches('\n').count();
     let column = before(at).chars().rev().take_while(|c| *c != '\n').count() + 1;
     (place.0 - lines, column)
 }
 
 /// Collects the pairs merged by `<<`; earlier mappings win.
 fn merge(merged: &mut Vec<(Word, Node)>, node: Node) -> Result<(), YamlError> {
-    let (line, column) = (node.line, node.column);
     match node.value {
-        Value::Map(pairs) => merged.extend(pairs),
-        Value::List(items) => {
-            for item in items {
-                merge(merged, item)?;
-            }
+        Value::Map(pairs) => {
+            merged.extend(pairs);
+            Ok(())
         }
+        Value::List(items) => items.into_iter().try_for_each(|item| merge(merged, item)),
         _ => {
             let message = "map merge requires map or sequence of maps as the value";
-            return Err(YamlError::at(line, column, message));
+            Err(YamlError::at(node.line, node.column, message))
         }
     }
-    Ok(())
 }
 
 fn word(key: &Node) -> Result<Word, YamlError> {
@@ -484,11 +511,8 @@ fn word(key: &Node) -> Result<Word, YamlError> {
 }
 
 fn size(node: &Node) -> usize {
-    1 + match &node.value {
-        Value::List(items) => items.iter().map(size).sum(),
-        Value::Map(pairs) => pairs.iter().map(|(_, node)| size(node)).sum(),
-        _ => 0,
-    }
+    let values = node.entries().iter().map(|(_, node)| node);
+    1 + node.list().iter().chain(values).map(size).sum::<usize>()
 }
 
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, &'static str> {
@@ -515,19 +539,18 @@ fn binary(text: &str) -> Result<Value, &'static str> {
     let bytes = GeneralPurpose::new(&STANDARD, lenient)
         .decode(digits)
         .map_err(|_| "!!binary value contains invalid base64 data")?;
-    let scalar = match String::from_utf8(bytes) {
-        Ok(text) => Scalar {
-            text,
-            plain: false,
-            bytes: None,
-        },
-        Err(error) => Scalar {
-            text: String::from_utf8_lossy(error.as_bytes()).into_owned(),
-            plain: false,
-            bytes: Some(error.into_bytes()),
-        },
+    let (text, bytes) = match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            (text, Some(error.into_bytes()))
+        }
     };
-    Ok(Value::Scalar(scalar))
+    Ok(Value::Scalar(Scalar {
+        text,
+        plain: false,
+        bytes,
+    }))
 }
 
 #[cfg(test)]

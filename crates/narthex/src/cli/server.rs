@@ -246,6 +246,7 @@ impl ServerOptions {
             },
             type_and_unit_labels: self.has_feature(TYPE_AND_UNIT_LABELS),
             zstd: self.has_feature(ZSTD_SCRAPE),
+            ..Features::default()
         }
     }
 

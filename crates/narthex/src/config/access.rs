@@ -9,72 +9,41 @@ use std::time::Duration;
 
 /// What configurations read from nodes.
 pub(super) trait Access {
+    fn node(&self) -> &Node;
+
+    /// Returns the values of a list under `key`, to be changed.
+    fn items_mut(&mut self, key: &str) -> &mut [Node];
+
     /// Returns an error at this node's position.
-    fn error(&self, message: impl Into<String>) -> ConfigError;
+    fn error(&self, message: impl Into<String>) -> ConfigError {
+        ConfigError::at(self.node().line, self.node().column, message)
+    }
 
     /// Returns the value under `key` unless it is null.
-    fn given(&self, key: &str) -> Option<&Node>;
+    fn given(&self, key: &str) -> Option<&Node> {
+        self.node().get(key).filter(|node| !node.is_null())
+    }
+
+    /// Reports whether `key` has a value that is not a default.
+    fn is_written(&self, key: &str) -> bool {
+        self.node().get(key).is_some_and(|node| node.line > 0)
+    }
 
     /// Returns a scalar's text; empty for any other node.
-    fn as_text(&self) -> &str;
-
-    fn text_of(&self, key: &str) -> &str;
-
-    fn flag(&self, key: &str) -> bool;
-
-    fn count(&self, key: &str) -> u64;
-
-    fn limit(&self, key: &str) -> usize;
-
-    fn whole(&self, key: &str) -> i128;
-
-    fn float(&self, key: &str) -> f64;
-
-    fn period(&self, key: &str) -> Duration;
-
-    /// Returns the section's interval; without one, that of scrapes in the file's `root`.
-    fn own_or_scrape_interval(&self, root: &Node) -> Duration;
-
-    /// Returns a size in bytes; it may be negative.
-    fn size_of(&self, key: &str) -> i64;
-
-    fn items(&self, key: &str) -> &[Node];
-
-    fn texts(&self, key: &str) -> Vec<String>;
-
-    /// Returns the pairs of a mapping, sorted by name.
-    fn pairs(&self, key: &str) -> Vec<(&str, &Node)>;
-
-    fn labels(&self, key: &str) -> Vec<(String, String)>;
-
-    fn params(&self, key: &str) -> Vec<(String, Vec<String>)>;
-
-    /// Reports whether a value is the zero value of its kind.
-    fn is_zero(&self, kind: KeyKind) -> bool;
-}
-
-impl Access for Node {
-    fn error(&self, message: impl Into<String>) -> ConfigError {
-        ConfigError::at(self.line, self.column, message)
-    }
-
-    fn given(&self, key: &str) -> Option<&Node> {
-        self.get(key).filter(|node| !node.is_null())
-    }
-
     fn as_text(&self) -> &str {
-        scalar(self).map_or("", |scalar| &scalar.text)
+        self.node().scalar().map_or("", |scalar| &scalar.text)
     }
 
     fn text_of(&self, key: &str) -> &str {
-        self.get(key).map_or("", Node::as_text)
+        self.node().get(key).map_or("", Node::as_text)
+    }
+
+    fn scalar_of<T>(&self, key: &str, read: fn(&Scalar) -> Option<T>) -> Option<T> {
+        self.node().get(key)?.scalar().and_then(read)
     }
 
     fn flag(&self, key: &str) -> bool {
-        self.get(key)
-            .and_then(scalar)
-            .and_then(Scalar::boolean)
-            .unwrap_or_default()
+        self.scalar_of(key, Scalar::boolean).unwrap_or_default()
     }
 
     fn count(&self, key: &str) -> u64 {
@@ -86,72 +55,63 @@ impl Access for Node {
     }
 
     fn whole(&self, key: &str) -> i128 {
-        self.get(key)
-            .and_then(scalar)
-            .and_then(Scalar::integer)
-            .unwrap_or_default()
+        self.scalar_of(key, Scalar::integer).unwrap_or_default()
     }
 
     fn float(&self, key: &str) -> f64 {
-        self.get(key)
-            .and_then(scalar)
-            .and_then(Scalar::float)
-            .unwrap_or_default()
+        self.scalar_of(key, Scalar::float).unwrap_or_default()
     }
 
     fn period(&self, key: &str) -> Duration {
         parse_period(self.text_of(key)).unwrap_or_default()
     }
 
+    /// Returns the section's interval; without one, that of scrapes in the file's `root`.
     fn own_or_scrape_interval(&self, root: &Node) -> Duration {
         let own = Some(self.period("interval")).filter(|period| !period.is_zero());
         let global = || Some(root.get("global")?.period("scrape_interval"));
         own.or_else(global).unwrap_or_default()
     }
 
+    /// Returns a size in bytes; it may be negative.
     fn size_of(&self, key: &str) -> i64 {
         parse_size(self.text_of(key)).unwrap_or_default()
     }
 
+    /// Returns a size in bytes, 0 for a negative one.
+    fn bytes_of(&self, key: &str) -> u64 {
+        u64::try_from(self.size_of(key)).unwrap_or_default()
+    }
+
     fn items(&self, key: &str) -> &[Node] {
-        match self.get(key).map(|node| &node.value) {
-            Some(Value::List(items)) => items,
-            _ => &[],
-        }
+        self.node().get(key).map_or(&[], Node::list)
     }
 
     fn texts(&self, key: &str) -> Vec<String> {
-        self.get(key).map(all_texts).unwrap_or_default()
+        all_texts(self.items(key))
     }
 
+    /// Returns the pairs of a mapping, sorted by name.
     fn pairs(&self, key: &str) -> Vec<(&str, &Node)> {
-        let mut pairs: Vec<_> = match self.get(key).map(|node| &node.value) {
-            Some(Value::Map(pairs)) => pairs
-                .iter()
-                .map(|(word, node)| (word.text.as_str(), node))
-                .collect(),
-            _ => Vec::new(),
-        };
+        let pairs = self.node().get(key).map_or(&[][..], Node::entries).iter();
+        let mut pairs: Vec<_> = pairs.map(|(word, node)| (&*word.text, node)).collect();
         pairs.sort_by_key(|(name, _)| *name);
         pairs
     }
 
     fn labels(&self, key: &str) -> Vec<(String, String)> {
-        let pairs = self.pairs(key).into_iter();
-        pairs
-            .map(|(name, value)| (name.to_owned(), value.as_text().to_owned()))
-            .collect()
+        let pair = |(name, value): (&str, &Node)| (name.to_owned(), value.as_text().to_owned());
+        self.pairs(key).into_iter().map(pair).collect()
     }
 
     fn params(&self, key: &str) -> Vec<(String, Vec<String>)> {
-        let pairs = self.pairs(key).into_iter();
-        pairs
-            .map(|(name, values)| (name.to_owned(), all_texts(values)))
-            .collect()
+        let pair = |(name, values): (&str, &Node)| (name.to_owned(), all_texts(values.list()));
+        self.pairs(key).into_iter().map(pair).collect()
     }
 
+    /// Reports whether a value is the zero value of its kind.
     fn is_zero(&self, kind: KeyKind) -> bool {
-        match (&self.value, kind) {
+        match (&self.node().value, kind) {
             (Value::Null, _) => true,
             (Value::List(items), _) => items.is_empty(),
             (Value::Map(pairs), _) => pairs.is_empty(),
@@ -169,20 +129,18 @@ impl Access for Node {
     }
 }
 
-/// Returns what a scalar node is.
-fn scalar(node: &Node) -> Option<&Scalar> {
-    match &node.value {
-        Value::Scalar(scalar) => Some(scalar),
-        _ => None,
+impl Access for Node {
+    fn node(&self) -> &Node {
+        self
+    }
+
+    fn items_mut(&mut self, key: &str) -> &mut [Node] {
+        self.get_mut(key).map_or(&mut [], Node::list_mut)
     }
 }
 
-/// Returns the texts of a list.
-fn all_texts(node: &Node) -> Vec<String> {
-    match &node.value {
-        Value::List(items) => items.iter().map(|item| item.as_text().to_owned()).collect(),
-        _ => Vec::new(),
-    }
+fn all_texts(items: &[Node]) -> Vec<String> {
+    items.iter().map(|item| item.as_text().to_owned()).collect()
 }
 
 /// Parses a period.

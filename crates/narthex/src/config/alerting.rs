@@ -5,7 +5,7 @@ use super::{
 };
 use narthex_model::NameScheme;
 use narthex_notify::{AlertingConfig, AlertmanagerConfig};
-use narthex_yaml::{Node, Value};
+use narthex_yaml::Node;
 
 /// Reads the section `alerting` and completes it in place.
 ///
@@ -20,12 +20,9 @@ pub(super) fn read(root: &mut Node, scheme: NameScheme) -> Result<AlertingConfig
         alert_relabel_configs: rules(node, "alert_relabel_configs", scheme, what)?,
         sets: Vec::new(),
     };
-    let items = node.get_mut("alertmanagers").map(|node| &mut node.value);
-    if let Some(Value::List(items)) = items {
-        for item in items {
-            config.sets.push(alertmanagers(item, scheme)?);
-            http::settle(item);
-        }
+    for item in node.items_mut("alertmanagers") {
+        config.sets.push(alertmanagers(item, scheme)?);
+        http::settle(item);
     }
     Ok(config)
 }

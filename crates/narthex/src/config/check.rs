@@ -17,10 +17,7 @@ pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
     let pairs = match &node.value {
         Value::Null => return Ok(()),
         Value::Map(pairs) => pairs,
-        _ => {
-            let message = format!("cannot unmarshal {} into {}", node.shown(), section.name);
-            return Err(node.error(message));
-        }
+        _ => return Err(misfit(node, section.name)),
     };
     for (word, value) in pairs {
         let Some(key) = section.key(&word.text) else {
@@ -44,34 +41,23 @@ pub(super) fn shape(node: &Node, section: &Section) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn kind(node: &Node, kind: KeyKind) -> Result<(), ConfigError> {
+fn kind(node: &Node, expected: KeyKind) -> Result<(), ConfigError> {
     if node.is_null() {
         return Ok(());
     }
-    match kind {
+    match expected {
         KeyKind::Any => Ok(()),
         KeyKind::Section(section) => shape(node, section),
         KeyKind::Sections(section) => items(node)?
             .iter()
             .try_for_each(|item| shape(item, section)),
-        KeyKind::Named(section) => {
-            let named = pairs(node)?;
-            named
-                .into_iter()
-                .try_for_each(|value| shape(value, section))
-        }
+        KeyKind::Named(section) => values(node)?.try_for_each(|value| shape(value, section)),
         KeyKind::Texts | KeyKind::FlowTexts | KeyKind::Paths | KeyKind::Secrets => items(node)?
             .iter()
             .try_for_each(|item| text(item).map(drop)),
-        KeyKind::Labels => {
-            let values = pairs(node)?;
-            values
-                .into_iter()
-                .try_for_each(|value| text(value).map(drop))
-        }
+        KeyKind::Labels => values(node)?.try_for_each(|value| text(value).map(drop)),
         KeyKind::Params | KeyKind::SecretParams => {
-            let lists = pairs(node)?;
-            lists.into_iter().try_for_each(kind_of_texts)
+            values(node)?.try_for_each(|value| kind(value, KeyKind::Texts))
         }
         KeyKind::Bool => scalar(node, "bool", |scalar| scalar.boolean().is_some()),
         KeyKind::Count => scalar(node, "uint64", |scalar| whole(scalar, 0)),
@@ -89,10 +75,6 @@ fn kind(node: &Node, kind: KeyKind) -> Result<(), ConfigError> {
     }
 }
 
-fn kind_of_texts(node: &Node) -> Result<(), ConfigError> {
-    kind(node, KeyKind::Texts)
-}
-
 fn whole(scalar: &Scalar, least: i128) -> bool {
     scalar
         .integer()
@@ -101,17 +83,15 @@ fn whole(scalar: &Scalar, least: i128) -> bool {
 
 fn items(node: &Node) -> Result<&[Node], ConfigError> {
     match &node.value {
-        Value::List(items) => Ok(items),
-        Value::Null => Ok(&[]),
-        _ => Err(node.error(format!("cannot unmarshal {} into a list", node.shown()))),
+        Value::List(_) | Value::Null => Ok(node.list()),
+        _ => Err(misfit(node, "a list")),
     }
 }
 
-fn pairs(node: &Node) -> Result<Vec<&Node>, ConfigError> {
+fn values(node: &Node) -> Result<impl Iterator<Item = &Node>, ConfigError> {
     match &node.value {
-        Value::Map(pairs) => Ok(pairs.iter().map(|(_, value)| value).collect()),
-        Value::Null => Ok(Vec::new()),
-        _ => Err(node.error(format!("cannot unmarshal {} into a map", node.shown()))),
+        Value::Map(_) | Value::Null => Ok(node.entries().iter().map(|(_, value)| value)),
+        _ => Err(misfit(node, "a map")),
     }
 }
 
@@ -119,7 +99,7 @@ fn text(node: &Node) -> Result<&str, ConfigError> {
     match &node.value {
         Value::Scalar(scalar) => Ok(&scalar.text),
         Value::Null => Ok(""),
-        _ => Err(node.error(format!("cannot unmarshal {} into string", node.shown()))),
+        _ => Err(misfit(node, "string")),
     }
 }
 
@@ -128,10 +108,14 @@ fn scalar(
     kind: &str,
     accepts: impl FnOnce(&Scalar) -> bool,
 ) -> Result<(), ConfigError> {
-    match &node.value {
-        Value::Scalar(scalar) if accepts(scalar) => Ok(()),
-        _ => Err(node.error(format!("cannot unmarshal {} into {kind}", node.shown()))),
+    match node.scalar() {
+        Some(scalar) if accepts(scalar) => Ok(()),
+        _ => Err(misfit(node, kind)),
     }
+}
+
+fn misfit(node: &Node, kind: &str) -> ConfigError {
+    node.error(format!("cannot unmarshal {} into {kind}", node.shown()))
 }
 
 /// Settings of a file that are not supported.
@@ -167,10 +151,7 @@ impl Unsupported {
     }
 
     fn collect(&mut self, node: &Node, section: &Section, path: &str) {
-        let Value::Map(pairs) = &node.value else {
-            return;
-        };
-        for (word, value) in pairs {
+        for (word, value) in node.entries() {
             let Some(key) = section.key(&word.text) else {
                 continue;
             };
@@ -196,17 +177,13 @@ impl Unsupported {
                 }
                 _ => {}
             }
-            match (key.kind, &value.value) {
-                (KeyKind::Section(inner), _) => self.collect(value, inner, &path),
-                (KeyKind::Sections(inner), Value::List(items)) => {
-                    for item in items {
-                        self.collect(item, inner, &path);
-                    }
-                }
-                (KeyKind::Named(inner), Value::Map(named)) => {
-                    for (_, item) in named {
-                        self.collect(item, inner, &path);
-                    }
+            let mut below = |inner, item| self.collect(item, inner, &path);
+            match key.kind {
+                KeyKind::Section(inner) => below(inner, value),
+                KeyKind::Sections(inner) => value.list().iter().for_each(|item| below(inner, item)),
+                KeyKind::Named(inner) => {
+                    let items = value.entries().iter();
+                    items.for_each(|(_, item)| below(inner, item));
                 }
                 _ => {}
             }

@@ -46,11 +46,8 @@ fn entry(node: &Node, scheme: NameScheme) -> Result<FilesConfig, ConfigError> {
         "textfile" => FileKind::Textfile,
         "python_multiprocess" => FileKind::PythonMultiprocess,
         other => {
-            return Err(error_at(
-                node,
-                "kind",
-                format!("unknown kind of files {other:?}"),
-            ));
+            let message = format!("unknown kind of files {other:?}");
+            return Err(error_at(node, "kind", message));
         }
     };
     entry.format = match node.text_of("format") {
@@ -59,11 +56,8 @@ fn entry(node: &Node, scheme: NameScheme) -> Result<FilesConfig, ConfigError> {
         "openmetrics" => Some(Format::OpenMetrics),
         "protobuf" => Some(Format::Protobuf),
         other => {
-            return Err(error_at(
-                node,
-                "format",
-                format!("unknown format {other:?}"),
-            ));
+            let message = format!("unknown format {other:?}");
+            return Err(error_at(node, "format", message));
         }
     };
     entry.labels = node.labels("labels");
@@ -78,7 +72,7 @@ fn entry(node: &Node, scheme: NameScheme) -> Result<FilesConfig, ConfigError> {
     entry.require_eof = node.flag("require_eof");
     entry.honor_labels = node.flag("honor_labels");
     entry.honor_timestamps = node.flag("honor_timestamps");
-    entry.file_size_limit = u64::try_from(node.size_of("file_size_limit")).unwrap_or_default();
+    entry.file_size_limit = node.bytes_of("file_size_limit");
     entry.sample_limit = node.limit("sample_limit");
     entry.check_processes = node.flag("check_processes");
     if entry.kind != FileKind::Metrics {
@@ -99,18 +93,12 @@ fn check_labels(node: &Node, entry: &FilesConfig, scheme: NameScheme) -> Result<
     let of_path = entry.path_labels.iter().flat_map(PathLabels::names);
     for (key, name) in own.chain(of_path.map(|name| ("path_labels", name))) {
         if !scheme.allows_label(name) || name.starts_with("__") {
-            return Err(error_at(
-                node,
-                key,
-                format!("{name:?} is not a valid label name"),
-            ));
+            let message = format!("{name:?} is not a valid label name");
+            return Err(error_at(node, key, message));
         }
         if matches!(name, "job" | "file") {
-            return Err(error_at(
-                node,
-                key,
-                format!("the label {name:?} is set by the entry itself"),
-            ));
+            let message = format!("the label {name:?} is set by the entry itself");
+            return Err(error_at(node, key, message));
         }
     }
     Ok(())
@@ -120,13 +108,10 @@ fn check_labels(node: &Node, entry: &FilesConfig, scheme: NameScheme) -> Result<
 fn refuse_page_settings(node: &Node) -> Result<(), ConfigError> {
     for key in ["stale_after", "format", "require_eof", "sample_limit"] {
         // A default has no position.
-        if node.get(key).is_some_and(|value| value.line > 0) {
+        if node.is_written(key) {
             let kind = node.text_of("kind");
-            return Err(error_at(
-                node,
-                key,
-                format!("{key} is for files of kind metrics, not {kind}"),
-            ));
+            let message = format!("{key} is for files of kind metrics, not {kind}");
+            return Err(error_at(node, key, message));
         }
     }
     Ok(())

@@ -34,20 +34,17 @@ fn inner(node: &mut Node, kind: KeyKind, directory: &Path) {
     match (kind, &mut node.value) {
         (KeyKind::Path, Value::Scalar(scalar)) => scalar.text = join(directory, &scalar.text),
         (KeyKind::Paths, Value::List(items)) => {
-            for item in items {
-                inner(item, KeyKind::Path, directory);
-            }
+            let items = items.iter_mut();
+            items.for_each(|item| inner(item, KeyKind::Path, directory));
         }
         (KeyKind::Section(section), Value::Map(_)) => fill(node, section, directory),
         (KeyKind::Sections(section), Value::List(items)) => {
-            for item in items.iter_mut().filter(|item| !item.is_null()) {
-                fill(item, section, directory);
-            }
+            let items = items.iter_mut().filter(|item| !item.is_null());
+            items.for_each(|item| fill(item, section, directory));
         }
         (KeyKind::Named(section), Value::Map(pairs)) => {
-            for (_, item) in pairs {
-                fill(item, section, directory);
-            }
+            let items = pairs.iter_mut();
+            items.for_each(|(_, item)| fill(item, section, directory));
         }
         _ => {}
     }

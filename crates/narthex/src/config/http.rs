@@ -5,7 +5,7 @@ use narthex_net::{
     Authorization, BasicAuth, HeaderSources, HttpClientConfig, NetError, OAuth2, ProxyConfig,
     ProxyUrl, Secret, TlsConfig, TlsVersion, TokenRequest,
 };
-use narthex_yaml::{Node, Value};
+use narthex_yaml::{Node, Value, Word};
 use std::path::PathBuf;
 
 /// Reads the HTTP client keys in `node`.
@@ -44,7 +44,7 @@ pub(super) fn settle(node: &mut Node) {
     if credentials.is_none() && file.is_none() {
         return;
     }
-    let mut authorization = Node::new(Value::Map(Vec::new()));
+    let mut authorization = Node::new(Value::Null);
     authorization.set("type", Node::text("Bearer"));
     for (key, value) in [("credentials", credentials), ("credentials_file", file)] {
         if let Some(value) = value {
@@ -132,10 +132,8 @@ fn json(node: &Node) -> serde_json::Value {
         }
         Value::List(items) => items.iter().map(json).collect(),
         Value::Map(pairs) => {
-            let pairs = pairs.iter();
-            pairs
-                .map(|(word, value)| (word.text.clone(), json(value)))
-                .collect()
+            let pair = |(word, value): &(Word, Node)| (word.text.clone(), json(value));
+            pairs.iter().map(pair).collect()
         }
     }
 }

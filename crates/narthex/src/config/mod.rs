@@ -40,7 +40,7 @@ use narthex_net::HttpClientConfig;
 use narthex_notify::AlertingConfig;
 use narthex_promql::ReadLimits;
 use narthex_scrape::StartTimes;
-use narthex_yaml::{Node, Scalar, Value, Word};
+use narthex_yaml::{Node, Value, Word};
 use remote::RemoteWrite;
 use std::{
     collections::BTreeMap,
@@ -134,12 +134,13 @@ pub(crate) struct Features {
     pub(crate) type_and_unit_labels: bool,
     /// Whether targets may answer in zstd.
     pub(crate) zstd: bool,
+    /// Whether the files of jobs that it names are left out.
+    pub(crate) skips_job_files: bool,
 }
 
 impl Features {
     fn apply(self, global: &mut Node) {
-        let is_written = |key| global.get(key).is_some_and(|node| node.line > 0);
-        if self.extra_scrape_metrics && !is_written("extra_scrape_metrics") {
+        if self.extra_scrape_metrics && !global.is_written("extra_scrape_metrics") {
             global.set("extra_scrape_metrics", Node::text("true"));
         }
         if self.start_times.are_read() && global.given("scrape_protocols").is_none() {
@@ -149,47 +150,18 @@ impl Features {
 }
 
 impl Config {
-    /// Reads a file and the files it names.
-    ///
-    /// # Errors
-    /// Fails when a file cannot be read, is not YAML, or has an unusable setting.
-    pub(crate) fn load(path: &Path, environment: Environment<'_>) -> Result<Self, ConfigError> {
-        Self::load_featured(path, environment, Features::default())
-    }
-
     /// Reads a file and the files it names, for a process with these features.
     ///
     /// # Errors
-    /// As `load`.
-    pub(crate) fn load_featured(
+    /// Fails when a file cannot be read, is not YAML, or has an unusable setting.
+    pub(crate) fn load(
         path: &Path,
         environment: Environment<'_>,
         features: Features,
     ) -> Result<Self, ConfigError> {
-        Self::load_with(path, environment, features, true)
-    }
-
-    /// Reads a file without the files of jobs that it names.
-    ///
-    /// # Errors
-    /// As `load`.
-    pub(crate) fn load_alone(
-        path: &Path,
-        environment: Environment<'_>,
-    ) -> Result<Self, ConfigError> {
-        Self::load_with(path, environment, Features::default(), false)
-    }
-
-    fn load_with(
-        path: &Path,
-        environment: Environment<'_>,
-        features: Features,
-        more_jobs: bool,
-    ) -> Result<Self, ConfigError> {
-        let text = read_file(path)?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        let mut config = Self::parse_with(&text, directory, environment, features, more_jobs)
-            .map_err(|error| error.in_file(path))?;
+        let mut config = read_file(path, |text, directory| {
+            Self::parse(text, directory, environment, features)
+        })?;
         config.files.insert(0, path.to_owned());
         config.files.extend(config.rules.files.iter().cloned());
         Ok(config)
@@ -203,16 +175,7 @@ impl Config {
         text: &str,
         directory: &Path,
         environment: Environment<'_>,
-    ) -> Result<Self, ConfigError> {
-        Self::parse_with(text, directory, environment, Features::default(), true)
-    }
-
-    fn parse_with(
-        text: &str,
-        directory: &Path,
-        environment: Environment<'_>,
         features: Features,
-        more_jobs: bool,
     ) -> Result<Self, ConfigError> {
         let mut root = narthex_yaml::read(text)?;
         check::shape(&root, &FILE_ROOT)?;
@@ -230,11 +193,8 @@ impl Config {
         other::check(&root, scheme)?;
         let alerting = alerting::read(&mut root, scheme)?;
         let mut jobs = Jobs::default();
-        if let Some(Value::List(items)) = root.get_mut("scrape_configs").map(|node| &mut node.value)
-        {
-            for item in items {
-                jobs.add(item, &global, None)?;
-            }
+        for item in root.items_mut("scrape_configs") {
+            jobs.add(item, &global, None)?;
         }
         let mut config = Self {
             alerting,
@@ -244,7 +204,7 @@ impl Config {
             ..Self::default()
         };
         let patterns = root.texts("scrape_config_files");
-        for pattern in patterns.into_iter().filter(|_| more_jobs) {
+        for pattern in patterns.into_iter().filter(|_| !features.skips_job_files) {
             config.read_more_jobs(&pattern, &global, &mut jobs)?;
         }
         config.remote_write = remote::read(&mut root, scheme, environment)?;
@@ -290,10 +250,10 @@ impl Config {
             interval: segments.own_or_scrape_interval(root),
             merge: segments.flag("merge"),
             job_name: segments.text_of("job_name").to_owned(),
-            max_bytes: u64::try_from(segments.size_of("max_bytes")).unwrap_or_default(),
+            max_bytes: segments.bytes_of("max_bytes"),
             max_bytes_per_user: segments
                 .given("max_bytes_per_user")
-                .map(|_| u64::try_from(segments.size_of("max_bytes_per_user")).unwrap_or_default()),
+                .map(|_| segments.bytes_of("max_bytes_per_user")),
         });
         let storage = root.get("storage");
         let exemplars = storage.and_then(|storage| storage.given("exemplars"));
@@ -306,10 +266,9 @@ impl Config {
         let window = tsdb.given("out_of_order_time_window");
         self.out_of_order_window = window.map(|_| tsdb.period("out_of_order_time_window"));
         if let Some(retention) = tsdb.given("retention") {
-            let bytes = u64::try_from(retention.size_of("size"));
             self.retention = Some(Retention {
                 time: Some(retention.period("time")).filter(|time| !time.is_zero()),
-                bytes: bytes.ok().filter(|bytes| *bytes > 0),
+                bytes: Some(retention.bytes_of("size")).filter(|bytes| *bytes > 0),
             })
             .filter(|retention| *retention != Retention::default());
         }
@@ -339,22 +298,16 @@ impl Config {
             ))
         })?;
         for path in paths.into_iter().map(PathBuf::from) {
-            let text = read_file(&path)?;
-            let directory = path.parent().unwrap_or(Path::new(""));
-            let read = |config: &mut Self, jobs: &mut Jobs| {
-                let mut file = narthex_yaml::read(&text)?;
+            read_file(&path, |text, directory| {
+                let mut file = narthex_yaml::read(text)?;
                 check::shape(&file, &SCRAPE_FILE)?;
                 Unsupported::collect_from(&file, &SCRAPE_FILE).refuse_unchecked()?;
                 fill::fill(&mut file, &SCRAPE_FILE, directory);
-                let items = file.get_mut("scrape_configs").map(|node| &mut node.value);
-                if let Some(Value::List(items)) = items {
-                    for item in items {
-                        jobs.add(item, global, Some(&path))?;
-                    }
+                for item in file.items_mut("scrape_configs") {
+                    jobs.add(item, global, Some(&path))?;
                 }
-                config.settle(&file, &SCRAPE_FILE)
-            };
-            read(self, jobs).map_err(|error: ConfigError| error.in_file(&path))?;
+                self.settle(&file, &SCRAPE_FILE)
+            })?;
             self.files.push(path);
         }
         Ok(())
@@ -380,16 +333,13 @@ fn matching_rule_files(root: &Node) -> Result<Vec<PathBuf>, ConfigError> {
 /// # Errors
 /// Fails when the file cannot be read or has an unusable setting.
 pub(crate) fn load_http(path: &Path) -> Result<HttpClientConfig, ConfigError> {
-    let text = read_file(path)?;
-    let directory = path.parent().unwrap_or(Path::new(""));
-    let read = || {
-        let mut root = narthex_yaml::read(&text)?;
+    read_file(path, |text, directory| {
+        let mut root = narthex_yaml::read(text)?;
         check::shape(&root, &HTTP_FILE)?;
         Unsupported::collect_from(&root, &HTTP_FILE).refuse()?;
         fill::fill(&mut root, &HTTP_FILE, directory);
         http::client(&root)
-    };
-    read().map_err(|error: ConfigError| error.in_file(path))
+    })
 }
 
 /// Jobs, and where each was first found.
@@ -425,11 +375,17 @@ impl Jobs {
     }
 }
 
-fn read_file(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+/// Reads what `read` makes of a file's text and directory; an error about the text names the file.
+fn read_file<T>(
+    path: &Path,
+    read: impl FnOnce(&str, &Path) -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.to_owned(),
         source,
-    })
+    })?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    read(&text, directory).map_err(|error| error.in_file(path))
 }
 
 /// Checks and completes the global section; returns its name validation scheme and warnings.
@@ -447,10 +403,7 @@ fn complete_global(
     }
     let interval = global.period("scrape_interval");
     let timeout = global.period("scrape_timeout");
-    let given = global
-        .get("scrape_timeout")
-        .is_some_and(|node| node.line > 0)
-        && !timeout.is_zero();
+    let given = global.is_written("scrape_timeout") && !timeout.is_zero();
     if given && timeout > interval {
         return Err(global.error("global scrape timeout greater than scrape interval"));
     }
@@ -470,10 +423,8 @@ fn complete_global(
 }
 
 fn check_labels(global: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
-    let Some(Value::Map(pairs)) = global.get("external_labels").map(|node| &node.value) else {
-        return Ok(());
-    };
-    for (word, value) in pairs {
+    let labels = global.get("external_labels");
+    for (word, value) in labels.map_or(&[][..], Node::entries) {
         let Word { text, bytes, .. } = word;
         if bytes.is_some() || !scheme.allows_label(text) {
             let message = format!(
@@ -482,14 +433,9 @@ fn check_labels(global: &Node, scheme: NameScheme) -> Result<(), ConfigError> {
             );
             return Err(ConfigError::at(word.line, word.column, message));
         }
-        if let Value::Scalar(Scalar {
-            text,
-            bytes: Some(bytes),
-            ..
-        }) = &value.value
-        {
-            let message = format!("{} is not a valid label value", quoted(text, Some(bytes)));
-            return Err(value.error(message));
+        if let Some(bytes) = value.scalar().and_then(|scalar| scalar.bytes.as_deref()) {
+            let shown = quoted(value.as_text(), Some(bytes));
+            return Err(value.error(format!("{shown} is not a valid label value")));
         }
     }
     Ok(())
@@ -506,20 +452,16 @@ fn quoted(text: &str, bytes: Option<&[u8]>) -> String {
 /// Expands environment variables in external labels; returns a warning for each empty one.
 fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
-    let labels = global
-        .get_mut("external_labels")
-        .map(|node| &mut node.value);
-    if let Some(Value::Map(pairs)) = labels {
-        for (_, value) in pairs {
-            if let Value::Scalar(scalar) = &mut value.value {
-                scalar.text = expand::expand(&scalar.text, |name| {
-                    let found = environment(name).filter(|value| !value.is_empty());
-                    found.unwrap_or_else(|| {
-                        warnings.push(format!("environment variable {name} is empty"));
-                        String::new()
-                    })
-                });
-            }
+    let labels = global.get_mut("external_labels");
+    for (_, value) in labels.map_or(&mut [][..], Node::entries_mut) {
+        if let Value::Scalar(scalar) = &mut value.value {
+            scalar.text = expand::expand(&scalar.text, |name| {
+                let found = environment(name).filter(|value| !value.is_empty());
+                found.unwrap_or_else(|| {
+                    warnings.push(format!("environment variable {name} is empty"));
+                    String::new()
+                })
+            });
         }
     }
     warnings

@@ -92,11 +92,9 @@ pub(super) fn tidy_otlp(root: &mut Node) {
         return;
     };
     for key in ["promote_resource_attributes", "ignore_resource_attributes"] {
-        if let Some(Value::List(items)) = otlp.get_mut(key).map(|node| &mut node.value) {
-            for item in items {
-                if let Value::Scalar(scalar) = &mut item.value {
-                    scalar.text = scalar.text.trim().to_owned();
-                }
+        for item in otlp.items_mut(key) {
+            if let Value::Scalar(scalar) = &mut item.value {
+                scalar.text = scalar.text.trim().to_owned();
             }
         }
     }

@@ -52,9 +52,13 @@ impl Printer {
     fn begin_line(&mut self, indent: usize) {
         // The first key of a list item follows its dash.
         if !self.out.is_empty() && !self.out.ends_with("- ") {
-            self.write("\n");
-            self.write(&" ".repeat(indent));
+            self.break_line(indent);
         }
+    }
+
+    fn break_line(&mut self, indent: usize) {
+        self.write("\n");
+        self.write(&" ".repeat(indent));
     }
 
     fn section(&mut self, node: &Node, section: &Section, indent: usize) {
@@ -79,7 +83,7 @@ impl Printer {
             KeyKind::Section(section) if is_empty(node, section) => self.write(" {}"),
             KeyKind::Section(section) => self.section(node, section, indent + 2),
             KeyKind::Sections(section) => {
-                for item in list(node) {
+                for item in node.list() {
                     self.begin_line(indent);
                     self.write("- ");
                     if is_empty(item, section) {
@@ -89,36 +93,21 @@ impl Printer {
                     }
                 }
             }
-            KeyKind::Named(section) => {
+            KeyKind::Named(_) | KeyKind::Labels | KeyKind::Params | KeyKind::SecretParams => {
                 for (name, item) in sorted(node) {
                     self.begin_line(indent + 2);
                     self.key(name, indent + 2);
                     self.write(":");
-                    self.section(item, section, indent + 4);
-                }
-            }
-            KeyKind::Labels => {
-                for (name, item) in sorted(node) {
-                    self.begin_line(indent + 2);
-                    self.key(name, indent + 2);
-                    self.write(": ");
-                    self.text(item.as_text(), indent + 4);
-                }
-            }
-            KeyKind::Params | KeyKind::SecretParams => {
-                for (name, item) in sorted(node) {
-                    self.begin_line(indent + 2);
-                    self.key(name, indent + 2);
-                    self.write(":");
-                    self.texts(item, kind, indent + 2);
+                    match kind {
+                        KeyKind::Named(section) => self.section(item, section, indent + 4),
+                        KeyKind::Labels => self.scalar(item, KeyKind::Text, indent + 4),
+                        _ => self.texts(item, kind, indent + 2),
+                    }
                 }
             }
             KeyKind::FlowTexts => self.flow(node, indent),
             KeyKind::Texts | KeyKind::Paths | KeyKind::Secrets => self.texts(node, kind, indent),
-            _ => {
-                self.write(" ");
-                self.scalar(node, kind, indent + 2);
-            }
+            _ => self.scalar(node, kind, indent + 2),
         }
     }
 
@@ -136,7 +125,7 @@ impl Printer {
     }
 
     fn texts(&mut self, node: &Node, kind: KeyKind, indent: usize) {
-        let items = list(node);
+        let items = node.list();
         if items.is_empty() {
             self.write(" []");
         }
@@ -154,12 +143,11 @@ impl Printer {
     fn flow(&mut self, node: &Node, indent: usize) {
         self.write(" [");
         self.flow = true;
-        for (number, item) in list(node).iter().enumerate() {
+        for (number, item) in node.list().iter().enumerate() {
             if number > 0 {
                 self.write(",");
                 if self.column > WIDTH {
-                    self.write("\n");
-                    self.write(&" ".repeat(indent + 2));
+                    self.break_line(indent + 2);
                 } else {
                     self.write(" ");
                 }
@@ -171,11 +159,8 @@ impl Printer {
     }
 
     fn scalar(&mut self, node: &Node, kind: KeyKind, indent: usize) {
-        let text = node.as_text();
-        let scalar = match &node.value {
-            Value::Scalar(scalar) => Some(scalar),
-            _ => None,
-        };
+        self.write(" ");
+        let (text, scalar) = (node.as_text(), node.scalar());
         match kind {
             KeyKind::Secret => self.write(SECRET),
             KeyKind::Bool => {
@@ -234,8 +219,7 @@ impl Printer {
             let inside = at > quotes && at < last;
             let wide = self.breaks && self.column > WIDTH;
             if letter == ' ' && !after_space && wide && inside && !next_is_space {
-                self.write("\n");
-                self.write(&" ".repeat(indent));
+                self.break_line(indent);
             } else {
                 self.write(letter.encode_utf8(&mut [0; 4]));
             }
@@ -339,21 +323,9 @@ fn needs_quotes(text: &str) -> bool {
         || text.contains(" #")
 }
 
-fn list(node: &Node) -> &[Node] {
-    match &node.value {
-        Value::List(items) => items,
-        _ => &[],
-    }
-}
-
 fn sorted(node: &Node) -> Vec<(&str, &Node)> {
-    let mut pairs: Vec<_> = match &node.value {
-        Value::Map(pairs) => pairs
-            .iter()
-            .map(|(word, node)| (word.text.as_str(), node))
-            .collect(),
-        _ => Vec::new(),
-    };
+    let pairs = node.entries().iter();
+    let mut pairs: Vec<_> = pairs.map(|(word, node)| (&*word.text, node)).collect();
     pairs.sort_by(|(a, _), (b, _)| natural_order(a, b));
     pairs
 }

@@ -4,7 +4,7 @@ use super::{ConfigError, Environment, access::Access as _, cloud, http, rules::r
 use narthex_model::NameScheme;
 use narthex_net::{BasicAuth, HttpClientConfig, Secret, Url, percent};
 use narthex_remote::{DEFAULT_DISK_BYTES, Message, MetadataConfig, QueueConfig, RemoteWriteConfig};
-use narthex_yaml::{Node, Value};
+use narthex_yaml::Node;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Headers that belong to the protocol, in lower case.
@@ -49,10 +49,7 @@ pub(super) fn read(
 ) -> Result<RemoteWrite, ConfigError> {
     let mut remote = RemoteWrite::default();
     let mut names = BTreeSet::new();
-    let Some(Value::List(items)) = root.get_mut("remote_write").map(|node| &mut node.value) else {
-        return Ok(remote);
-    };
-    for item in items {
+    for item in root.items_mut("remote_write") {
         let name = item.text_of("name").to_owned();
         let read = destination(item, scheme, environment)?;
         if !name.is_empty() && !names.insert(name.clone()) {

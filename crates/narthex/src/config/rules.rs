@@ -35,9 +35,8 @@ fn rule(node: &Node, scheme: NameScheme, empty: &str) -> Result<Rule, ConfigErro
         separator: node.text_of("separator").to_owned(),
         // A default has no position; only a written value counts as given.
         regex: node
-            .get("regex")
-            .filter(|regex| regex.line > 0)
-            .map(|regex| regex.as_text().to_owned()),
+            .is_written("regex")
+            .then(|| node.text_of("regex").to_owned()),
         modulus: node.count("modulus"),
         target_label: node.text_of("target_label").to_owned(),
         replacement: node.text_of("replacement").to_owned(),

@@ -8,9 +8,8 @@ use narthex_testkit::{LineServer, TempDir, corpora, go_program};
 use serde_json::{Value as Json, json};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
-    Config::parse(text, Path::new("/etc"), &|name| {
-        (name == "REGION").then(|| "eu".to_owned())
-    })
+    let environment = |name: &str| (name == "REGION").then(|| "eu".to_owned());
+    Config::parse(text, Path::new("/etc"), &environment, Features::default())
 }
 
 fn refused(text: &str) -> String {
@@ -470,7 +469,7 @@ const FILE_KEYS: &[&str] = &["body_size_limit", "time", "size", "scrape_interval
 
 /// Compares one file with the oracle; returns how our result differs.
 fn judge(oracle: &mut Oracle, path: &Path, name: &str) -> Option<String> {
-    let ours = Config::load(path, &|name| std::env::var(name).ok());
+    let ours = Config::load(path, &|name| std::env::var(name).ok(), Features::default());
     let find = |kind: &str| {
         let found = listed(kind).into_iter().find(|(file, _)| *file == name);
         found.map(|(_, text)| text)
@@ -518,7 +517,9 @@ fn long_names_are_shown_as_prometheus_shows_them() {
         let text = format!("global: {{external_labels: {{? \"{name}\" : v, z: y}}}}\n");
         let path = dir.write("long.yml", text);
         assert_eq!(judge(&mut oracle, &path, "long.yml"), None, "{name}");
-        let shown = Config::load(&path, &|_| None).unwrap().shown;
+        let shown = Config::load(&path, &|_| None, Features::default())
+            .unwrap()
+            .shown;
         assert_eq!(parse(&shown).unwrap().shown, shown, "{name}");
     }
 }
@@ -544,7 +545,9 @@ fn texts_of_several_lines_are_shown_as_prometheus_shows_them() {
         for file in [value, source] {
             let path = dir.write("lines.yml", file);
             assert_eq!(judge(&mut oracle, &path, "lines.yml"), None, "{text}");
-            let shown = Config::load(&path, &|_| None).unwrap().shown;
+            let shown = Config::load(&path, &|_| None, Features::default())
+                .unwrap()
+                .shown;
             assert_eq!(parse(&shown).unwrap().shown, shown, "{text}");
         }
     }
@@ -682,7 +685,7 @@ fn what_is_in_effect_is_shown_as_prometheus_shows_it() {
     let path = directory.path().join("prometheus.yml");
     std::fs::write(&path, config.to_string()).unwrap();
     let theirs = oracle.load(&path).unwrap();
-    let ours = Config::load(&path, &|_| None).unwrap();
+    let ours = Config::load(&path, &|_| None, Features::default()).unwrap();
     let differences: Vec<_> = ours
         .shown
         .lines()

@@ -253,7 +253,7 @@ pub(super) fn resources(options: &ServerOptions) -> Result<Resources, ServerErro
 /// # Errors
 /// Fails if it cannot be used.
 pub(super) fn load(path: &Path, options: &ServerOptions) -> Result<Config, ServerError> {
-    let config = Config::load_featured(path, &reload::environment, options.config_features())
+    let config = Config::load(path, &reload::environment, options.config_features())
         .map_err(ServerError::Config)?;
     reload::check_clients(&config).map_err(ServerError::flag("config.file"))?;
     Ok(config)

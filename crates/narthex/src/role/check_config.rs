@@ -6,7 +6,7 @@
 //! and `--lint-fatal` is set.
 
 use super::check_rules::{Findings, RuleLints, check_files as check_rule_files};
-use crate::config::{Config, Job, RuleSettings};
+use crate::config::{Config, Features, Job, RuleSettings};
 use narthex_discovery::{SdConfig, TargetGroup};
 use std::{
     io::{self, Write},
@@ -105,12 +105,12 @@ fn check_rule_paths(rules: &RuleSettings) -> Result<(), String> {
 
 /// Reads a file; returns its configuration and warnings.
 fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String> {
-    let environment = &crate::reload::environment;
-    let config = match syntax_only {
-        true => Config::load_alone(path, environment),
-        false => Config::load(path, environment),
+    let features = Features {
+        skips_job_files: syntax_only,
+        ..Features::default()
     };
-    let config = config.map_err(|error| error.to_string())?;
+    let config = Config::load(path, &crate::reload::environment, features)
+        .map_err(|error| error.to_string())?;
     if let Some(reason) = &config.remote_write.unusable {
         return Err(reason.clone());
     }

@@ -2,7 +2,11 @@
 //!
 //! **Invariant:** exit codes are promtool's: 0 if the job could be queried, 1 if not.
 
-use crate::{cli::DiscoveryFlags, config::Config, config::Job, reload};
+use crate::{
+    cli::DiscoveryFlags,
+    config::{Config, Features, Job},
+    reload,
+};
 use narthex_discovery::{Manager, SdConfig, TargetGroup, Targets};
 use narthex_model::LabelSet;
 use narthex_net::Stopper;
@@ -24,7 +28,7 @@ pub(crate) fn run(
     out: &mut dyn Write,
     error: &mut dyn Write,
 ) -> io::Result<u8> {
-    let config = match Config::load(&flags.file, &reload::environment) {
+    let config = match Config::load(&flags.file, &reload::environment, Features::default()) {
         Ok(config) => config,
         Err(reason) => {
             writeln!(error, "Cannot load config {reason}")?;
