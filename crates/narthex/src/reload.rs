@@ -81,20 +81,9 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 pub(crate) struct Reloader {
     path: PathBuf,
     applied: Arc<Applied>,
-    files: Files,
-    remote: Arc<RemoteStorage>,
-    /// `None` in an agent.
-    rules: Option<Rules>,
-    /// `None` in an agent, which has no alerts.
-    notifier: Option<Arc<Notifier>>,
-    status: Arc<ProcessStatus>,
-    activity: Arc<Activity>,
-    /// `None` if nothing is stored.
-    storage_flags: Option<StorageFlags>,
-    features: Features,
+    parts: Parts,
     /// The storage, once it is open.
     storage: OnceLock<Db>,
-    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Held during a reload; contains the fingerprint of the files at the last one.
     turn: Mutex<u64>,
 }
@@ -115,6 +104,42 @@ pub(crate) struct Parts {
     pub(crate) features: Features,
     /// The wall clock, in milliseconds since the epoch.
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+}
+
+impl Parts {
+    /// Reads the rules of a configuration, and opens its logs and the queues of its remote ends.
+    ///
+    /// # Errors
+    /// Fails on what an agent has no use for, and on what cannot be read or opened.
+    fn prepare(&self, config: &Config) -> Result<RuleSet, String> {
+        if self.notifier.is_none() && config.alerting != AlertingConfig::default() {
+            return Err("field alerting is not allowed in agent mode".to_owned());
+        }
+        let rules = match &self.rules {
+            Some(rules) => rules.load(config)?,
+            None if config.rules.patterns.is_empty() => RuleSet::default(),
+            None => return Err("field rule_files is not allowed in agent mode".to_owned()),
+        };
+        // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
+        // go to the remote ends of this configuration.
+        let jobs = config.jobs.iter().map(|job| &job.scrape);
+        let opened = self.manager.open_failure_logs(jobs);
+        opened.map_err(|error| error.to_string())?;
+        // Who answers no queries logs none.
+        let query_log = config.query_log.as_deref().filter(|_| self.rules.is_some());
+        self.activity.log_to(query_log).map_err(|error| {
+            let path = query_log.unwrap_or(Path::new("")).display();
+            format!("can't create json log file: open {path}: {error}")
+        })?;
+        let ends = &config.remote_write.destinations;
+        let sending = self.remote.apply(ends, &config.external_labels);
+        sending.map_err(|error| error.to_string())?;
+        if let Some(limits) = self.activity.cost_limits() {
+            let (reads, duration) = config.query_costs;
+            limits.set(reads, duration);
+        }
+        Ok(rules)
+    }
 }
 
 /// What looks at files of metrics, and the share of memory that what it keeps of them is leased from.
@@ -224,28 +249,11 @@ impl Reloader {
         parts: Parts,
         stop: &StopToken,
     ) -> Result<Arc<Self>, String> {
-        let Parts {
-            manager,
-            files,
-            remote,
-            rules,
-            notifier,
-            status,
-            activity,
-            storage_flags,
-            features,
-            now_ms,
-        } = parts;
-        check_role(notifier.is_none(), &config)?;
-        let rule_set = load_rules(rules.as_ref(), &config)?;
-        open_failure_logs(&manager, &config)?;
-        open_query_log(&activity, rules.is_some(), &config)?;
-        limit_costs(&activity, &config);
-        send(&remote, &config)?;
+        let rules = parts.prepare(&config)?;
         let options = discovery_options();
         let (discovery, targets) = narthex_discovery::Manager::new("scrape", options, stop.clone());
         let applied = Arc::new(Applied {
-            manager,
+            manager: Arc::clone(&parts.manager),
             discovery,
             config: Mutex::default(),
             locals: Mutex::default(),
@@ -254,19 +262,11 @@ impl Reloader {
         let reloader = Arc::new(Self {
             path: path.to_owned(),
             applied: Arc::clone(&applied),
-            files,
-            remote,
-            rules,
-            notifier,
-            status,
-            activity,
-            storage_flags,
-            features,
+            parts,
             storage: OnceLock::new(),
-            now_ms,
             turn: Mutex::new(fingerprint),
         });
-        reloader.apply(config, &rule_set);
+        reloader.apply(config, &rules);
         let follow_stop = stop.clone();
         tokio::spawn(async move {
             let mut first = true;
@@ -303,7 +303,8 @@ impl Reloader {
             }
             Err(reason) => {
                 SUCCESSFUL.set(0.0);
-                self.status.set_reload_failed((self.now_ms)());
+                let now_ms = (self.parts.now_ms)();
+                self.parts.status.set_reload_failed(now_ms);
                 let path = self.path.display().to_string();
                 let error =
                     format!("couldn't load configuration (--config.file={path:?}): {reason}");
@@ -331,17 +332,10 @@ impl Reloader {
     }
 
     fn read(&self) -> Result<(Config, RuleSet), String> {
-        let config = Config::load(&self.path, &environment, self.features)
+        let config = Config::load(&self.path, &environment, self.parts.features)
             .map_err(|error| error.to_string())?;
-        check_role(self.notifier.is_none(), &config)?;
         check_clients(&config)?;
-        let rules = load_rules(self.rules.as_ref(), &config)?;
-        // The last steps that can fail: from here on files that were moved away are no longer written to, and samples
-        // go to the remote ends of this configuration.
-        open_failure_logs(&self.applied.manager, &config)?;
-        open_query_log(&self.activity, self.rules.is_some(), &config)?;
-        send(&self.remote, &config)?;
-        limit_costs(&self.activity, &config);
+        let rules = self.parts.prepare(&config)?;
         Ok((config, rules))
     }
 
@@ -350,8 +344,8 @@ impl Reloader {
         for warning in &config.warnings {
             tracing::warn!(warning, "Configuration");
         }
-        let now_ms = (self.now_ms)();
-        self.status.set_config(Loaded {
+        let now_ms = (self.parts.now_ms)();
+        self.parts.status.set_config(Loaded {
             yaml: config.shown.clone(),
             external_labels: config.external_labels.clone(),
             at_ms: now_ms,
@@ -367,11 +361,11 @@ impl Reloader {
             .manager
             .set_offset_seed(&hostname(), &config.external_labels);
         self.tune(&config);
-        self.files.apply(&config);
+        self.parts.files.apply(&config);
         self.applied.read_locals(&config);
         // Before rules, whose alerts it then sends where this configuration says.
         self.notify(&config);
-        if let Some(running) = &self.rules {
+        if let Some(running) = &self.parts.rules {
             running.manager.apply(rules);
         }
         *self.applied.config.lock().whole() = config;
@@ -384,7 +378,7 @@ impl Reloader {
 
     /// Makes the Alertmanagers those of a configuration.
     fn notify(&self, config: &Config) {
-        let Some(notifier) = &self.notifier else {
+        let Some(notifier) = &self.parts.notifier else {
             return;
         };
         if let Err(error) = notifier.apply(config.alerting.clone(), &config.external_labels) {
@@ -405,11 +399,11 @@ impl Reloader {
 
     /// Applies a configuration's limits to the storage.
     fn tune(&self, config: &Config) {
-        let Some(flags) = &self.storage_flags else {
+        let Some(flags) = &self.parts.storage_flags else {
             return;
         };
         let tuning = flags.tuning(Some(config));
-        self.status.set_retention(storage::shown(&tuning));
+        self.parts.status.set_retention(storage::shown(&tuning));
         if let Some(db) = self.storage.get() {
             db.tune(&tuning);
         }
@@ -438,20 +432,12 @@ impl Reloader {
     /// Reports whether the files differ from the last look, once per change.
     fn changed(&self) -> bool {
         // An unusable file counts with its contents: it is not tried again until it changes.
-        let files = Config::load(&self.path, &environment, self.features)
+        let files = Config::load(&self.path, &environment, self.parts.features)
             .map_or_else(|_| vec![self.path.clone()], |config| config.files);
         let now = fingerprint(&files);
         let mut last = self.turn.lock().whole();
         std::mem::replace(&mut *last, now) != now
     }
-}
-
-/// Refuses what an agent has no use for.
-fn check_role(is_agent: bool, config: &Config) -> Result<(), String> {
-    if is_agent && config.alerting != AlertingConfig::default() {
-        return Err("field alerting is not allowed in agent mode".to_owned());
-    }
-    Ok(())
 }
 
 /// Checks that the HTTP settings of every job, set of Alertmanagers and remote end make a client.
@@ -470,51 +456,6 @@ pub(crate) fn check_clients(config: &Config) -> Result<(), String> {
     }
     RemoteStorage::check(&config.remote_write.destinations, &clients)
         .map_err(|error| error.to_string())
-}
-
-/// Reads the rules that a configuration names; an agent may have none.
-fn load_rules(rules: Option<&Rules>, config: &Config) -> Result<RuleSet, String> {
-    match rules {
-        Some(rules) => rules.load(config),
-        None if !config.rules.patterns.is_empty() => {
-            Err("field rule_files is not allowed in agent mode".to_owned())
-        }
-        None => Ok(RuleSet::default()),
-    }
-}
-
-/// Makes the remote ends those of a configuration.
-fn send(remote: &RemoteStorage, config: &Config) -> Result<(), String> {
-    remote
-        .apply(&config.remote_write.destinations, &config.external_labels)
-        .map_err(|error| error.to_string())
-}
-
-fn open_failure_logs(manager: &Manager, config: &Config) -> Result<(), String> {
-    let jobs = config.jobs.iter().map(|job| &job.scrape);
-    manager
-        .open_failure_logs(jobs)
-        .map_err(|error| error.to_string())
-}
-
-/// Opens the query log of a configuration; who answers no queries has none.
-fn open_query_log(activity: &Activity, has_queries: bool, config: &Config) -> Result<(), String> {
-    let path = config.query_log.as_deref().filter(|_| has_queries);
-    activity.log_to(path).map_err(|error| {
-        let path = config.query_log.clone().unwrap_or_default();
-        format!(
-            "can't create json log file: open {}: {error}",
-            path.display()
-        )
-    })
-}
-
-/// Limits what queries cost, if they are limited.
-fn limit_costs(activity: &Activity, config: &Config) {
-    if let Some(limits) = activity.cost_limits() {
-        let (reads, duration) = config.query_costs;
-        limits.set(reads, duration);
-    }
 }
 
 /// Returns a hash of the paths and contents of files.

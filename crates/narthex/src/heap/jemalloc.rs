@@ -2,35 +2,49 @@
 //!
 //! **Invariant:** jemalloc is called with names it documents, and values of the types it documents for them.
 
-use std::ffi::{CString, c_void};
+use std::{
+    ffi::{CStr, CString, c_int, c_void},
+    ptr::null_mut,
+};
+
+/// Does what a name says, giving it a value if it takes one; returns jemalloc's error, 0 for none.
+///
+/// # Safety
+/// What has this name must take a value of this type, or none, and write none.
+unsafe fn set<T>(name: &CStr, value: Option<T>) -> c_int {
+    let mut value = value;
+    let (new, len) = match &mut value {
+        Some(value) => ((&raw mut *value).cast::<c_void>(), size_of::<T>()),
+        None => (null_mut(), 0),
+    };
+    // SAFETY: the caller has chosen the type.
+    unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null_mut(), null_mut(), new, len) }
+}
+
+/// Reads a value; `None` if there is none of this name.
+///
+/// # Safety
+/// What has this name must write a value of this type, and take none.
+unsafe fn get<T: Default>(name: &CStr) -> Option<T> {
+    let (mut value, mut len) = (T::default(), size_of::<T>());
+    let old = (&raw mut value).cast::<c_void>();
+    // SAFETY: the caller has chosen the type, of whose size `len` tells.
+    let code =
+        unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), old, &raw mut len, null_mut(), 0) };
+    (code == 0).then_some(value)
+}
 
 /// Returns unused pages to the system.
 pub(crate) fn purge() {
     // 4096 is `MALLCTL_ARENAS_ALL`, which means all arenas.
     // SAFETY: `arena.<i>.purge` reads and writes no value.
-    unsafe {
-        tikv_jemalloc_sys::mallctl(
-            c"arena.4096.purge".as_ptr(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            0,
-        )
-    };
+    unsafe { set::<()>(c"arena.4096.purge", None) };
 }
 
 /// Returns unused pages to the system, those included that this thread keeps for its next allocations.
 pub(crate) fn trim() {
     // SAFETY: `thread.tcache.flush` reads and writes no value.
-    unsafe {
-        tikv_jemalloc_sys::mallctl(
-            c"thread.tcache.flush".as_ptr(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            0,
-        )
-    };
+    unsafe { set::<()>(c"thread.tcache.flush", None) };
     purge();
 }
 
@@ -59,26 +73,11 @@ pub(crate) fn return_soon() {
     const SOON_MS: isize = 1000;
     // Arenas to come, and those that are there.
     set_decay_ms("arenas", SOON_MS);
-    for arena in 0..arenas() {
+    // SAFETY: `arenas.narenas` writes an `unsigned`.
+    let arenas: Option<u32> = unsafe { get(c"arenas.narenas") };
+    for arena in 0..arenas.unwrap_or_default() {
         set_decay_ms(&format!("arena.{arena}"), SOON_MS);
     }
-}
-
-/// Returns how many arenas there may be.
-fn arenas() -> u32 {
-    let mut count: u32 = 0;
-    let mut len = size_of_val(&count);
-    // SAFETY: `arenas.narenas` writes an `unsigned`.
-    unsafe {
-        tikv_jemalloc_sys::mallctl(
-            c"arenas.narenas".as_ptr(),
-            (&raw mut count).cast::<c_void>(),
-            &raw mut len,
-            std::ptr::null_mut(),
-            0,
-        )
-    };
-    count
 }
 
 /// Sets the time after which an arena's unused pages are returned, or that of arenas to come.
@@ -87,18 +86,9 @@ fn set_decay_ms(of: &str, decay_ms: isize) {
         let Ok(name) = CString::new(format!("{of}.{pages}_decay_ms")) else {
             continue;
         };
-        let mut decay_ms = decay_ms;
         // SAFETY: `arena.<i>.{dirty,muzzy}_decay_ms` and `arenas.…` read an `ssize_t`. An arena that nobody uses yet
         // has none, and nothing is read.
-        unsafe {
-            tikv_jemalloc_sys::mallctl(
-                name.as_ptr(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                (&raw mut decay_ms).cast::<c_void>(),
-                size_of_val(&decay_ms),
-            )
-        };
+        unsafe { set(&name, Some(decay_ms)) };
     }
 }
 
@@ -109,17 +99,9 @@ pub(crate) fn stop_sampling() {
 }
 
 /// Begins or ends the sampling of allocations.
-fn set_sampling(mut is_active: bool) {
+fn set_sampling(is_active: bool) {
     // SAFETY: `prof.active` reads a bool. Without support for profiles it does not exist, and nothing is read.
-    unsafe {
-        tikv_jemalloc_sys::mallctl(
-            c"prof.active".as_ptr(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            (&raw mut is_active).cast::<c_void>(),
-            size_of_val(&is_active),
-        )
-    };
+    unsafe { set(c"prof.active", Some(is_active)) };
 }
 
 /// Returns the arena that serves allocations of a size.
@@ -155,7 +137,7 @@ mod profile {
     //! Heap dumps.
 
     use std::{
-        ffi::{CStr, CString, c_void},
+        ffi::{CStr, CString},
         fs::File,
         io::{Read, Seek},
         os::fd::AsRawFd,
@@ -192,17 +174,8 @@ mod profile {
             .map_err(|error| failed("memfd_create")(error.into()))?;
         let path = CString::new(format!("/proc/self/fd/{}", memory.as_raw_fd()))
             .map_err(|error| error.to_string())?;
-        let mut pointer = path.as_ptr();
         // SAFETY: `prof.dump` takes a pointer to a path and reads it before it returns.
-        let code = unsafe {
-            tikv_jemalloc_sys::mallctl(
-                c"prof.dump".as_ptr(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                (&raw mut pointer).cast::<c_void>(),
-                size_of_val(&pointer),
-            )
-        };
+        let code = unsafe { super::set(c"prof.dump", Some(path.as_ptr())) };
         if code != 0 {
             return Err(format!("jemalloc gave no heap profile: error {code}"));
         }
@@ -221,19 +194,8 @@ mod profile {
 
     /// Reads a boolean setting; a missing one is false.
     fn flag(name: &CStr) -> bool {
-        let mut value = false;
-        let mut len = size_of::<bool>();
-        // SAFETY: `name` is one of those whose value is a bool, and `value` has room for `len` bytes.
-        let code = unsafe {
-            tikv_jemalloc_sys::mallctl(
-                name.as_ptr(),
-                (&raw mut value).cast::<c_void>(),
-                &raw mut len,
-                std::ptr::null_mut(),
-                0,
-            )
-        };
-        code == 0 && value
+        // SAFETY: `name` is one of those whose value is a bool.
+        unsafe { super::get(name) }.unwrap_or_default()
     }
 }
 
@@ -247,38 +209,16 @@ mod tests {
 
     fn dirty_decay_ms(arena: u32) -> isize {
         let name = CString::new(format!("arena.{arena}.dirty_decay_ms")).unwrap();
-        let mut decay_ms: isize = -2;
-        let mut len = size_of_val(&decay_ms);
         // SAFETY: `arena.<i>.dirty_decay_ms` writes an `ssize_t`.
-        let code = unsafe {
-            tikv_jemalloc_sys::mallctl(
-                name.as_ptr(),
-                (&raw mut decay_ms).cast::<c_void>(),
-                &raw mut len,
-                std::ptr::null_mut(),
-                0,
-            )
-        };
-        assert_eq!(code, 0);
-        decay_ms
+        unsafe { get(&name) }.unwrap()
     }
 
     /// The buffer of a large page stayed resident for seconds after it was parsed.
     #[test]
     fn large_allocations_are_returned_at_once_despite_background_threads() {
         let _changing = CHANGING.lock();
-        let mut on = true;
         // SAFETY: `background_thread` reads a bool.
-        let code = unsafe {
-            tikv_jemalloc_sys::mallctl(
-                c"background_thread".as_ptr(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                (&raw mut on).cast::<c_void>(),
-                size_of_val(&on),
-            )
-        };
-        assert_eq!(code, 0);
+        assert_eq!(unsafe { set(c"background_thread", Some(true)) }, 0);
         return_large_at_once();
         assert_eq!(dirty_decay_ms(arena_for(LARGE_BYTES).unwrap()), 0);
         assert!(dirty_decay_ms(arena_for(1).unwrap()) > 0);
