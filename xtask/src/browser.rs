@@ -23,11 +23,9 @@ const STOP: Duration = Duration::from_secs(30);
 ///
 /// When the server does not build, start, show a moving page, switch a metric, or stop with exit code 0.
 pub(crate) fn run() -> Result<(), String> {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let target = std::path::absolute(target).map_err(|e| e.to_string())?;
-    let shots = target.join("browser");
+    let shots = product::target().join("browser");
     std::fs::create_dir_all(&shots).map_err(|e| format!("{}: {e}", shots.display()))?;
-    let program = product::build()?;
+    let program = product::build("dev")?;
     let shown = shots.display().to_string();
     let page = shots.join("page.png").display().to_string();
     visit(&program, &[], &[("e2e", &[&page]), ("tour", &[&shown])])?;

@@ -5,7 +5,6 @@
 //! failed among the others run once more alone: what passes then is reported as unsteady. The last line is only
 //! `N passed, N failed`, and the exit code is 0 only if nothing failed.
 
-use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -26,11 +25,11 @@ enum Count {
 }
 
 /// A bash command.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Step {
-    name: Cow<'static, str>,
+    name: &'static str,
     dir: &'static str,
-    command: Cow<'static, str>,
+    command: &'static str,
     count: Count,
     /// Whether it may end with [`NOT_RUN`].
     optional: bool,
@@ -39,29 +38,32 @@ struct Step {
 /// Exit code of a step whose requirements are missing, as in automake.
 const NOT_RUN: i32 = 77;
 
-const fn step(name: &'static str, dir: &'static str, command: &'static str, count: Count) -> Step {
+/// A check in the workspace's directory.
+const fn step(name: &'static str, command: &'static str) -> Step {
     Step {
-        name: Cow::Borrowed(name),
-        dir,
-        command: Cow::Borrowed(command),
-        count,
+        name,
+        dir: ".",
+        command,
+        count: Count::Check,
         optional: false,
     }
 }
 
-/// A step that not every machine can run.
-const fn optional(
-    name: &'static str,
-    dir: &'static str,
-    command: &'static str,
-    count: Count,
-) -> Step {
-    Step {
-        name: Cow::Borrowed(name),
-        dir,
-        command: Cow::Borrowed(command),
-        count,
-        optional: true,
+impl Step {
+    const fn within(mut self, dir: &'static str) -> Self {
+        self.dir = dir;
+        self
+    }
+
+    const fn counted(mut self, count: Count) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// Allows for machines that cannot run it.
+    const fn optional(mut self) -> Self {
+        self.optional = true;
+        self
     }
 }
 
@@ -137,84 +139,58 @@ const UNSTEADY_MAX: usize = 2;
 /// How long a step may take in CI, in seconds.
 const STEP_SECONDS_MAX: &str = "2400";
 
+const GO_TEST: &str = "go test -count=1 -v ./...";
+
 /// Cheap checks first, so that the common mistakes show within seconds.
 const STEPS: &[Step] = &[
-    step("fmt", ".", "cargo fmt --all --check", Count::Check),
-    step("tidy", ".", "cargo xtask tidy", Count::Check),
-    step(
-        "licences",
-        ".",
-        "cargo xtask licenses --check",
-        Count::Check,
-    ),
-    optional("deny", ".", DENY, Count::Check),
-    optional("advisories", ".", ADVISORIES, Count::Check),
-    step("clippy", ".", CLIPPY, Count::Check),
-    step("go lint", "testkit", GO_LINT, Count::Check),
-    step(
-        "go oracle",
-        "testkit/oracle",
-        "go test -count=1 -v ./...",
-        Count::Go,
-    ),
-    step(
-        "go client",
-        "testkit/goclient",
-        "go test -count=1 -v ./...",
-        Count::Go,
-    ),
-    step(
-        "go peer",
-        "testkit/gopeer",
-        "go test -count=1 -v ./...",
-        Count::Go,
-    ),
-    step(
-        "go library lint",
-        "clients/go",
-        GO_LIBRARY_LINT,
-        Count::Check,
-    ),
-    step("go library", "clients/go", GO_LIBRARY, Count::Go),
-    optional("go advisories", "clients/go", GO_ADVISORIES, Count::Check),
-    step("go versions", "clients/go", GO_VERSIONS, Count::Check),
-    step("test", ".", TEST, Count::Cargo),
-    step("bare client", ".", BARE_CLIENT, Count::Cargo),
-    optional("miri", ".", MIRI, Count::Cargo),
-    step(
-        "gen-docs",
-        ".",
-        "cargo xtask gen-docs --check",
-        Count::Check,
-    ),
-    step("npm ci", "ui", NPM_CI, Count::Check),
-    step("npm test", "ui", "npm test", Count::Node),
-    step("check-dist", "ui", "npm run check-dist", Count::Check),
-    step(
-        "npm licences",
-        "ui",
-        "npm run licenses -- --check",
-        Count::Check,
-    ),
-    step("browser", ".", "cargo xtask browser", Count::Check),
+    FMT,
+    TIDY,
+    step("licences", "cargo xtask licenses --check"),
+    step("deny", DENY).optional(),
+    step("advisories", ADVISORIES).optional(),
+    step("clippy", CLIPPY),
+    step("go lint", GO_LINT).within("testkit"),
+    step("go oracle", GO_TEST)
+        .within("testkit/oracle")
+        .counted(Count::Go),
+    step("go client", GO_TEST)
+        .within("testkit/goclient")
+        .counted(Count::Go),
+    step("go peer", GO_TEST)
+        .within("testkit/gopeer")
+        .counted(Count::Go),
+    step("go library lint", GO_LIBRARY_LINT).within("clients/go"),
+    step("go library", GO_LIBRARY)
+        .within("clients/go")
+        .counted(Count::Go),
+    step("go advisories", GO_ADVISORIES)
+        .within("clients/go")
+        .optional(),
+    step("go versions", GO_VERSIONS).within("clients/go"),
+    step("test", TEST).counted(Count::Cargo),
+    step("bare client", BARE_CLIENT).counted(Count::Cargo),
+    step("miri", MIRI).counted(Count::Cargo).optional(),
+    step("gen-docs", "cargo xtask gen-docs --check"),
+    step("npm ci", NPM_CI).within("ui"),
+    step("npm test", "npm test")
+        .within("ui")
+        .counted(Count::Node),
+    step("check-dist", "npm run check-dist").within("ui"),
+    step("npm licences", "npm run licenses -- --check").within("ui"),
+    step("browser", "cargo xtask browser"),
 ];
+
+const FMT: Step = step("fmt", "cargo fmt --all --check");
+const TIDY: Step = step("tidy", "cargo xtask tidy");
+const GOFMT: &str = "! command -v gofmt >/dev/null || test -z \"$(gofmt -l testkit clients/go)\"";
+const TYPES: &str = "! test -d node_modules || npm run --silent typecheck";
 
 /// Steps quick enough for every commit. The page's types need its packages: without them, only CI checks them.
 const QUICK: &[Step] = &[
-    step("fmt", ".", "cargo fmt --all --check", Count::Check),
-    step("tidy", ".", "cargo xtask tidy", Count::Check),
-    step(
-        "gofmt",
-        ".",
-        "! command -v gofmt >/dev/null || test -z \"$(gofmt -l testkit clients/go)\"",
-        Count::Check,
-    ),
-    step(
-        "types",
-        "ui",
-        "! test -d node_modules || npm run --silent typecheck",
-        Count::Check,
-    ),
+    FMT,
+    TIDY,
+    step("gofmt", GOFMT),
+    step("types", TYPES).within("ui"),
 ];
 
 /// File with the steps' times of the last run, for forecasts.
@@ -260,36 +236,26 @@ fn named(name: &str) -> Result<Vec<Step>, String> {
             "ui" => step.dir == "ui",
             _ => step.name == name,
         })
-        .cloned()
+        .copied()
         .collect();
     if !group.is_empty() {
         return Ok(group);
     }
     let Some(package) = package(name) else {
-        let all: Vec<&str> = STEPS.iter().map(|step| step.name.as_ref()).collect();
+        let all: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         return Err(format!(
             "neither a crate nor a step: {name:?}; there are the steps {}, the groups go and ui, and every crate",
             all.join(", ")
         ));
     };
-    let of_crate = |name: String, command: String, count| Step {
-        name: Cow::Owned(name),
-        dir: ".",
-        command: Cow::Owned(command),
-        count,
-        optional: false,
-    };
+    // Steps live as long as the tool.
+    let of_crate =
+        |what: &str, command: String| step(format!("{what} {name}").leak(), command.leak());
+    let clippy = format!("cargo clippy -p {package} --all-targets --locked -- -D warnings");
+    let test = format!("cargo test -p {package} --locked --no-fail-fast 2>&1");
     Ok(vec![
-        of_crate(
-            format!("clippy {name}"),
-            format!("cargo clippy -p {package} --all-targets --locked -- -D warnings"),
-            Count::Check,
-        ),
-        of_crate(
-            format!("test {name}"),
-            format!("cargo test -p {package} --locked --no-fail-fast 2>&1"),
-            Count::Cargo,
-        ),
+        of_crate("clippy", clippy),
+        of_crate("test", test).counted(Count::Cargo),
     ])
 }
 
@@ -434,8 +400,7 @@ struct Times {
 
 impl Times {
     fn read() -> Self {
-        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-        let path = std::path::Path::new(&target).join(TIMES);
+        let path = product::target().join(TIMES);
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let seconds = text
             .lines()
@@ -454,7 +419,7 @@ impl Times {
     fn forecast(&self, steps: &[Step]) -> String {
         let count = steps.len();
         let (_beside, others) = beside_and_others(steps);
-        let last: Option<u64> = others.iter().map(|step| self.last(&step.name)).sum();
+        let last: Option<u64> = others.iter().map(|step| self.last(step.name)).sum();
         match last {
             Some(seconds) => format!("{count} steps; the last time they took {seconds} s"),
             None if count == STEPS.len() => format!(
@@ -502,6 +467,12 @@ fn alone(test: &str) -> String {
 }
 
 impl Tally {
+    /// Adds the numbers of a summary.
+    fn add(&mut self, summary: &str) {
+        self.passed += number_before(summary, " passed");
+        self.failed += number_before(summary, " failed");
+    }
+
     /// Runs the few tests that failed once more, each by its `command`; what passes is unsteady.
     fn try_again(&mut self, command: impl Fn(&str) -> String) {
         let named = self.failures.len();
@@ -514,10 +485,7 @@ impl Tally {
                 .trim_end_matches(" ... FAILED")
                 .trim_end_matches(" - should panic");
             println!("\n==> again, alone: {name}");
-            let again = Step {
-                command: Cow::Owned(command(name)),
-                ..step("again", ".", "", Count::Cargo)
-            };
+            let again = step("again", command(name).leak()).counted(Count::Cargo);
             if run_step(&again, true, &mut |line| println!("{line}")).failed == 0 {
                 self.failed -= 1;
                 self.passed += 1;
@@ -532,9 +500,9 @@ impl Tally {
 /// Runs `step`, passing its lines to `say`; `built` says that the tests' build of the product is of these sources.
 fn run_step(step: &Step, built: bool, say: &mut dyn FnMut(&str)) -> Tally {
     let mut tally = Tally::default();
-    let mut command = shell(&step.command);
+    let mut command = shell(step.command);
     if built {
-        command.env(product::BUILT, product::path());
+        command.env(product::BUILT, product::path("dev"));
     }
     let child = command
         .current_dir(step.dir)
@@ -606,8 +574,7 @@ fn count(kind: Count, line: &str, tally: &mut Tally) {
         Count::Check => {}
         Count::Cargo => {
             if let Some(rest) = line.strip_prefix("test result: ") {
-                tally.passed += number_before(rest, " passed");
-                tally.failed += number_before(rest, " failed");
+                tally.add(rest);
                 let seconds = rest
                     .rsplit_once("finished in ")
                     .and_then(|(_, time)| time.strip_suffix('s')?.parse().ok());
@@ -639,8 +606,7 @@ fn count(kind: Count, line: &str, tally: &mut Tally) {
             tally.passed += after("pass ");
             tally.failed += after("fail ");
             if let Some(rest) = line.strip_prefix("Tests ") {
-                tally.passed += number_before(rest, " passed");
-                tally.failed += number_before(rest, " failed");
+                tally.add(rest);
             }
         }
     }
@@ -657,16 +623,9 @@ fn without_colours(line: &str) -> String {
 
 /// Returns the number directly before `word`, or 0.
 fn number_before(text: &str, word: &str) -> u64 {
-    let before = text
-        .split(word)
-        .next()
-        .filter(|before| before.len() < text.len())
-        .unwrap_or_default();
-    let digits = before
-        .rsplit(|c: char| !c.is_ascii_digit())
-        .next()
-        .unwrap_or_default();
-    digits.parse().unwrap_or(0)
+    let before = text.split_once(word).map(|(before, _)| before);
+    let digits = before.and_then(|before| before.rsplit(|c: char| !c.is_ascii_digit()).next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -754,7 +713,7 @@ mod tests {
     #[test]
     fn a_step_that_cannot_run_or_counts_nothing_fails() {
         let run = |command, count| {
-            let tally = run_step(&step("x", ".", command, count), false, &mut |_| ());
+            let tally = run_step(&step("x", command).counted(count), false, &mut |_| ());
             (tally.passed, tally.failed)
         };
         assert_eq!(run("no-such-program", Count::Check), (0, 1));
@@ -802,13 +761,12 @@ mod tests {
         };
         let lacking = "echo 'not run: no compiler'; exit 77";
         for count in [Count::Check, Count::Cargo] {
-            assert_eq!(run(&optional("x", ".", lacking, count)), (0, 0, true));
-            assert_eq!(run(&step("x", ".", lacking, count)), (0, 1, false));
-            assert_eq!(run(&optional("x", ".", "exit 1", count)), (0, 1, false));
+            let lacking = step("x", lacking).counted(count);
+            assert_eq!(run(&lacking.optional()), (0, 0, true));
+            assert_eq!(run(&lacking), (0, 1, false));
+            let failing = step("x", "exit 1").counted(count);
+            assert_eq!(run(&failing.optional()), (0, 1, false));
         }
-        assert_eq!(
-            run(&optional("x", ".", "true", Count::Check)),
-            (1, 0, false)
-        );
+        assert_eq!(run(&step("x", "true").optional()), (1, 0, false));
     }
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::product;
+
 /// Sources of the server; directories named in [`IGNORED`] are excluded.
 const SOURCES: [&str; 4] = ["crates", "clients/rust", "Cargo.toml", "Cargo.lock"];
 const IGNORED: [&str; 3] = ["tests", "benches", "target"];
@@ -14,7 +16,7 @@ const IGNORED: [&str; 3] = ["tests", "benches", "target"];
 const POLL: Duration = Duration::from_millis(400);
 /// How long a server may take to end before it is killed.
 const STOP: Duration = Duration::from_secs(10);
-const PROGRAM: &str = "iterate/narthex";
+const PROFILE: &str = "iterate";
 
 /// Serves until it is interrupted; `args` are the server's.
 ///
@@ -40,18 +42,13 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
                 println!("dev: the build failed; waiting for the next change");
             }
         }
-        if let Some(exit) = server
-            .as_mut()
-            .and_then(|child| child.try_wait().ok().flatten())
-        {
+        let ended = |child: &mut Option<Child>| child.as_mut()?.try_wait().ok().flatten();
+        if let Some(exit) = ended(&mut server) {
             println!("dev: the server ended ({exit}); the next change starts it again");
             server = None;
         }
         // Without the page, the one embedded in the server is still there.
-        if page
-            .as_mut()
-            .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
-        {
+        if ended(&mut page).is_some() {
             println!(
                 "dev: the page's server ended; the server's own page is that of the last `npm run build`"
             );
@@ -83,7 +80,7 @@ fn last_change(path: &Path, newest: SystemTime) -> Result<SystemTime, String> {
 fn build() -> Result<bool, String> {
     let began = Instant::now();
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--profile=iterate", "-p", "narthex"])
+        .args(["build", "--locked", "-p", "narthex", "--profile", PROFILE])
         .env("CARGO_INCREMENTAL", "1")
         .status()
         .map_err(|e| format!("cargo: {e}"))?;
@@ -92,8 +89,7 @@ fn build() -> Result<bool, String> {
 }
 
 fn start(args: &[&str]) -> Option<Child> {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = Path::new(&target).join(PROGRAM);
+    let program = product::path(PROFILE);
     Command::new(&program)
         .arg("server")
         .args(args)

@@ -6,11 +6,12 @@
 //! **Invariant:** a name has the compiler's hash only if much else has the same name without it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 ///
 /// When the program does not build, start or answer, or valgrind is missing.
 pub(crate) fn run() -> Result<(), String> {
-    let program = build()?;
+    let program = product::build("release")?;
     let functions = functions(&program)?;
     let mut list = String::from(
         "# Functions that steady work runs, for the linker to place together (see build.rs): those of an exporter's\n\
@@ -77,23 +78,6 @@ struct Function {
     symbol: String,
     address: u64,
     size: u64,
-}
-
-/// Returns the release build's path, after building it unless that has just happened.
-fn build() -> Result<PathBuf, String> {
-    if let Some(built) = std::env::var_os(product::BUILT) {
-        return Ok(built.into());
-    }
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "-q", "--release", "--locked", "-p", "narthex"])
-        .status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => return Err(format!("cargo build --release -p narthex: {status}")),
-        Err(e) => return Err(format!("cargo build --release -p narthex: {e}")),
-    }
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    std::path::absolute(Path::new(&target).join("release/narthex")).map_err(|e| e.to_string())
 }
 
 fn functions(program: &Path) -> Result<Functions, String> {
@@ -190,11 +174,8 @@ fn lasting(symbol: &str) -> String {
 
 /// Scrapes an exporter, and its landing page.
 fn exporter(program: &Path) -> Profiled {
-    let run = Profile::start(
-        program,
-        "node-exporter",
-        &["--web.listen-address=127.0.0.1:0"],
-    )?;
+    let arguments = ["--web.listen-address=127.0.0.1:0"];
+    let run = Profile::start(program, "node-exporter", arguments)?;
     let scrape = || {
         get(&format!("{}/metrics", run.url), "gzip")?;
         get(&format!("{}/metrics", run.url), "identity")
@@ -248,8 +229,7 @@ fn agent(program: &Path) -> Profiled {
         "--web.listen-address=127.0.0.1:0".to_owned(),
         "--web.enable-push-receiver".to_owned(),
     ];
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut run = Profile::start(program, "agent", &arguments)?;
+    let mut run = Profile::start(program, "agent", arguments)?;
     let ready = format!("{}/-/ready", run.url);
     run.server.wait_url(&ready, PATIENCE);
     static WORK: Counter = Counter::new("steady_work_total", "Work of a process.");
@@ -315,8 +295,7 @@ fn server(program: &Path) -> Profiled {
         "--web.listen-address=127.0.0.1:0".to_owned(),
         "--web.enable-remote-write-receiver".to_owned(),
     ];
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut run = Profile::start(program, "server", &arguments)?;
+    let mut run = Profile::start(program, "server", arguments)?;
     let ready = format!("{}/-/ready", run.url);
     run.server.wait_url(&ready, PATIENCE);
     let port = run.url.rsplit(':').next().unwrap_or_default();
@@ -419,7 +398,11 @@ struct Profile {
 }
 
 impl Profile {
-    fn start(program: &Path, command: &str, arguments: &[&str]) -> Result<Self, String> {
+    fn start<A: AsRef<OsStr>>(
+        program: &Path,
+        command: &str,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Self, String> {
         let directory = TempDir::new("callgrind");
         let mut server = Spawn::new(tool("valgrind", "valgrind"))
             .as_valgrind()

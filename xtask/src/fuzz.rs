@@ -5,14 +5,14 @@
 //!
 //! Invariant: a function that did not run is a failure.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use crate::tidy;
+use crate::{product, tidy};
 
 /// Timeout of one input, in seconds: the code is not optimised, the machine may be busy.
 const INPUT_SECONDS: &str = "-timeout=30";
@@ -47,8 +47,7 @@ struct Outcome {
 /// When one cannot be built or run, or an input fails.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     let plan = plan(args, tidy::fuzz_functions()?)?;
-    let target = PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()));
-    let target = std::path::absolute(target.join("fuzz")).map_err(|e| format!("target: {e}"))?;
+    let target = product::target().join("fuzz");
     let binaries = build(&target, &plan)?;
     let seeds = target.join("seeds");
     write_seeds(&seeds, &plan)?;
@@ -115,22 +114,15 @@ fn plan(args: &[&str], all: Vec<(String, String)>) -> Result<Plan, String> {
             None => asked.push(*arg),
         }
     }
-    let of = |name: &str| {
-        let mut found = all.iter().filter(move |(binary, function)| {
-            name == binary || name == format!("{binary}_{function}")
-        });
-        let first = found
-            .next()
-            .ok_or_else(|| format!("no function {name:?}"))?;
-        Ok::<_, String>(
-            std::iter::once(first)
-                .chain(found)
-                .cloned()
-                .collect::<Vec<_>>(),
-        )
-    };
     for name in &asked {
-        plan.functions.extend(of(name)?);
+        let known = plan.functions.len();
+        let named = all
+            .iter()
+            .filter(|(binary, function)| name == binary || *name == format!("{binary}_{function}"));
+        plan.functions.extend(named.cloned());
+        if plan.functions.len() == known {
+            return Err(format!("no function {name:?}"));
+        }
     }
     if asked.is_empty() {
         plan.functions = all;
@@ -144,24 +136,18 @@ fn build(target: &Path, plan: &Plan) -> Result<PathBuf, String> {
     cargo
         .args(["build", "--locked", "--target-dir"])
         .arg(target);
-    let needed: BTreeMap<&str, ()> = plan
-        .functions
-        .iter()
-        .map(|(b, _)| (b.as_str(), ()))
-        .collect();
-    for binary in needed.keys() {
+    let needed: BTreeSet<&String> = plan.functions.iter().map(|(binary, _)| binary).collect();
+    for binary in needed {
         cargo.args(["--bin", binary]);
     }
     // The coverage flags are in `fuzz/.cargo`.
     succeed(cargo.current_dir("fuzz"), "cargo build in fuzz/")?;
-    let version = Command::new("rustc")
-        .arg("-vV")
-        .output()
-        .map_err(|e| format!("rustc: {e}"))?;
-    let version = String::from_utf8_lossy(&version.stdout).into_owned();
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = Command::new("rustc")
+        .args(["--print", "host-tuple"])
+        .output();
+    let host = host.map_err(|e| format!("rustc: {e}"))?.stdout;
     Ok(target
-        .join(host.ok_or("rustc -vV names no host")?)
+        .join(String::from_utf8_lossy(&host).trim())
         .join("debug"))
 }
 
@@ -175,14 +161,8 @@ fn write_seeds(seeds: &Path, plan: &Plan) -> Result<(), String> {
         return Ok(());
     }
     let mut cargo = Command::new("cargo");
-    cargo.args([
-        "test",
-        "--workspace",
-        "--exclude",
-        "narthex-bench",
-        "--locked",
-        "-q",
-    ]);
+    cargo.args(["test", "--workspace", "--exclude=narthex-bench"]);
+    cargo.args(["--locked", "-q"]);
     cargo.args(["--lib", "--test", "it", "--"]).args(DRIVERS);
     // Comparisons with Prometheus are another kind of test.
     cargo.args(["--skip", "oracle"]);

@@ -20,7 +20,7 @@ const GENERATED: &[(&str, &[&str])] = &[
 /// When the binary does not build, refuses, or a file is stale.
 pub(crate) fn run(check: bool) -> Result<(), String> {
     let mut stale = Vec::new();
-    let program = product::build()?;
+    let program = product::build("dev")?;
     for (path, args) in GENERATED {
         let output = Command::new(&program)
             .args(*args)

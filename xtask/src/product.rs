@@ -9,11 +9,16 @@ use std::process::Command;
 /// Environment variable with the path of a program that was built from the current sources.
 pub(crate) const BUILT: &str = "NARTHEX_PROGRAM";
 
-/// Returns where cargo puts the program.
-pub(crate) fn path() -> PathBuf {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let target = std::path::absolute(&target).unwrap_or_else(|_| target.into());
-    target.join("debug/narthex")
+/// Returns cargo's directory of what it builds.
+pub(crate) fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+    std::path::absolute(&target).unwrap_or_else(|_| target.into())
+}
+
+/// Returns where cargo puts the program that it builds with a profile.
+pub(crate) fn path(profile: &str) -> PathBuf {
+    let directory = if profile == "dev" { "debug" } else { profile };
+    target().join(directory).join("narthex")
 }
 
 /// Returns the program's path, after building it unless that has just happened.
@@ -21,7 +26,7 @@ pub(crate) fn path() -> PathBuf {
 /// # Errors
 ///
 /// When it does not build, or is not where [`BUILT`] says.
-pub(crate) fn build() -> Result<PathBuf, String> {
+pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     if let Some(built) = std::env::var_os(BUILT).map(PathBuf::from) {
         return match built.is_file() {
             true => Ok(built),
@@ -29,10 +34,11 @@ pub(crate) fn build() -> Result<PathBuf, String> {
         };
     }
     let status = Command::new(env!("CARGO"))
-        .args(["build", "-q", "--locked", "-p", "narthex"])
+        .args(["build", "-q", "--locked", "-p", "narthex", "--profile"])
+        .arg(profile)
         .status();
     match status {
-        Ok(status) if status.success() => Ok(path()),
+        Ok(status) if status.success() => Ok(path(profile)),
         Ok(status) => Err(format!("cargo build -p narthex: {status}")),
         Err(e) => Err(format!("cargo build -p narthex: {e}")),
     }

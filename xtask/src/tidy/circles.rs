@@ -32,14 +32,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             let new = paths.iter().filter(|path| !listed.contains(*path)).count();
             if new > 0 {
                 let text = format!("imports in a circle: {}", paths.join(", "));
-                findings.push(Finding::new(paths[0], 0, text));
+                findings.push(Finding::of_file(paths[0], text));
             }
             listed.retain(|path| !paths.contains(path));
         }
     }
     let gone = listed.into_iter().map(|path| {
         let text = format!("{path} is in no circle any more: remove the line");
-        Finding::new(LIST, 0, text)
+        Finding::of_file(LIST, text)
     });
     findings.extend(gone);
     findings

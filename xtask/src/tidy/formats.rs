@@ -31,15 +31,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
             Some(_) => continue,
         };
-        findings.push(Finding::new(document, 0, text));
+        findings.push(Finding::of_file(document, text));
     }
     let gone = recorded.keys().filter(|pair| !current.contains_key(*pair));
     findings.extend(gone.map(|(document, source)| {
-        Finding::new(
-            LIST,
-            0,
-            format!("{document} and {source} are no longer a pair: run `cargo xtask formats`"),
-        )
+        let text = "are no longer a pair: run `cargo xtask formats`";
+        Finding::of_file(LIST, format!("{document} and {source} {text}"))
     }));
     findings.extend(mentions(tree));
     findings
@@ -78,23 +75,16 @@ fn pairs(tree: &Tree) -> (BTreeMap<(String, String), Hashes>, Vec<Finding>) {
             continue;
         }
         let line = text.lines().find(|line| line.starts_with("Source:"));
-        let sources: Vec<&str> = line
-            .unwrap_or_default()
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .collect();
-        for source in sources {
+        for source in line.unwrap_or_default().split('`').skip(1).step_by(2) {
             match tree.text(source) {
                 Some(code) => {
                     let hashes = (hash(text), hash(&essence(code)));
                     found.insert((document.to_owned(), source.to_owned()), hashes);
                 }
-                None => findings.push(Finding::new(
-                    document,
-                    0,
-                    format!("its source {source} does not exist"),
-                )),
+                None => {
+                    let text = format!("its source {source} does not exist");
+                    findings.push(Finding::of_file(document, text));
+                }
             }
         }
     }
@@ -117,11 +107,8 @@ fn mentions(tree: &Tree) -> Vec<Finding> {
                 continue;
             }
             if !tree.has(document) {
-                findings.push(Finding::new(
-                    path,
-                    line_of(source, at),
-                    format!("no such document: {document}"),
-                ));
+                let text = format!("no such document: {document}");
+                findings.push(Finding::new(path, line_of(source, at), text));
             }
             named.insert(document);
         }
@@ -130,7 +117,7 @@ fn mentions(tree: &Tree) -> Vec<Finding> {
     let unnamed = documents.filter(|path| {
         path.starts_with(DIR) && !path.ends_with("/README.md") && !named.contains(path)
     });
-    findings.extend(unnamed.map(|path| Finding::new(path, 0, "no source names this document")));
+    findings.extend(unnamed.map(|path| Finding::of_file(path, "no source names this document")));
     findings
 }
 

@@ -22,23 +22,17 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let (functions, mut findings) = functions(tree);
     let expected = files(&functions);
     for (path, text) in &expected {
-        match tree.text(path) {
-            None => findings.push(Finding::new(path, 0, format!("is missing: {COMMAND}"))),
-            Some(found) if found != text => {
-                findings.push(Finding::new(
-                    path,
-                    0,
-                    format!("is not what it should be: {COMMAND}"),
-                ));
-            }
-            Some(_) => {}
-        }
+        let fault = match tree.text(path) {
+            None => "is missing",
+            Some(found) if found != text => "is not what it should be",
+            Some(_) => continue,
+        };
+        findings.push(Finding::of_file(path, format!("{fault}: {COMMAND}")));
     }
     let targets = tree.with_suffix(".rs").map(|(path, _)| path);
     let gone = targets.filter(|path| path.starts_with(TARGETS) && !expected.contains_key(*path));
-    findings.extend(
-        gone.map(|path| Finding::new(path, 0, format!("has no function to fuzz: {COMMAND}"))),
-    );
+    let text = format!("has no function to fuzz: {COMMAND}");
+    findings.extend(gone.map(|path| Finding::of_file(path, &*text)));
     findings.extend(bounds(tree, &functions));
     findings
 }
@@ -48,40 +42,39 @@ fn bounds(tree: &Tree, crates: &[Crate]) -> Vec<Finding> {
     let text = tree.text(BOUNDS).unwrap_or_default();
     let table = match read_bounds(text) {
         Ok(table) => table,
-        Err(error) => return vec![Finding::new(BOUNDS, 0, error)],
+        Err(error) => return vec![Finding::of_file(BOUNDS, error)],
     };
     let known: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
-    let functions: Vec<String> = names(crates).map(|(_, name)| name).collect();
+    let functions: Vec<String> = names(crates)
+        .map(|(binary, name)| format!("{binary}_{name}"))
+        .collect();
     let mut findings = Vec::new();
     for name in functions.iter().filter(|name| !known.contains(&&***name)) {
         let text = format!("does not say how much memory {name} may take");
-        findings.push(Finding::new(BOUNDS, 0, text));
+        findings.push(Finding::of_file(BOUNDS, text));
     }
     for (at, name) in known.iter().enumerate() {
-        let again = known[..at].contains(name);
-        if again || !functions.iter().any(|function| function == name) {
-            let which = if again {
-                "has a second line"
-            } else {
-                "is no function to fuzz"
-            };
-            findings.push(Finding::new(BOUNDS, 0, format!("{name} {which}")));
-        }
+        let fault = if known[..at].contains(name) {
+            "has a second line"
+        } else if !functions.iter().any(|function| function == name) {
+            "is no function to fuzz"
+        } else {
+            continue;
+        };
+        findings.push(Finding::of_file(BOUNDS, format!("{name} {fault}")));
     }
     findings
 }
 
-/// Returns all functions: the binary each is in, and its name among all.
+/// Returns all functions: the binary each is in, and its name there.
 fn names(crates: &[Crate]) -> impl Iterator<Item = (String, String)> {
-    crates.iter().flat_map(|one| {
-        let binary = one.binary();
-        one.names
-            .iter()
-            .map(move |name| (binary.clone(), format!("{binary}_{name}")))
-    })
+    let pair = |one: &Crate, name: &String| (one.binary(), name.clone());
+    crates
+        .iter()
+        .flat_map(move |one| one.names.iter().map(move |name| pair(one, name)))
 }
 
-/// Returns all functions of the repository: the binary each is in, and its name without the binary's.
+/// Returns all functions of the repository: the binary each is in, and its name there.
 ///
 /// # Errors
 /// When a function takes something else than bytes.
@@ -90,12 +83,7 @@ pub(super) fn list(tree: &Tree) -> Result<Vec<(String, String)>, String> {
     if let Some(finding) = findings.first() {
         return Err(finding.to_string());
     }
-    let pair = |one: &Crate| {
-        let binary = one.binary();
-        let names = one.names.clone();
-        names.into_iter().map(move |name| (binary.clone(), name))
-    };
-    Ok(crates.iter().flat_map(pair).collect())
+    Ok(names(&crates).collect())
 }
 
 /// Writes all targets and their manifest, and removes targets without a function.

@@ -78,7 +78,7 @@ fn unlisted(tree: &Tree) -> Vec<Finding> {
     let limits = flags.filter(|flag| LIMITS.iter().any(|part| flag.contains(part)));
     let missing = limits.filter(|flag| !guide.contains(&format!("| `{flag}` |")));
     missing
-        .map(|flag| Finding::new(SECURITY, 0, format!("the limit {flag} is not listed")))
+        .map(|flag| Finding::of_file(SECURITY, format!("the limit {flag} is not listed")))
         .collect()
 }
 

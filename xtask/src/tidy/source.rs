@@ -29,11 +29,8 @@ pub(super) fn is_test_file(path: &str) -> bool {
 
 fn header(path: &str, source: &str, findings: &mut Vec<Finding>) {
     if !source.trim_start().starts_with("//!") {
-        findings.push(Finding::new(
-            path,
-            1,
-            "the file must begin with //! that says its purpose and what it keeps true",
-        ));
+        let text = "the file must begin with //! that says its purpose and what it keeps true";
+        findings.push(Finding::new(path, 1, text));
     }
 }
 
@@ -47,17 +44,11 @@ fn sizes(path: &str, blanked: &str, findings: &mut Vec<Finding>) {
         .sum();
     let lines = blanked.lines().count() - tests;
     if lines > MAX_FILE_LINES {
-        findings.push(Finding::new(
-            path,
-            0,
-            format!("{lines} lines outside tests, limit {MAX_FILE_LINES}"),
-        ));
+        let text = format!("{lines} lines outside tests, limit {MAX_FILE_LINES}");
+        findings.push(Finding::of_file(path, text));
     }
     if path.ends_with("/src/lib.rs") && lines > MAX_LIB_LINES {
-        findings.push(Finding::new(
-            path,
-            0,
-            format!("{lines} lines, limit for a lib.rs {MAX_LIB_LINES}"),
-        ));
+        let text = format!("{lines} lines, limit for a lib.rs {MAX_LIB_LINES}");
+        findings.push(Finding::of_file(path, text));
     }
 }
