@@ -13,11 +13,9 @@ const MAX_FILES: usize = 16;
 /// Most bytes of all argument files together.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Environment and files, as seen by a command line.
+/// Files, as seen by a command line.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// Returns an environment variable.
-    pub env: &'a dyn Fn(&str) -> Option<OsString>,
     /// Reads a file.
     pub read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
 }
@@ -27,7 +25,6 @@ impl Surroundings<'static> {
     #[must_use]
     pub fn process() -> Self {
         Self {
-            env: &|name| std::env::var_os(name),
             read: &|path| fs::read(path),
         }
     }

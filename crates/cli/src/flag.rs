@@ -17,8 +17,6 @@ pub struct Flag {
     pub default: &'static str,
     /// Meaning, in one or more sentences.
     pub help: &'static str,
-    /// Environment variable used when the flag is not given; empty for none.
-    pub env: &'static str,
     /// Values that completion offers.
     pub offers: &'static [&'static str],
     /// Least and greatest number that it takes.
@@ -97,7 +95,6 @@ impl Flag {
                 ""
             },
             help: help.trim_ascii(),
-            env: "",
             offers: T::OFFERS,
             range: None,
             is_optional: T::IS_OPTIONAL,
@@ -140,13 +137,6 @@ impl Flag {
     #[must_use]
     pub const fn within(mut self, least: i64, greatest: i64) -> Self {
         self.range = Some((least, greatest));
-        self
-    }
-
-    /// Sets the environment variable used when the flag is not given.
-    #[must_use]
-    pub const fn env(mut self, env: &'static str) -> Self {
-        self.env = env;
         self
     }
 
@@ -225,13 +215,12 @@ impl Flag {
         }
     }
 
-    /// Returns the help with what the reference's other columns do not show.
+    /// Returns the help, or why the flag is not supported.
     pub(crate) fn meaning(&self) -> String {
         match self.class {
             Class::NoEffect(reason) => format!("Accepted without effect: {reason}."),
             Class::Refused(reason) => format!("Refused: {reason}."),
-            Class::Honoured if self.env.is_empty() => self.help.to_owned(),
-            Class::Honoured => format!("{} Environment: `{}`.", self.help, self.env),
+            Class::Honoured => self.help.to_owned(),
         }
     }
 }

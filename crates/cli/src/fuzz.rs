@@ -21,10 +21,7 @@ pub fn fuzz_args(data: &[u8]) {
         Some("f") => Ok(data.to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
-    let around = Surroundings {
-        env: &|_| None,
-        read: &read,
-    };
+    let around = Surroundings { read: &read };
     let values = match Values::parse(&[FLAGS], &[OsString::from("@f")], around) {
         Ok(values) => values,
         Err(error) => return assert!(!error.to_string().is_empty()),

@@ -12,7 +12,7 @@
 //!
 //! It is not a general parser: there are no short flags, and commands have one to three words.
 //!
-//! **Invariant:** environment and files are accessed only through [`Surroundings`].
+//! **Invariant:** files are accessed only through [`Surroundings`].
 
 #![forbid(unsafe_code)]
 

@@ -65,25 +65,12 @@ impl Values {
             };
             values.assign(flag, value)?;
         }
-        values.complete(around)
-    }
-
-    /// Adds values from the environment and checks that required arguments are given.
-    fn complete(mut self, around: Surroundings<'_>) -> Result<Self, UsageError> {
-        for flag in self.flags.clone() {
-            let is_given = self.given.iter().any(|(given, _)| given.name == flag.name);
-            if is_given || flag.env.is_empty() && !flag.is_positional {
-                continue;
-            }
-            if flag.is_positional {
-                if !flag.is_optional {
-                    return Err(UsageError::Missing { what: flag.name });
-                }
-            } else if let Some(value) = (around.env)(flag.env).filter(|value| !value.is_empty()) {
-                self.assign(flag, value)?;
-            }
+        let is_missing =
+            |flag: &&Flag| flag.is_positional && !flag.is_optional && !values.is_given(flag.name);
+        if let Some(flag) = values.flags().find(is_missing) {
+            return Err(UsageError::Missing { what: flag.name });
         }
-        Ok(self)
+        Ok(values)
     }
 
     fn assign(&mut self, flag: &'static Flag, value: OsString) -> Result<(), UsageError> {
@@ -161,9 +148,8 @@ impl Values {
     /// Lists the supported flags with the values in effect.
     #[must_use]
     pub fn in_effect(&self) -> Vec<(String, String)> {
-        let shown = self
-            .flags()
-            .filter(|flag| !matches!(flag.class, Class::Refused(_)));
+        let is_refused = |flag: &&Flag| matches!(flag.class, Class::Refused(_));
+        let shown = self.flags().filter(|flag| !is_refused(flag));
         let row = |flag: &'static Flag| {
             let given: Vec<_> = self.all(flag.name).map(OsStr::to_string_lossy).collect();
             let value = match given.is_empty() {

@@ -14,7 +14,7 @@ flags! {
     pub(crate) struct Options {
         /// How long. A second sentence
         /// on a second line.
-        timeout: Duration = "query.timeout", default("2m"), env("TIMEOUT");
+        timeout: Duration = "query.timeout", default("2m");
         /// Where to.
         addresses: Vec<String> = "web.listen-address", default("x:1");
         /// Names.
@@ -64,11 +64,7 @@ fn call(line: &[&str]) -> Result<Call<Options>, UsageError> {
         Some("loop") => Ok(b"@loop\n@loop\n".to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
-    let around = Surroundings {
-        env: &|name| (name == "TIMEOUT").then(|| "9s".into()),
-        read: &read,
-    };
-    PROGRAM.call(&arguments, around)
+    PROGRAM.call(&arguments, Surroundings { read: &read })
 }
 
 fn options(line: &[&str]) -> Options {
@@ -114,8 +110,8 @@ fn values_have_their_types() {
 }
 
 #[test]
-fn the_environment_goes_before_the_default_and_behind_the_line() {
-    assert_eq!(options(&["x"]).timeout, Duration::from_secs(9));
+fn the_line_goes_before_the_default() {
+    assert_eq!(options(&["x"]).timeout, Duration::from_secs(120));
     let found = options(&["x", "--query.timeout=1m"]);
     assert_eq!(found.timeout, Duration::from_secs(60));
     assert_eq!(options(&["x", "--idle=1"]).values.without_effect.len(), 1);
@@ -180,8 +176,8 @@ fn help_shows_what_it_is_asked_for() {
     assert_eq!(
         short,
         "usage: narthex a b [<flags>] <first> [<others>]\n\nDoes it.\n\nArguments:\n  <first>\n      First.\n  \
-         [<others>]\n      Others.\n\nFlags:\n  --query.timeout=2m\n      How long. A second sentence on a second line. \
-         Environment: `TIMEOUT`.\n  --web.listen-address=x:1 ...\n      Where to.\n  --names=TEXT ...\n      Names.\n  \
+         [<others>]\n      Others.\n\nFlags:\n  --query.timeout=2m\n      How long. A second sentence on a second line.\n  \
+         --web.listen-address=x:1 ...\n      Where to.\n  --names=TEXT ...\n      Names.\n  \
          --[no-]fast\n      Be quick.\n  --log.level=TEXT\n      The level.\n  --config.file=FILE\n      A file.\n\n\
          Accepted without effect:\n  --idle: it is idle\n\nRefused:\n  --bad: it is bad\n"
     );

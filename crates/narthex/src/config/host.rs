@@ -67,10 +67,9 @@ pub(super) fn read(root: &Node, scheme: NameScheme) -> Result<Option<Host>, Conf
     Ok(Some(host))
 }
 
-/// Reads `flags` as a command line that has neither an environment nor files.
+/// Reads `flags` as a command line that has no files.
 fn settings_of(flags: &[String]) -> Result<HostConfig, UsageError> {
     let around = Surroundings {
-        env: &|_| None,
         read: &|_| Err(io::ErrorKind::Unsupported.into()),
     };
     let arguments: Vec<OsString> = flags.iter().map(OsString::from).collect();
