@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use narthex_client::{CounterVec, Desc, Gauge, Registry};
 use narthex_model::{
     labels,
-    storage::{Account, Budget, Pressure, PressureLevels},
+    storage::{Account, Budget, Pressure, PressureLevels, Share},
 };
 use narthex_net::{
     Router,
@@ -175,32 +175,26 @@ impl Memory {
             ),
             move |samples| samples.push(&[], number(limit)),
         )?;
-        let process = self.process.clone();
-        registry.register_fn(
-            Desc::gauge(
-                "narthex_memory_bytes",
-                "Bytes of the memory limit in use, by share.",
-                &["share"],
-            ),
-            move |samples| {
+        let by_share = |desc, value: fn(&Share) -> u64| {
+            let process = self.process.clone();
+            registry.register_fn(desc, move |samples| {
                 for share in process.shares() {
-                    samples.push(&[&share.name], number(share.used_bytes));
+                    samples.push(&[&share.name], number(value(&share)));
                 }
-            },
-        )?;
-        let process = self.process.clone();
-        registry.register_fn(
-            Desc::counter(
-                "narthex_memory_refused_leases_total",
-                "Rejected requests for memory, by share.",
-                &["share"],
-            ),
-            move |samples| {
-                for share in process.shares() {
-                    samples.push(&[&share.name], number(share.refused_total));
-                }
-            },
-        )
+            })
+        };
+        let in_use = Desc::gauge(
+            "narthex_memory_bytes",
+            "Bytes of the memory limit in use, by share.",
+            &["share"],
+        );
+        by_share(in_use, |share| share.used_bytes)?;
+        let refused = Desc::counter(
+            "narthex_memory_refused_leases_total",
+            "Rejected requests for memory, by share.",
+            &["share"],
+        );
+        by_share(refused, |share| share.refused_total)
     }
 }
 

@@ -345,12 +345,7 @@ impl Reloader {
             tracing::warn!(warning, "Configuration");
         }
         let now_ms = (self.parts.now_ms)();
-        self.parts.status.set_config(Loaded {
-            yaml: config.shown.clone(),
-            external_labels: config.external_labels.clone(),
-            at_ms: now_ms,
-            succeeded: true,
-        });
+        self.parts.status.set_config(Loaded::from(&config), now_ms);
         let mechanisms: BTreeMap<String, Vec<SdConfig>> = config
             .jobs
             .iter()

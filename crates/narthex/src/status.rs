@@ -7,6 +7,7 @@ use crate::cli::{
 };
 use crate::{
     cgroup::Resources,
+    config::Config,
     notifications::{CONFIGURATION_UNSUCCESSFUL, Notifications},
 };
 use narthex_api::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
@@ -111,15 +112,26 @@ pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
 /// The configuration in effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loaded {
-    pub(crate) yaml: String,
-    pub(crate) external_labels: LabelSet,
-    pub(crate) at_ms: i64,
+    yaml: String,
+    external_labels: LabelSet,
+    at_ms: i64,
     /// Whether the last attempt to load a configuration succeeded.
-    pub(crate) succeeded: bool,
+    succeeded: bool,
+}
+
+impl From<&Config> for Loaded {
+    fn from(config: &Config) -> Self {
+        Self {
+            yaml: config.shown.clone(),
+            external_labels: config.external_labels.clone(),
+            ..Self::default()
+        }
+    }
 }
 
 impl ProcessStatus {
-    /// Returns the status of a process that started at `start_ms`; `retention` says how long samples are kept.
+    /// Returns the status of a process that started at `start_ms`; `retention` says how long samples are kept, and
+    /// `features` are those beside those of queries.
     pub(crate) fn new(
         flags: Vec<(String, String)>,
         start_ms: i64,
@@ -127,6 +139,7 @@ impl ProcessStatus {
         memory: Budget,
         retention: String,
         most_subscribers: usize,
+        features: Vec<Feature>,
     ) -> Self {
         Self {
             flags,
@@ -138,20 +151,19 @@ impl ProcessStatus {
             db: OnceLock::new(),
             replay: OnceLock::new(),
             memory,
-            features: Vec::new(),
+            features,
             notifications: Arc::new(Notifications::new(most_subscribers)),
         }
     }
 
-    /// Sets the features beside those of queries.
-    pub(crate) fn set_features(&mut self, features: Vec<Feature>) {
-        self.features = features;
-    }
-
     /// Sets the configuration in effect.
-    pub(crate) fn set_config(&self, loaded: Loaded) {
+    pub(crate) fn set_config(&self, loaded: Loaded, now_ms: i64) {
         self.notifications.remove(CONFIGURATION_UNSUCCESSFUL);
-        *self.config.lock().whole() = loaded;
+        *self.config.lock().whole() = Loaded {
+            at_ms: now_ms,
+            succeeded: true,
+            ..loaded
+        };
     }
 
     /// Records that a configuration could not be loaded; the previous one stays in effect.
@@ -176,11 +188,6 @@ impl ProcessStatus {
     /// Sets the text that describes retention.
     pub(crate) fn set_retention(&self, retention: String) {
         *self.retention.lock().whole() = retention;
-    }
-
-    fn retention(&self) -> String {
-        let retention = self.retention.lock();
-        retention.whole().clone()
     }
 
     fn config(&self) -> Loaded {
@@ -211,7 +218,7 @@ impl ServerStatus for ProcessStatus {
             threads,
             cpus: self.cpus,
             memory_limit_bytes: self.memory_bytes,
-            storage_retention: self.retention(),
+            storage_retention: self.retention.lock().whole().clone(),
         }
     }
 

@@ -20,7 +20,7 @@ use narthex_host::{FACTS_PARAMETER, Facts};
 use narthex_net::{
     COMPRESS_FROM_BYTES, Router, StopToken, Stopper,
     axum::{
-        body::Body,
+        body::{Body, Bytes},
         extract::{Path, Request},
         middleware,
         response::{IntoResponse, Response},
@@ -31,6 +31,7 @@ use narthex_net::{
 use origin::Origins;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
+use tower_service::Service as _;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -88,24 +89,20 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
         let gate = Arc::clone(&gate);
         move |headers: HeaderMap| async move {
             if gate.is_ready() {
-                if let Some(trouble) = gate.health.trouble() {
-                    return troubled(&headers, &trouble);
-                }
-                return respond_text("Narthex Server is Ready.\n", &headers);
+                let Some(trouble) = gate.health.trouble() else {
+                    return respond_text("Narthex Server is Ready.\n", &headers);
+                };
+                // It runs, but cannot do its work.
+                let text = format!("Service Unavailable: {trouble}\n");
+                return respond_status(StatusCode::SERVICE_UNAVAILABLE, text, &headers);
             }
             // An open gate that is not ready means that the server is stopping.
             unavailable(&headers, gate.inner.get().is_some())
         }
     };
     let through = move |request: Request| {
-        use tower_service::Service;
-        let mut router = gate.inner.get().unwrap_or(&early).clone();
-        async move {
-            router
-                .call(request)
-                .await
-                .unwrap_or_else(|never| match never {})
-        }
+        let router = gate.inner.get().unwrap_or(&early).clone();
+        answer(router, request)
     };
     let healthy =
         |headers: HeaderMap| async move { respond_text("Narthex Server is Healthy.\n", &headers) };
@@ -118,16 +115,22 @@ pub(crate) fn outer(gate: Arc<Gate>, early: Router, hosts: Hosts) -> Router {
         }))
 }
 
-/// Returns the response of a server that runs but cannot do its work.
-fn troubled(headers: &HeaderMap, trouble: &str) -> Response {
-    let mut response = respond_text(format!("Service Unavailable: {trouble}\n"), headers);
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+/// Returns a text that is the answer with this status.
+fn respond_status(status: StatusCode, text: impl Into<Bytes>, headers: &HeaderMap) -> Response {
+    let mut response = respond_text(text, headers);
+    *response.status_mut() = status;
     response
 }
 
+/// Has a router answer a request.
+pub(crate) async fn answer(mut router: Router, request: Request) -> Response {
+    let answered = router.call(request).await;
+    answered.unwrap_or_else(|never| match never {})
+}
+
 fn unavailable(headers: &HeaderMap, stopping: bool) -> Response {
-    let mut response = respond_text("Service Unavailable", headers);
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let mut response = respond_status(status, "Service Unavailable", headers);
     let stopping = if stopping { "true" } else { "false" };
     response.headers_mut().insert(
         HeaderName::from_static("x-prometheus-stopping"),
@@ -246,7 +249,7 @@ pub(crate) fn inner(parts: Parts) -> Router {
         .route("/-/quit", any(quit))
         .route("/-/reload", any(reload))
         .merge(pages())
-        .route("/{*path}", get(file).fallback(not_found))
+        .route("/{*path}", get(file).fallback(async || missing()))
         .layer(middleware::from_fn(move |request, next| {
             origin::protect(origins.clone(), request, next)
         }));
@@ -263,9 +266,7 @@ fn refuse_lifecycle(enabled: bool, method: &Method, headers: &HeaderMap) -> Opti
     } else {
         return None;
     };
-    let mut response = respond_text(text, headers);
-    *response.status_mut() = status;
-    Some(response)
+    Some(respond_status(status, text, headers))
 }
 
 async fn reload(reloader: Option<Arc<Reloader>>, headers: &HeaderMap) -> Response {
@@ -278,9 +279,8 @@ async fn reload(reloader: Option<Arc<Reloader>>, headers: &HeaderMap) -> Respons
     match outcome {
         Ok(()) => respond_text("", headers),
         Err(error) => {
-            let mut response = respond_text(format!("failed to reload config: {error}\n"), headers);
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            response
+            let text = format!("failed to reload config: {error}\n");
+            respond_status(StatusCode::INTERNAL_SERVER_ERROR, text, headers)
         }
     }
 }
@@ -291,10 +291,6 @@ async fn page(headers: HeaderMap) -> Response {
 
 async fn file(Path(path): Path<String>, headers: HeaderMap) -> Response {
     asset(&format!("/{path}"), &headers)
-}
-
-async fn not_found() -> Response {
-    missing()
 }
 
 fn missing() -> Response {
@@ -320,16 +316,14 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
     let out = response.headers_mut();
-    out.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(asset.content_type),
-    );
-    out.insert(header::ETAG, HeaderValue::from_static(asset.etag));
-    out.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static(asset.cache_control()),
-    );
-    out.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    for (name, value) in [
+        (header::CONTENT_TYPE, asset.content_type),
+        (header::ETAG, asset.etag),
+        (header::CACHE_CONTROL, asset.cache_control()),
+        (header::VARY, "Accept-Encoding"),
+    ] {
+        out.insert(name, HeaderValue::from_static(value));
+    }
     if gzip.is_some() && !unchanged {
         out.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }

@@ -109,7 +109,7 @@ pub(super) fn azuread(
         scope if fits(scope, r"[\w\s:/.\-]+") => scope.to_owned(),
         _ => return Err(node.error("the provided scope contains invalid characters")),
     };
-    let named = |name: &str| environment(name).filter(|value| !value.is_empty());
+    let named = |name| super::named(environment, name);
     if *way == "managed_identity" {
         let host = named("AZURE_POD_IDENTITY_AUTHORITY_HOST");
         let host = host.unwrap_or_else(|| AZURE_METADATA.to_owned());
@@ -195,7 +195,7 @@ pub(super) fn google_iam(
     let Some(node) = node.given("google_iam") else {
         return Ok(None);
     };
-    let named = |name: &str| environment(name).filter(|value| !value.is_empty());
+    let named = |name| super::named(environment, name);
     let own = Some(node.text_of("credentials_file").to_owned()).filter(|path| !path.is_empty());
     let file = own.or_else(|| named("GOOGLE_APPLICATION_CREDENTIALS"));
     // Google's own tools leave a file here.

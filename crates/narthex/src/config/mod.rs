@@ -122,6 +122,11 @@ pub(crate) struct RuleSettings {
 /// Returns the value of an environment variable.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Returns the value of an environment variable unless it is empty.
+fn named(environment: Environment<'_>, name: &str) -> Option<String> {
+    environment(name).filter(|value| !value.is_empty())
+}
+
 /// Features that change what a configuration means.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Features {
@@ -456,8 +461,7 @@ fn expand_labels(global: &mut Node, environment: Environment<'_>) -> Vec<String>
     for (_, value) in labels.map_or(&mut [][..], Node::entries_mut) {
         if let Value::Scalar(scalar) = &mut value.value {
             scalar.text = expand::expand(&scalar.text, |name| {
-                let found = environment(name).filter(|value| !value.is_empty());
-                found.unwrap_or_else(|| {
+                named(environment, name).unwrap_or_else(|| {
                     warnings.push(format!("environment variable {name} is empty"));
                     String::new()
                 })

@@ -16,59 +16,20 @@ use rule::Rule;
 pub(crate) use run::run;
 use std::sync::Arc;
 
+/// Lists rules by name, each with the text of its file.
+macro_rules! files {
+    ($($name:literal)+) => { &[$(($name, include_str!(concat!("rules/", $name, ".rule")))),+] };
+}
+
 /// The rules' files, by name.
-const FILES: &[(&str, &str)] = &[
-    ("backlog_drops", include_str!("rules/backlog_drops.rule")),
-    (
-        "cgroup_throttled",
-        include_str!("rules/cgroup_throttled.rule"),
-    ),
-    ("clock_offset", include_str!("rules/clock_offset.rule")),
-    (
-        "clock_unsynchronised",
-        include_str!("rules/clock_unsynchronised.rule"),
-    ),
-    ("collector_late", include_str!("rules/collector_late.rule")),
-    ("conntrack_full", include_str!("rules/conntrack_full.rule")),
-    ("disk_full", include_str!("rules/disk_full.rule")),
-    ("file_handles", include_str!("rules/file_handles.rule")),
-    ("inodes_full", include_str!("rules/inodes_full.rule")),
-    ("io_pressure", include_str!("rules/io_pressure.rule")),
-    (
-        "listen_overflows",
-        include_str!("rules/listen_overflows.rule"),
-    ),
-    ("memory_errors", include_str!("rules/memory_errors.rule")),
-    (
-        "memory_pressure",
-        include_str!("rules/memory_pressure.rule"),
-    ),
-    ("memory_short", include_str!("rules/memory_short.rule")),
-    ("mount_stuck", include_str!("rules/mount_stuck.rule")),
-    ("oom_kills", include_str!("rules/oom_kills.rule")),
-    ("raid_degraded", include_str!("rules/raid_degraded.rule")),
-    ("receive_budget", include_str!("rules/receive_budget.rule")),
-    (
-        "retransmissions",
-        include_str!("rules/retransmissions.rule"),
-    ),
-    (
-        "threads_over_quota",
-        include_str!("rules/threads_over_quota.rule"),
-    ),
-    (
-        "time_wait_buckets",
-        include_str!("rules/time_wait_buckets.rule"),
-    ),
-    (
-        "time_wait_ports",
-        include_str!("rules/time_wait_ports.rule"),
-    ),
-    (
-        "udp_receive_errors",
-        include_str!("rules/udp_receive_errors.rule"),
-    ),
-];
+#[rustfmt::skip]
+const FILES: &[(&str, &str)] = files!(
+    "backlog_drops" "cgroup_throttled" "clock_offset" "clock_unsynchronised" "collector_late"
+    "conntrack_full" "disk_full" "file_handles" "inodes_full" "io_pressure" "listen_overflows"
+    "memory_errors" "memory_pressure" "memory_short" "mount_stuck" "oom_kills" "raid_degraded"
+    "receive_budget" "retransmissions" "threads_over_quota" "time_wait_buckets" "time_wait_ports"
+    "udp_receive_errors"
+);
 
 /// Evaluates the rules over pages of one moment; returns what they find, the most severe first.
 ///

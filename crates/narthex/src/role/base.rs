@@ -461,24 +461,15 @@ fn process_status(
 ) -> Arc<ProcessStatus> {
     let retention = storage::shown(&StorageFlags::from_options(options).tuning(config));
     let now_ms = SystemClock.now_ms();
-    let mut status = ProcessStatus::new(
+    let status = ProcessStatus::new(
         options.values.in_effect(),
         now_ms,
         resources,
         memory.process.clone(),
         retention,
         options.max_notifications_subscribers,
+        status::features(options),
     );
-    status.set_features(status::features(options));
-    status.set_config(Loaded {
-        yaml: config
-            .map(|config| config.shown.clone())
-            .unwrap_or_default(),
-        external_labels: config
-            .map(|config| config.external_labels.clone())
-            .unwrap_or_default(),
-        at_ms: now_ms,
-        succeeded: true,
-    });
+    status.set_config(config.map(Loaded::from).unwrap_or_default(), now_ms);
     Arc::new(status)
 }

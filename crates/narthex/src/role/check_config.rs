@@ -122,32 +122,17 @@ fn read(path: &Path, syntax_only: bool) -> Result<(Config, Vec<String>), String>
         if !syntax_only {
             check_files(job)?;
         }
-        for discovery in &job.discovery {
-            match discovery {
-                SdConfig::Static(groups) => check_groups(job, groups)?,
-                SdConfig::File(lists) if !syntax_only => {
-                    let owner = format!("scrape job {:?}", job.scrape.job_name);
-                    let check = |groups: &[TargetGroup]| check_groups(job, groups);
-                    warnings.extend(check_lists(&owner, &lists.files, &check)?);
-                }
-                _ => {}
-            }
-        }
+        let owner = format!("scrape job {:?}", job.scrape.job_name);
+        let check = |groups: &[TargetGroup]| check_groups(job, groups);
+        warnings.extend(check_discovery(&owner, &job.discovery, syntax_only, check)?);
     }
     for set in &config.alerting.sets {
         let check = |groups: &[TargetGroup]| {
             let mut checked = groups.iter().map(|group| set.check_group(group));
             checked.try_for_each(|one| one)
         };
-        for discovery in &set.discovery {
-            match discovery {
-                SdConfig::Static(groups) => check(groups)?,
-                SdConfig::File(lists) if !syntax_only => {
-                    warnings.extend(check_lists("alertmanager config", &lists.files, &check)?);
-                }
-                _ => {}
-            }
-        }
+        let owner = "alertmanager config";
+        warnings.extend(check_discovery(owner, &set.discovery, syntax_only, check)?);
     }
     Ok((config, warnings))
 }
@@ -174,12 +159,21 @@ fn check_files(job: &Job) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the files with targets of `owner`; returns a warning for each pattern without a match.
-fn check_lists(
+/// Checks the targets that are listed for `owner`, also in files; returns a warning for each pattern without a match.
+fn check_discovery(
     owner: &str,
-    patterns: &[String],
-    check: &dyn Fn(&[TargetGroup]) -> Result<(), String>,
+    discovery: &[SdConfig],
+    syntax_only: bool,
+    check: impl Fn(&[TargetGroup]) -> Result<(), String>,
 ) -> Result<Vec<String>, String> {
+    let mut patterns = Vec::new();
+    for one in discovery {
+        match one {
+            SdConfig::Static(groups) => check(groups)?,
+            SdConfig::File(lists) if !syntax_only => patterns.extend(&lists.files),
+            _ => {}
+        }
+    }
     let mut warnings = Vec::new();
     for pattern in patterns {
         let found = narthex_net::glob::glob(pattern)?;

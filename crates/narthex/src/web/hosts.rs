@@ -6,11 +6,9 @@
 //! **Invariant:** addresses and `localhost` always pass, since no other site's name can be one of those; without the
 //! flag every name passes, as in Prometheus, because many run the server behind names it does not know.
 
+use super::respond_status;
 use http::{HeaderMap, StatusCode, Uri, header};
-use narthex_net::{
-    axum::{extract::Request, middleware::Next, response::Response},
-    respond_text,
-};
+use narthex_net::axum::{extract::Request, middleware::Next, response::Response};
 use std::{net::IpAddr, sync::Arc};
 
 /// Names of `--web.allowed-hosts`; all by default.
@@ -62,9 +60,7 @@ pub(super) async fn check(hosts: Hosts, request: Request, next: Next) -> Respons
         return next.run(request).await;
     }
     let text = "this host is not named by --web.allowed-hosts\n";
-    let mut response = respond_text(text, request.headers());
-    *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
-    response
+    respond_status(StatusCode::MISDIRECTED_REQUEST, text, request.headers())
 }
 
 #[cfg(test)]

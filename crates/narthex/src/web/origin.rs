@@ -3,14 +3,12 @@
 //! **Invariant:** without `--web.cors.origin` no page of another origin can read or change anything here; with it, only
 //! matching origins can. Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site` and are never refused.
 
+use super::respond_status;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use narthex_net::{
-    axum::{
-        extract::Request,
-        middleware::Next,
-        response::{IntoResponse, Response},
-    },
-    respond_text,
+use narthex_net::axum::{
+    extract::Request,
+    middleware::Next,
+    response::{IntoResponse, Response},
 };
 
 /// Prometheus' default pattern, which is answered with `*` instead of the origin.
@@ -79,9 +77,7 @@ pub(crate) async fn protect(origins: Origins, request: Request, next: Next) -> R
         None => next.run(request).await,
         Some(reason) => {
             let text = format!("cross-site request refused: {reason}\n");
-            let mut response = respond_text(text, request.headers());
-            *response.status_mut() = StatusCode::FORBIDDEN;
-            response
+            respond_status(StatusCode::FORBIDDEN, text, request.headers())
         }
     }
 }

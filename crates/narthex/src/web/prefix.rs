@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what is served knows no prefix: paths lose it on their way in, and redirects get it on their way out.
 
-use super::missing;
+use super::{answer, missing};
 use http::{HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery};
 use narthex_net::{
     Router,
@@ -24,8 +24,7 @@ pub(crate) fn below(prefix: &str, router: Router) -> Router {
     })
 }
 
-async fn serve(prefix: &str, mut router: Router, mut request: Request) -> Response {
-    use tower_service::Service as _;
+async fn serve(prefix: &str, router: Router, mut request: Request) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let (path, query) = (request.uri().path(), request.uri().query());
     let behind = match path.strip_prefix(prefix) {
@@ -46,10 +45,7 @@ async fn serve(prefix: &str, mut router: Router, mut request: Request) -> Respon
         return missing();
     };
     *request.uri_mut() = uri;
-    let mut response = match router.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
+    let mut response = answer(router, request).await;
     let location = response.headers().get(header::LOCATION);
     let location = location.and_then(|to| to.to_str().ok());
     let outer = location

@@ -2,7 +2,10 @@
 
 use super::text::number;
 use serde_json::Value as Json;
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 /// Labels by name.
 pub(super) type Labels = BTreeMap<String, String>;
@@ -47,6 +50,34 @@ pub(super) struct Bucket {
     pub(super) lower: String,
     pub(super) upper: String,
     pub(super) count: String,
+}
+
+impl Series {
+    /// Returns time and value of each sample, histograms last.
+    pub(super) fn samples(&self) -> impl Iterator<Item = (f64, String)> {
+        let points = self.points.iter();
+        let points = points.map(|point| (point.time, point.text.clone()));
+        let histograms = self.histograms.iter();
+        points.chain(histograms.map(|(time, one)| (*time, one.to_string())))
+    }
+}
+
+/// `Count: 3, Sum: 2, Buckets: [(0,1]:3]`.
+impl fmt::Display for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let buckets: Vec<String> = self.buckets.iter().map(ToString::to_string).collect();
+        let (count, sum, buckets) = (&self.count, &self.sum, buckets.join(" "));
+        write!(f, "Count: {count}, Sum: {sum}, Buckets: [{buckets}]")
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open = if matches!(self.rule, 1 | 3) { '[' } else { '(' };
+        let close = if matches!(self.rule, 0 | 3) { ']' } else { ')' };
+        let (lower, upper, count) = (&self.lower, &self.upper, &self.count);
+        write!(f, "{open}{lower},{upper}{close}:{count}")
+    }
 }
 
 impl Answer {

@@ -2,7 +2,7 @@
 
 use super::{
     answer::{Answer, Labels, Series},
-    promql, sorted, text,
+    sorted, text,
 };
 use std::collections::BTreeSet;
 
@@ -53,11 +53,7 @@ fn samples(all: &[&Series]) -> String {
     let names = columns(all.iter().map(|series| &series.labels));
     let mut out = line(names.iter().copied().chain(["timestamp", "value"]));
     for series in all {
-        let points = series.points.iter();
-        let points = points.map(|point| (point.time, point.text.clone()));
-        let histograms = series.histograms.iter();
-        let histograms = histograms.map(|(time, one)| (*time, promql::shown(one)));
-        for (time, value) in points.chain(histograms) {
+        for (time, value) in series.samples() {
             let time = text::time(time);
             out += &line(values(&series.labels, &names).chain([&*time, &*value]));
         }

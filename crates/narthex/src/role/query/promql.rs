@@ -1,7 +1,7 @@
 //! promtool's format, as Prometheus' model prints values.
 
 use super::{
-    answer::{Answer, Histogram, Labels},
+    answer::{Answer, Labels},
     sorted, text,
 };
 use narthex_promql::fmt::quote;
@@ -11,17 +11,15 @@ use std::fmt::Write as _;
 pub(super) fn metric(labels: &Labels) -> String {
     let name = labels.get("__name__").map_or("", String::as_str);
     let others = labels.iter().filter(|(label, _)| *label != "__name__");
-    let others: Vec<String> = others
-        .map(|(name, value)| format!("{}={}", label_name(name), quote(value)))
-        .collect();
-    if others.is_empty() {
-        return if name.is_empty() {
-            "{}".to_owned()
-        } else {
-            name.to_owned()
-        };
+    let others: Vec<String> = others.map(pair).collect();
+    match others.is_empty() {
+        true if !name.is_empty() => name.to_owned(),
+        _ => format!("{name}{{{}}}", others.join(", ")),
     }
-    format!("{name}{{{}}}", others.join(", "))
+}
+
+fn pair((name, value): (&String, &String)) -> String {
+    format!("{}={}", label_name(name), quote(value))
 }
 
 /// Quotes names that are not legacy ones.
@@ -48,24 +46,16 @@ pub(super) fn answer(answer: &Answer) -> String {
         Answer::Vector(all) => {
             for series in all {
                 let name = metric(&series.labels);
-                for point in &series.points {
-                    let time = text::time(point.time);
-                    let _ = writeln!(out, "{name} => {} @[{time}]", point.text);
-                }
-                for (time, histogram) in &series.histograms {
-                    let time = text::time(*time);
-                    let _ = writeln!(out, "{name} => {} @[{time}]", shown(histogram));
+                for (time, value) in series.samples() {
+                    let _ = writeln!(out, "{name} => {value} @[{}]", text::time(time));
                 }
             }
         }
         Answer::Matrix(all) => {
             for series in sorted(all.iter().collect()) {
                 let _ = writeln!(out, "{} =>", metric(&series.labels));
-                for point in &series.points {
-                    let _ = writeln!(out, "{} @[{}]", point.text, text::time(point.time));
-                }
-                for (time, histogram) in &series.histograms {
-                    let _ = writeln!(out, "{} @[{}]", shown(histogram), text::time(*time));
+                for (time, value) in series.samples() {
+                    let _ = writeln!(out, "{value} @[{}]", text::time(time));
                 }
             }
         }
@@ -76,41 +66,11 @@ pub(super) fn answer(answer: &Answer) -> String {
     out
 }
 
-/// Formats a histogram: `Count: 3, Sum: 2, Buckets: [(0,1]:3]`.
-pub(super) fn shown(histogram: &Histogram) -> String {
-    let bucket = |bucket: &super::answer::Bucket| {
-        let open = if matches!(bucket.rule, 1 | 3) {
-            '['
-        } else {
-            '('
-        };
-        let close = if matches!(bucket.rule, 0 | 3) {
-            ']'
-        } else {
-            ')'
-        };
-        format!(
-            "{open}{},{}{close}:{}",
-            bucket.lower, bucket.upper, bucket.count
-        )
-    };
-    let buckets: Vec<String> = histogram.buckets.iter().map(bucket).collect();
-    format!(
-        "Count: {}, Sum: {}, Buckets: [{}]",
-        histogram.count,
-        histogram.sum,
-        buckets.join(" ")
-    )
-}
-
 /// Formats label sets, one a line.
 pub(super) fn label_sets(sets: &[Labels]) -> String {
-    let pair = |(name, value): (&String, &String)| format!("{}={}", label_name(name), quote(value));
     let line = |set: &Labels| {
-        format!(
-            "{{{}}}\n",
-            set.iter().map(pair).collect::<Vec<_>>().join(", ")
-        )
+        let pairs: Vec<String> = set.iter().map(pair).collect();
+        format!("{{{}}}\n", pairs.join(", "))
     };
     sets.iter().map(line).collect()
 }

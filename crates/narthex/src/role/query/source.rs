@@ -4,6 +4,7 @@
 
 use crate::cli::{Header, QueryCommand};
 use crate::server_client::{Answer, ServerClient};
+use crate::web::answer;
 use http::{HeaderName, HeaderValue, Method};
 use narthex_api::{Api, ApiConfig, BuildInfo};
 use narthex_model::storage::Budget;
@@ -17,7 +18,6 @@ use narthex_tsdb::{Clock as _, Db, DbOptions, ReadOnlyIo, SystemClock, TsdbError
 use serde_json::Value as Json;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
-use tower_service::Service as _;
 
 /// Answers calls.
 pub(super) struct Source {
@@ -133,16 +133,13 @@ async fn call(
     }
 }
 
-async fn local(mut router: Router, path: &str, form: &str) -> Result<Answer, String> {
+async fn local(router: Router, path: &str, form: &str) -> Result<Answer, String> {
     let request = http::Request::builder()
         .method(Method::GET)
         .uri(format!("{path}?{form}"))
         .body(Body::empty());
     let request = request.map_err(|error| error.to_string())?;
-    let response = match router.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
+    let response = answer(router, request).await;
     let status = response.status().as_u16();
     let body = to_bytes(response.into_body(), usize::MAX).await;
     let body = body.map_err(|error| error.to_string())?;

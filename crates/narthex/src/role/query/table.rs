@@ -72,57 +72,40 @@ fn series(
     columns: &[&str],
     cells: impl Fn(&Series) -> Vec<String>,
 ) -> String {
-    if all.is_empty() {
-        return "no series\n".to_owned();
-    }
     let all = sorted(all.iter().collect());
-    let sets: Vec<&Labels> = all.iter().map(|series| &series.labels).collect();
-    let (common, names) = factored(&sets);
-    let mut table = Table {
-        head: names
-            .iter()
-            .copied()
-            .chain(columns.iter().copied())
-            .map(str::to_owned)
-            .collect(),
-        rows: Vec::new(),
-        labels: names.len(),
-    };
-    for series in &all {
-        let labels = names
-            .iter()
-            .map(|name| series.labels.get(*name).cloned().unwrap_or_default());
-        table.rows.push(labels.chain(cells(series)).collect());
-    }
-    heading(&common, all.len(), screen) + &table.text(screen)
+    let rows = all.iter().map(|series| (&series.labels, cells(series)));
+    labelled(&rows.collect::<Vec<_>>(), columns, screen)
 }
 
 /// Formats label sets.
 pub(super) fn label_sets(sets: &[Labels], screen: Screen) -> String {
-    if sets.is_empty() {
+    let rows = sets.iter().map(|set| (set, Vec::new()));
+    labelled(&rows.collect::<Vec<_>>(), &[], screen)
+}
+
+/// Formats rows of labels, with other cells behind them.
+fn labelled(all: &[(&Labels, Vec<String>)], columns: &[&str], screen: Screen) -> String {
+    if all.is_empty() {
         return "no series\n".to_owned();
     }
-    let all: Vec<&Labels> = sets.iter().collect();
-    let (common, names) = factored(&all);
+    let sets: Vec<&Labels> = all.iter().map(|(set, _)| *set).collect();
+    let (common, names) = factored(&sets);
+    let head = names.iter().chain(columns);
+    let rows = all.iter().map(|(set, cells)| {
+        let labels = names.iter().map(|name| set.get(*name).cloned());
+        let labels = labels.map(Option::unwrap_or_default);
+        labels.chain(cells.iter().cloned()).collect()
+    });
     let table = Table {
-        head: names.iter().map(|name| (*name).to_owned()).collect(),
-        rows: sets
-            .iter()
-            .map(|set| {
-                names
-                    .iter()
-                    .map(|name| set.get(*name).cloned().unwrap_or_default())
-                    .collect()
-            })
-            .collect(),
+        head: head.map(|name| (*name).to_owned()).collect(),
+        rows: rows.collect(),
         labels: names.len(),
     };
-    let body = if names.is_empty() {
-        String::new()
-    } else {
-        table.text(screen)
-    };
-    heading(&common, sets.len(), screen) + &body
+    let heading = heading(&common, all.len(), screen);
+    match table.head.is_empty() {
+        true => heading,
+        false => heading + &table.text(screen),
+    }
 }
 
 /// Returns the labels that all sets share, and the names of the others.
