@@ -45,6 +45,14 @@ fn bounds_are_prometheus_bounds() {
         (upper(0, -1074), upper(0, -1073), upper(-1, -2)),
         (5e-324, 1e-323, 0.0625)
     );
+    // All 256 bits patterns of Prometheus' table, the last ones four units below the nearest floats.
+    let bits = (0..256).map(|i| upper(8, i - 256).to_bits());
+    let hash = bits.fold(0u64, |hash, bits| hash.rotate_left(5) ^ bits);
+    assert_eq!(
+        (upper(8, -255), upper(8, -1)),
+        (0.5013556375251013, 0.9972960560854698)
+    );
+    assert_eq!(hash, 0xc606_9eca_7bbb_6a32);
 }
 
 #[test]
