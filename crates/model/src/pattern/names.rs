@@ -62,177 +62,31 @@ const ALIASES: &[(&str, &str)] = &[
     ("punct", "P"),
 ];
 
-/// Scripts.
-const SCRIPTS: &[&str] = &[
-    "Adlam",
-    "Ahom",
-    "Anatolian_Hieroglyphs",
-    "Arabic",
-    "Armenian",
-    "Avestan",
-    "Balinese",
-    "Bamum",
-    "Bassa_Vah",
-    "Batak",
-    "Bengali",
-    "Bhaiksuki",
-    "Bopomofo",
-    "Brahmi",
-    "Braille",
-    "Buginese",
-    "Buhid",
-    "Canadian_Aboriginal",
-    "Carian",
-    "Caucasian_Albanian",
-    "Chakma",
-    "Cham",
-    "Cherokee",
-    "Chorasmian",
-    "Common",
-    "Coptic",
-    "Cuneiform",
-    "Cypriot",
-    "Cypro_Minoan",
-    "Cyrillic",
-    "Deseret",
-    "Devanagari",
-    "Dives_Akuru",
-    "Dogra",
-    "Duployan",
-    "Egyptian_Hieroglyphs",
-    "Elbasan",
-    "Elymaic",
-    "Ethiopic",
-    "Georgian",
-    "Glagolitic",
-    "Gothic",
-    "Grantha",
-    "Greek",
-    "Gujarati",
-    "Gunjala_Gondi",
-    "Gurmukhi",
-    "Han",
-    "Hangul",
-    "Hanifi_Rohingya",
-    "Hanunoo",
-    "Hatran",
-    "Hebrew",
-    "Hiragana",
-    "Imperial_Aramaic",
-    "Inherited",
-    "Inscriptional_Pahlavi",
-    "Inscriptional_Parthian",
-    "Javanese",
-    "Kaithi",
-    "Kannada",
-    "Katakana",
-    "Kawi",
-    "Kayah_Li",
-    "Kharoshthi",
-    "Khitan_Small_Script",
-    "Khmer",
-    "Khojki",
-    "Khudawadi",
-    "Lao",
-    "Latin",
-    "Lepcha",
-    "Limbu",
-    "Linear_A",
-    "Linear_B",
-    "Lisu",
-    "Lycian",
-    "Lydian",
-    "Mahajani",
-    "Makasar",
-    "Malayalam",
-    "Mandaic",
-    "Manichaean",
-    "Marchen",
-    "Masaram_Gondi",
-    "Medefaidrin",
-    "Meetei_Mayek",
-    "Mende_Kikakui",
-    "Meroitic_Cursive",
-    "Meroitic_Hieroglyphs",
-    "Miao",
-    "Modi",
-    "Mongolian",
-    "Mro",
-    "Multani",
-    "Myanmar",
-    "Nabataean",
-    "Nag_Mundari",
-    "Nandinagari",
-    "New_Tai_Lue",
-    "Newa",
-    "Nko",
-    "Nushu",
-    "Nyiakeng_Puachue_Hmong",
-    "Ogham",
-    "Ol_Chiki",
-    "Old_Hungarian",
-    "Old_Italic",
-    "Old_North_Arabian",
-    "Old_Permic",
-    "Old_Persian",
-    "Old_Sogdian",
-    "Old_South_Arabian",
-    "Old_Turkic",
-    "Old_Uyghur",
-    "Oriya",
-    "Osage",
-    "Osmanya",
-    "Pahawh_Hmong",
-    "Palmyrene",
-    "Pau_Cin_Hau",
-    "Phags_Pa",
-    "Phoenician",
-    "Psalter_Pahlavi",
-    "Rejang",
-    "Runic",
-    "Samaritan",
-    "Saurashtra",
-    "Sharada",
-    "Shavian",
-    "Siddham",
-    "SignWriting",
-    "Sinhala",
-    "Sogdian",
-    "Sora_Sompeng",
-    "Soyombo",
-    "Sundanese",
-    "Syloti_Nagri",
-    "Syriac",
-    "Tagalog",
-    "Tagbanwa",
-    "Tai_Le",
-    "Tai_Tham",
-    "Tai_Viet",
-    "Takri",
-    "Tamil",
-    "Tangsa",
-    "Tangut",
-    "Telugu",
-    "Thaana",
-    "Thai",
-    "Tibetan",
-    "Tifinagh",
-    "Tirhuta",
-    "Toto",
-    "Ugaritic",
-    "Vai",
-    "Vithkuqi",
-    "Wancho",
-    "Warang_Citi",
-    "Yezidi",
-    "Yi",
-    "Zanabazar_Square",
-];
+/// Scripts, with spaces between.
+const SCRIPTS: &str = "\
+    Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak \
+    Bengali Bhaiksuki Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian \
+    Caucasian_Albanian Chakma Cham Cherokee Chorasmian Common Coptic Cuneiform Cypriot \
+    Cypro_Minoan Cyrillic Deseret Devanagari Dives_Akuru Dogra Duployan Egyptian_Hieroglyphs \
+    Elbasan Elymaic Ethiopic Georgian Glagolitic Gothic Grantha Greek Gujarati Gunjala_Gondi \
+    Gurmukhi Han Hangul Hanifi_Rohingya Hanunoo Hatran Hebrew Hiragana Imperial_Aramaic Inherited \
+    Inscriptional_Pahlavi Inscriptional_Parthian Javanese Kaithi Kannada Katakana Kawi Kayah_Li \
+    Kharoshthi Khitan_Small_Script Khmer Khojki Khudawadi Lao Latin Lepcha Limbu Linear_A Linear_B \
+    Lisu Lycian Lydian Mahajani Makasar Malayalam Mandaic Manichaean Marchen Masaram_Gondi \
+    Medefaidrin Meetei_Mayek Mende_Kikakui Meroitic_Cursive Meroitic_Hieroglyphs Miao Modi \
+    Mongolian Mro Multani Myanmar Nabataean Nag_Mundari Nandinagari New_Tai_Lue Newa Nko Nushu \
+    Nyiakeng_Puachue_Hmong Ogham Ol_Chiki Old_Hungarian Old_Italic Old_North_Arabian Old_Permic \
+    Old_Persian Old_Sogdian Old_South_Arabian Old_Turkic Old_Uyghur Oriya Osage Osmanya \
+    Pahawh_Hmong Palmyrene Pau_Cin_Hau Phags_Pa Phoenician Psalter_Pahlavi Rejang Runic Samaritan \
+    Saurashtra Sharada Shavian Siddham SignWriting Sinhala Sogdian Sora_Sompeng Soyombo Sundanese \
+    Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangsa Tangut Telugu \
+    Thaana Thai Tibetan Tifinagh Tirhuta Toto Ugaritic Vai Vithkuqi Wancho Warang_Citi Yezidi Yi \
+    Zanabazar_Square";
 
 /// Returns the equivalent of the class `name` inside brackets; `None` when Go does not know it.
 pub(super) fn unicode(name: &str) -> Option<String> {
     let name = canonical(name);
-    let known = |list: &[&'static str]| list.iter().copied().find(|known| canonical(known) == name);
+    let is_it = |known: &&str| canonical(known) == name;
     match &*name {
         "any" => return Some(r"\x{0}-\x{10ffff}".to_owned()),
         "ascii" => return Some(r"\x{0}-\x{7f}".to_owned()),
@@ -242,10 +96,12 @@ pub(super) fn unicode(name: &str) -> Option<String> {
         _ => {}
     }
     let alias = ALIASES.iter().find(|(long, _)| canonical(long) == name);
-    let category = known(CATEGORIES).or(alias.map(|(_, short)| *short));
-    category
-        .map(|category| format!(r"\p{{gc={category}}}"))
-        .or_else(|| known(SCRIPTS).map(|script| format!(r"\p{{sc={script}}}")))
+    let category = CATEGORIES.iter().copied().find(is_it);
+    if let Some(category) = category.or(alias.map(|(_, short)| *short)) {
+        return Some(format!(r"\p{{gc={category}}}"));
+    }
+    let script = SCRIPTS.split(' ').find(is_it)?;
+    Some(format!(r"\p{{sc={script}}}"))
 }
 
 fn canonical(name: &str) -> String {
