@@ -65,7 +65,7 @@ pub(crate) fn trace_json(trace: &Trace, text: &str, queued: Duration) -> Json {
         let phases = Phase::ALL.iter().zip(node.phases_ns);
         let phases = phases.filter(|(_, ns)| *ns > 0);
         let phases: Map<String, Json> = phases
-            .map(|(phase, ns)| (phase.name().to_owned(), seconds(ns).into()))
+            .map(|(phase, ns)| (phase.as_str().to_owned(), seconds(ns).into()))
             .collect();
         json!({
             "text": text.get(start..end).unwrap_or_default(),

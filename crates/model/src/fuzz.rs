@@ -8,20 +8,6 @@ use crate::{
     relabel::{Action, RelabelConfig, Rule, process},
 };
 
-const ACTIONS: [Action; 11] = [
-    Action::Replace,
-    Action::Keep,
-    Action::Drop,
-    Action::KeepEqual,
-    Action::DropEqual,
-    Action::HashMod,
-    Action::LabelMap,
-    Action::LabelDrop,
-    Action::LabelKeep,
-    Action::Lowercase,
-    Action::Uppercase,
-];
-
 /// Applies arbitrary relabeling rules to arbitrary labels: six lines a rule (action, source labels, separator,
 /// pattern, target, replacement), an empty line, then labels.
 ///
@@ -53,7 +39,7 @@ fn rule(lines: &[&str]) -> Option<Rule> {
         modulus: number as u64,
         target_label: (*target).to_owned(),
         replacement: (*replacement).to_owned(),
-        action: Some(ACTIONS[number % ACTIONS.len()]),
+        action: Some(Action::ALL[number % Action::ALL.len()]),
     };
     let scheme = if action.len() > 1 {
         NameScheme::Legacy

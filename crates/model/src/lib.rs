@@ -19,6 +19,7 @@ pub mod matcher;
 pub mod math;
 mod mem;
 pub mod metadata;
+mod named;
 pub mod pattern;
 pub mod protobuf;
 mod recent;

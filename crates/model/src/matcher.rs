@@ -8,29 +8,18 @@ pub use crate::pattern::PatternError;
 use crate::pattern::{CompileError, Pattern, Patterns};
 use std::{fmt, sync::Arc};
 
-/// How a matcher compares.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum MatchOp {
-    /// `=`: the value is exactly this.
-    Equal,
-    /// `!=`: the value is anything but this.
-    NotEqual,
-    /// `=~`: the whole value matches the pattern.
-    Regex,
-    /// `!~`: the whole value does not match the pattern.
-    NotRegex,
-}
-
-impl MatchOp {
-    /// Returns the operator's symbol.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Equal => "=",
-            Self::NotEqual => "!=",
-            Self::Regex => "=~",
-            Self::NotRegex => "!~",
-        }
+crate::named! {
+    /// How a matcher compares.
+    #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+    pub enum MatchOp {
+        /// `=`: the value is exactly this.
+        Equal = "=",
+        /// `!=`: the value is anything but this.
+        NotEqual = "!=",
+        /// `=~`: the whole value matches the pattern.
+        Regex = "=~",
+        /// `!~`: the whole value does not match the pattern.
+        NotRegex = "!~",
     }
 }
 

@@ -2,58 +2,38 @@
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// The type of a metric family.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum MetricType {
-    /// Not stated; also called untyped.
-    #[default]
-    Unknown,
-    /// Only goes up, until a reset.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Counts observations in buckets, cumulative over time.
-    Histogram,
-    /// A histogram of a current state.
-    GaugeHistogram,
-    /// Quantiles computed by the client.
-    Summary,
-    /// Labels about something, value 1.
-    Info,
-    /// One boolean series for each state.
-    StateSet,
+crate::named! {
+    /// The type of a metric family, with its name in the HTTP API and in OpenMetrics.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub enum MetricType {
+        /// Not stated; also called untyped.
+        #[default]
+        Unknown = "unknown",
+        /// Only goes up, until a reset.
+        Counter = "counter",
+        /// Goes up and down.
+        Gauge = "gauge",
+        /// Counts observations in buckets, cumulative over time.
+        Histogram = "histogram",
+        /// A histogram of a current state.
+        GaugeHistogram = "gaugehistogram",
+        /// Quantiles computed by the client.
+        Summary = "summary",
+        /// Labels about something, value 1.
+        Info = "info",
+        /// One boolean series for each state.
+        StateSet = "stateset",
+    }
 }
 
 impl MetricType {
-    /// Returns the name the HTTP API and OpenMetrics use.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::GaugeHistogram => "gaugehistogram",
-            Self::Summary => "summary",
-            Self::Info => "info",
-            Self::StateSet => "stateset",
-        }
-    }
-
     /// Returns the type called `name`; `untyped` is the text format's word for unknown.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "unknown" | "untyped" => Self::Unknown,
-            "counter" => Self::Counter,
-            "gauge" => Self::Gauge,
-            "histogram" => Self::Histogram,
-            "gaugehistogram" => Self::GaugeHistogram,
-            "summary" => Self::Summary,
-            "info" => Self::Info,
-            "stateset" => Self::StateSet,
-            _ => return None,
-        })
+        if name == "untyped" {
+            return Some(Self::Unknown);
+        }
+        Self::ALL.into_iter().find(|of| of.as_str() == name)
     }
 }
 

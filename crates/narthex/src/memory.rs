@@ -416,7 +416,7 @@ impl Ledger {
             .map(|share| format!("{}: {} MB", share.name, share.used_bytes >> 20))
             .collect();
         tracing::warn!(
-            level = level.name(),
+            level = level.as_str(),
             used_bytes,
             limit_bytes,
             most = most.join(", "),

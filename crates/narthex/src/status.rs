@@ -235,7 +235,7 @@ impl ServerStatus for ProcessStatus {
         MemoryStatus {
             limit_bytes: self.memory.limit_bytes(),
             used_bytes: self.memory.used_bytes(),
-            pressure: self.memory.pressure().name(),
+            pressure: self.memory.pressure().as_str(),
             shares: self.memory.shares(),
         }
     }

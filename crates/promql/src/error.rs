@@ -56,35 +56,17 @@ pub enum QueryError {
     Storage(StorageError),
 }
 
-/// The HTTP API's class of an error.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ErrorKind {
-    /// `bad_data`
-    BadData,
-    /// `execution`
-    Execution,
-    /// `cost_limit`
-    CostLimit,
-    /// `timeout`
-    Timeout,
-    /// `canceled`
-    Canceled,
-    /// `internal`
-    Internal,
-}
-
-impl ErrorKind {
-    /// Returns the API's `errorType`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BadData => "bad_data",
-            Self::Execution => "execution",
-            Self::CostLimit => "cost_limit",
-            Self::Timeout => "timeout",
-            Self::Canceled => "canceled",
-            Self::Internal => "internal",
-        }
+narthex_model::named! {
+    /// The HTTP API's class of an error.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    #[expect(missing_docs, reason = "each is the `errorType` behind it")]
+    pub enum ErrorKind {
+        BadData = "bad_data",
+        Execution = "execution",
+        CostLimit = "cost_limit",
+        Timeout = "timeout",
+        Canceled = "canceled",
+        Internal = "internal",
     }
 }
 

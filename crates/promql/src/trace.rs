@@ -10,49 +10,24 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-/// A phase of an evaluation.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Phase {
-    /// Reading the text.
-    Parse,
-    /// Planning.
-    Plan,
-    /// Taking a snapshot of the store and resolving selectors.
-    View,
-    /// Finding the series of a selector.
-    Select,
-    /// Decoding samples.
-    Read,
-    /// Everything that an operation does itself.
-    Compute,
-    /// Making the result.
-    Finish,
-}
-
-impl Phase {
-    /// All phases, in the order of [`TraceNode::phases_ns`].
-    pub const ALL: [Self; 7] = [
-        Self::Parse,
-        Self::Plan,
-        Self::View,
-        Self::Select,
-        Self::Read,
-        Self::Compute,
-        Self::Finish,
-    ];
-
-    /// Returns its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Parse => "parse",
-            Self::Plan => "plan",
-            Self::View => "view",
-            Self::Select => "select",
-            Self::Read => "read",
-            Self::Compute => "compute",
-            Self::Finish => "finish",
-        }
+narthex_model::named! {
+    /// A phase of an evaluation.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum Phase {
+        /// Reading the text.
+        Parse = "parse",
+        /// Planning.
+        Plan = "plan",
+        /// Taking a snapshot of the store and resolving selectors.
+        View = "view",
+        /// Finding the series of a selector.
+        Select = "select",
+        /// Decoding samples.
+        Read = "read",
+        /// Everything that an operation does itself.
+        Compute = "compute",
+        /// Making the result.
+        Finish = "finish",
     }
 }
 

@@ -2,26 +2,19 @@
 
 use super::{is_legacy_metric_name, is_legacy_name};
 
-/// The set of valid names: any text, or only the legacy characters.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum NameScheme {
-    /// Any nonempty text.
-    #[default]
-    Utf8,
-    /// `[a-zA-Z_][a-zA-Z0-9_]*`; metric names may have colons too.
-    Legacy,
+crate::named! {
+    /// The set of valid names: any text, or only the legacy characters.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub enum NameScheme {
+        /// Any nonempty text.
+        #[default]
+        Utf8 = "utf8",
+        /// `[a-zA-Z_][a-zA-Z0-9_]*`; metric names may have colons too.
+        Legacy = "legacy",
+    }
 }
 
 impl NameScheme {
-    /// Returns the scheme's name in configuration files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Utf8 => "utf8",
-            Self::Legacy => "legacy",
-        }
-    }
-
     /// Reports whether `name` is a valid label name.
     #[must_use]
     pub fn allows_label(self, name: &str) -> bool {

@@ -3,64 +3,38 @@
 use crate::{Pattern, PatternError, labels::NameScheme};
 use std::{error::Error, fmt, str::FromStr, sync::LazyLock};
 
-/// The action of a rule.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Action {
-    /// Sets a label to a replacement if the source matches.
-    Replace,
-    /// Drops the target unless the source matches.
-    Keep,
-    /// Drops the target if the source matches.
-    Drop,
-    /// Drops the target unless the source equals the target label.
-    KeepEqual,
-    /// Drops the target if the source equals the target label.
-    DropEqual,
-    /// Sets a label to the source's hash modulo a number.
-    HashMod,
-    /// Copies labels to names derived from theirs.
-    LabelMap,
-    /// Removes labels whose name matches.
-    LabelDrop,
-    /// Removes labels whose name does not match.
-    LabelKeep,
-    /// Sets a label to the source in lower case.
-    Lowercase,
-    /// Sets a label to the source in upper case.
-    Uppercase,
+crate::named! {
+    /// The action of a rule.
+    #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+    pub enum Action {
+        /// Sets a label to a replacement if the source matches.
+        Replace = "replace",
+        /// Drops the target unless the source matches.
+        Keep = "keep",
+        /// Drops the target if the source matches.
+        Drop = "drop",
+        /// Drops the target unless the source equals the target label.
+        KeepEqual = "keepequal",
+        /// Drops the target if the source equals the target label.
+        DropEqual = "dropequal",
+        /// Sets a label to the source's hash modulo a number.
+        HashMod = "hashmod",
+        /// Copies labels to names derived from theirs.
+        LabelMap = "labelmap",
+        /// Removes labels whose name matches.
+        LabelDrop = "labeldrop",
+        /// Removes labels whose name does not match.
+        LabelKeep = "labelkeep",
+        /// Sets a label to the source in lower case.
+        Lowercase = "lowercase",
+        /// Sets a label to the source in upper case.
+        Uppercase = "uppercase",
+    }
 }
 
-impl Action {
-    const ALL: [Self; 11] = [
-        Self::Replace,
-        Self::Keep,
-        Self::Drop,
-        Self::KeepEqual,
-        Self::DropEqual,
-        Self::HashMod,
-        Self::LabelMap,
-        Self::LabelDrop,
-        Self::LabelKeep,
-        Self::Lowercase,
-        Self::Uppercase,
-    ];
-
-    /// Returns the action's name in configuration files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Replace => "replace",
-            Self::Keep => "keep",
-            Self::Drop => "drop",
-            Self::KeepEqual => "keepequal",
-            Self::DropEqual => "dropequal",
-            Self::HashMod => "hashmod",
-            Self::LabelMap => "labelmap",
-            Self::LabelDrop => "labeldrop",
-            Self::LabelKeep => "labelkeep",
-            Self::Lowercase => "lowercase",
-            Self::Uppercase => "uppercase",
-        }
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -222,42 +196,29 @@ impl fmt::Display for RelabelError {
             }
             Self::NoTarget(action) => write!(
                 f,
-                "relabel configuration for {} action requires 'target_label' value",
-                action.as_str()
+                "relabel configuration for {action} action requires 'target_label' value"
             ),
             Self::Target(text, action) => {
                 quoted(f, text)?;
-                write!(
-                    f,
-                    " is invalid 'target_label' for {} action",
-                    action.as_str()
-                )
+                write!(f, " is invalid 'target_label' for {action} action")
             }
             Self::HasReplacement(action) => {
-                write!(
-                    f,
-                    "'replacement' can not be set for {} action",
-                    action.as_str()
-                )
+                write!(f, "'replacement' can not be set for {action} action")
             }
             Self::Replacement(text, action) => {
                 quoted(f, text)?;
-                write!(
-                    f,
-                    " is invalid 'replacement' for {} action",
-                    action.as_str()
-                )
+                write!(f, " is invalid 'replacement' for {action} action")
             }
             Self::OnlyLabels(action) => write!(
                 f,
-                "{} action requires only 'source_labels' and `target_label`, and no other fields",
-                action.as_str()
+                "{action} action requires only 'source_labels' and `target_label`, and no other fields"
             ),
-            Self::OnlyRegex(action) => write!(
-                f,
-                "{} action requires only 'regex', and no other fields",
-                action.as_str()
-            ),
+            Self::OnlyRegex(action) => {
+                write!(
+                    f,
+                    "{action} action requires only 'regex', and no other fields"
+                )
+            }
             Self::Pattern(error) => error.fmt(f),
         }
     }

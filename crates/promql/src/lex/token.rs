@@ -89,80 +89,35 @@ pub enum Tok {
     MinOf,
 }
 
-/// Binary operators, set operators included.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "each is the operator its name says")]
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Pow,
-    Atan2,
-    Eq,
-    Ne,
-    Gt,
-    Lt,
-    Ge,
-    Le,
-    /// `</`: keep a histogram's observations below.
-    TrimUpper,
-    /// `>/`: keep a histogram's observations above.
-    TrimLower,
-    And,
-    Or,
-    Unless,
+narthex_model::named! {
+    /// Binary operators, set operators included.
+    #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+    #[expect(missing_docs, reason = "each is the operator its name says")]
+    pub enum BinaryOp {
+        Add = "+",
+        Sub = "-",
+        Mul = "*",
+        Div = "/",
+        Mod = "%",
+        Pow = "^",
+        Atan2 = "atan2",
+        Eq = "==",
+        Ne = "!=",
+        Gt = ">",
+        Lt = "<",
+        Ge = ">=",
+        Le = "<=",
+        /// `</`: keep a histogram's observations below.
+        TrimUpper = "</",
+        /// `>/`: keep a histogram's observations above.
+        TrimLower = ">/",
+        And = "and",
+        Or = "or",
+        Unless = "unless",
+    }
 }
 
 impl BinaryOp {
-    /// All operators.
-    pub const ALL: [Self; 18] = [
-        Self::Add,
-        Self::Sub,
-        Self::Mul,
-        Self::Div,
-        Self::Mod,
-        Self::Pow,
-        Self::Atan2,
-        Self::Eq,
-        Self::Ne,
-        Self::Gt,
-        Self::Lt,
-        Self::Ge,
-        Self::Le,
-        Self::TrimUpper,
-        Self::TrimLower,
-        Self::And,
-        Self::Or,
-        Self::Unless,
-    ];
-
-    /// Returns the operator's symbol.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Sub => "-",
-            Self::Mul => "*",
-            Self::Div => "/",
-            Self::Mod => "%",
-            Self::Pow => "^",
-            Self::Atan2 => "atan2",
-            Self::Eq => "==",
-            Self::Ne => "!=",
-            Self::Gt => ">",
-            Self::Lt => "<",
-            Self::Ge => ">=",
-            Self::Le => "<=",
-            Self::TrimUpper => "</",
-            Self::TrimLower => ">/",
-            Self::And => "and",
-            Self::Or => "or",
-            Self::Unless => "unless",
-        }
-    }
-
     /// Reports whether the operator is `==`, `!=`, `<`, `<=`, `>` or `>=`.
     #[must_use]
     pub fn is_comparison(self) -> bool {
@@ -210,66 +165,29 @@ impl BinaryOp {
 /// Unary signs bind like multiplication: `-a^b` is `-(a^b)`, `-a*b` is `(-a)*b`.
 pub(crate) const UNARY_PRECEDENCE: u8 = 5;
 
-/// Aggregation operators.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "each is the operator its name says")]
-pub enum AggregateOp {
-    Sum,
-    Avg,
-    Count,
-    Min,
-    Max,
-    Group,
-    Stddev,
-    Stdvar,
-    Topk,
-    Bottomk,
-    CountValues,
-    Quantile,
-    Limitk,
-    LimitRatio,
+narthex_model::named! {
+    /// Aggregation operators.
+    #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+    #[expect(missing_docs, reason = "each is the operator its name says")]
+    pub enum AggregateOp {
+        Sum = "sum",
+        Avg = "avg",
+        Count = "count",
+        Min = "min",
+        Max = "max",
+        Group = "group",
+        Stddev = "stddev",
+        Stdvar = "stdvar",
+        Topk = "topk",
+        Bottomk = "bottomk",
+        CountValues = "count_values",
+        Quantile = "quantile",
+        Limitk = "limitk",
+        LimitRatio = "limit_ratio",
+    }
 }
 
 impl AggregateOp {
-    /// All operators.
-    pub const ALL: [Self; 14] = [
-        Self::Sum,
-        Self::Avg,
-        Self::Count,
-        Self::Min,
-        Self::Max,
-        Self::Group,
-        Self::Stddev,
-        Self::Stdvar,
-        Self::Topk,
-        Self::Bottomk,
-        Self::CountValues,
-        Self::Quantile,
-        Self::Limitk,
-        Self::LimitRatio,
-    ];
-
-    /// Returns the operator's name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Avg => "avg",
-            Self::Count => "count",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Group => "group",
-            Self::Stddev => "stddev",
-            Self::Stdvar => "stdvar",
-            Self::Topk => "topk",
-            Self::Bottomk => "bottomk",
-            Self::CountValues => "count_values",
-            Self::Quantile => "quantile",
-            Self::Limitk => "limitk",
-            Self::LimitRatio => "limit_ratio",
-        }
-    }
-
     /// Reports whether the first of two arguments is a parameter.
     #[must_use]
     pub fn takes_parameter(self) -> bool {
@@ -297,25 +215,15 @@ pub(crate) fn keyword(word: &str) -> Option<Tok> {
     if word.len() > 12 {
         return None;
     }
-    Some(match word.to_ascii_lowercase().as_str() {
+    let word = word.to_ascii_lowercase();
+    if let Some(op) = AggregateOp::ALL.into_iter().find(|op| op.as_str() == word) {
+        return Some(Tok::Aggregator(op));
+    }
+    Some(match word.as_str() {
         "and" => Tok::Op(BinaryOp::And),
         "or" => Tok::Op(BinaryOp::Or),
         "unless" => Tok::Op(BinaryOp::Unless),
         "atan2" => Tok::Op(BinaryOp::Atan2),
-        "sum" => Tok::Aggregator(AggregateOp::Sum),
-        "avg" => Tok::Aggregator(AggregateOp::Avg),
-        "count" => Tok::Aggregator(AggregateOp::Count),
-        "min" => Tok::Aggregator(AggregateOp::Min),
-        "max" => Tok::Aggregator(AggregateOp::Max),
-        "group" => Tok::Aggregator(AggregateOp::Group),
-        "stddev" => Tok::Aggregator(AggregateOp::Stddev),
-        "stdvar" => Tok::Aggregator(AggregateOp::Stdvar),
-        "topk" => Tok::Aggregator(AggregateOp::Topk),
-        "bottomk" => Tok::Aggregator(AggregateOp::Bottomk),
-        "count_values" => Tok::Aggregator(AggregateOp::CountValues),
-        "quantile" => Tok::Aggregator(AggregateOp::Quantile),
-        "limitk" => Tok::Aggregator(AggregateOp::Limitk),
-        "limit_ratio" => Tok::Aggregator(AggregateOp::LimitRatio),
         "offset" => Tok::Offset,
         "smoothed" => Tok::Smoothed,
         "anchored" => Tok::Anchored,

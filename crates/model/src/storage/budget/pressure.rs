@@ -5,42 +5,21 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Memory pressure, and the response to it.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Pressure {
-    /// Memory is sufficient.
-    #[default]
-    None,
-    /// Data that waits in memory for a write to disk is flushed early.
-    Flush,
-    /// Also refuse unknown series.
-    RefuseSeries,
-    /// Also refuse writes from outside.
-    RefuseWrites,
-    /// Also refuse queries.
-    RefuseQueries,
-}
-
-/// All levels, lowest first.
-const ALL: [Pressure; 5] = [
-    Pressure::None,
-    Pressure::Flush,
-    Pressure::RefuseSeries,
-    Pressure::RefuseWrites,
-    Pressure::RefuseQueries,
-];
-
-impl Pressure {
-    /// Returns the displayed name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Flush => "flush early",
-            Self::RefuseSeries => "refuse new series",
-            Self::RefuseWrites => "refuse writes",
-            Self::RefuseQueries => "refuse queries",
-        }
+crate::named! {
+    /// Memory pressure, and the response to it.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+    pub enum Pressure {
+        /// Memory is sufficient.
+        #[default]
+        None = "none",
+        /// Data that waits in memory for a write to disk is flushed early.
+        Flush = "flush early",
+        /// Also refuse unknown series.
+        RefuseSeries = "refuse new series",
+        /// Also refuse writes from outside.
+        RefuseWrites = "refuse writes",
+        /// Also refuse queries.
+        RefuseQueries = "refuse queries",
     }
 }
 
@@ -68,7 +47,7 @@ pub(super) struct Gauge(AtomicU8);
 
 impl Gauge {
     pub(super) fn get(&self) -> Pressure {
-        ALL[usize::from(self.0.load(Ordering::Relaxed))]
+        Pressure::ALL[usize::from(self.0.load(Ordering::Relaxed))]
     }
 
     /// Moves to the level for this usage; returns the levels before and after.
@@ -88,7 +67,7 @@ impl Gauge {
         let at = entered.max(held.min(before as usize));
         self.0
             .store(u8::try_from(at).unwrap_or_default(), Ordering::Relaxed);
-        (before, ALL[at])
+        (before, Pressure::ALL[at])
     }
 }
 
@@ -132,6 +111,9 @@ mod tests {
                 None
             ]
         );
-        assert!(ALL.is_sorted() && ALL.iter().all(|level| !level.name().is_empty()));
+        assert!(
+            Pressure::ALL.is_sorted()
+                && Pressure::ALL.iter().all(|level| !level.as_str().is_empty())
+        );
     }
 }
