@@ -89,6 +89,60 @@ pub enum Tok {
     MinOf,
 }
 
+impl Tok {
+    /// Reports whether the token is a word that modifies what is before or after it.
+    fn is_modifier(self) -> bool {
+        matches!(
+            self,
+            Self::Bool
+                | Self::By
+                | Self::Without
+                | Self::On
+                | Self::Ignoring
+                | Self::GroupLeft
+                | Self::GroupRight
+                | Self::Fill
+                | Self::FillLeft
+                | Self::FillRight
+                | Self::Offset
+                | Self::Anchored
+                | Self::Smoothed
+        )
+    }
+
+    /// Reports whether the token is a word that may be a label name: all but `inf` and `nan`.
+    pub(crate) fn is_word(self) -> bool {
+        self.is_modifier()
+            || matches!(
+                self,
+                Self::Ident
+                    | Self::MetricIdent
+                    | Self::Aggregator(_)
+                    | Self::Op(BinaryOp::And | BinaryOp::Or | BinaryOp::Unless | BinaryOp::Atan2)
+                    | Self::Start
+                    | Self::End
+                    | Self::Step
+                    | Self::Range
+                    | Self::MaxOf
+                    | Self::MinOf
+            )
+    }
+
+    /// Reports whether the token may be a metric name: a word that does not belong between operands.
+    pub(crate) fn is_metric_name(self) -> bool {
+        self.is_word()
+            && !matches!(
+                self,
+                Self::Op(BinaryOp::Atan2)
+                    | Self::Bool
+                    | Self::On
+                    | Self::Ignoring
+                    | Self::GroupLeft
+                    | Self::GroupRight
+            )
+    }
+}
+
 narthex_model::named! {
     /// Binary operators, set operators included.
     #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -273,19 +327,7 @@ impl Token {
             Tok::Duration => format!("duration {}", shortened(text)),
             Tok::Op(_) | Tok::MatchRegex | Tok::MatchNotRegex | Tok::At => format!("<op:{text}>"),
             Tok::Aggregator(_) => format!("<aggr:{text}>"),
-            Tok::Bool
-            | Tok::By
-            | Tok::Without
-            | Tok::On
-            | Tok::Ignoring
-            | Tok::GroupLeft
-            | Tok::GroupRight
-            | Tok::Fill
-            | Tok::FillLeft
-            | Tok::FillRight
-            | Tok::Offset
-            | Tok::Anchored
-            | Tok::Smoothed => format!("<{text}>"),
+            tok if tok.is_modifier() => format!("<{text}>"),
             _ => shortened(text),
         }
     }

@@ -416,7 +416,7 @@ impl Parser<'_> {
                 self.next();
                 self.unquoted(token)
             }
-            tok if is_word(tok) => {
+            tok if tok.is_word() => {
                 self.next();
                 self.text(token.span).as_bytes().to_vec()
             }
@@ -448,38 +448,8 @@ fn begins_expression(tok: Tok) -> bool {
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::And | BinaryOp::Or | BinaryOp::Unless
         ),
         Tok::Bool | Tok::On | Tok::Ignoring | Tok::GroupLeft | Tok::GroupRight => false,
-        tok => is_word(tok),
+        tok => tok.is_word(),
     }
-}
-
-/// Reports whether a word may be a label name: all but `inf` and `nan`.
-fn is_word(tok: Tok) -> bool {
-    matches!(
-        tok,
-        Tok::Ident
-            | Tok::MetricIdent
-            | Tok::Aggregator(_)
-            | Tok::Op(BinaryOp::And | BinaryOp::Or | BinaryOp::Unless | BinaryOp::Atan2)
-            | Tok::Bool
-            | Tok::By
-            | Tok::Without
-            | Tok::On
-            | Tok::Ignoring
-            | Tok::GroupLeft
-            | Tok::GroupRight
-            | Tok::Fill
-            | Tok::FillLeft
-            | Tok::FillRight
-            | Tok::Offset
-            | Tok::Anchored
-            | Tok::Smoothed
-            | Tok::Start
-            | Tok::End
-            | Tok::Step
-            | Tok::Range
-            | Tok::MaxOf
-            | Tok::MinOf
-    )
 }
 
 /// Returns a placeholder for a missing operand after its error.

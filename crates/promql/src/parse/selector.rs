@@ -34,7 +34,7 @@ impl Parser<'_> {
             let (matchers, span) = self.matchers()?;
             return Ok(selector(String::new(), matchers, span));
         }
-        if !is_metric_name(token.tok) {
+        if !token.tok.is_metric_name() {
             return Err(Abort::Mismatch);
         }
         self.next();
@@ -138,7 +138,7 @@ impl Parser<'_> {
         let mut labels = LabelSetBuilder::default();
         let token = self.peek();
         let mut name = None;
-        if is_metric_name(token.tok) {
+        if token.tok.is_metric_name() {
             self.next();
             name = Some(self.text(token.span).to_owned());
         }
@@ -392,29 +392,4 @@ fn split(node: DurationNode) -> (i64, Option<DurationExpr>) {
         DurationNode::Number(n) => ((n.value * 1e9).round() as i64, None),
         DurationNode::Expr(e) => (0, Some(*e)),
     }
-}
-
-/// Reports whether a token may be a metric name.
-fn is_metric_name(tok: Tok) -> bool {
-    matches!(
-        tok,
-        Tok::Ident
-            | Tok::MetricIdent
-            | Tok::Aggregator(_)
-            | Tok::Op(BinaryOp::And | BinaryOp::Or | BinaryOp::Unless)
-            | Tok::By
-            | Tok::Without
-            | Tok::Fill
-            | Tok::FillLeft
-            | Tok::FillRight
-            | Tok::Offset
-            | Tok::Anchored
-            | Tok::Smoothed
-            | Tok::Start
-            | Tok::End
-            | Tok::Step
-            | Tok::Range
-            | Tok::MaxOf
-            | Tok::MinOf
-    )
 }
