@@ -28,27 +28,31 @@ const PIECE_WORK: usize = 48 << 10;
 const UNCHECKED_WORK: usize = 16 << 10;
 
 /// What a scan reads, piece by piece.
-pub(super) trait Pieces: Send {
-    type Piece: Copy + Send;
-
+pub(super) trait Pieces<'b>: Send {
     /// Returns what to read next.
-    fn next(&mut self, eval: &Eval<'_>) -> Option<Self::Piece>;
+    fn next(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>>;
 
     /// Reports whether anything may be left.
     fn has_more(&self) -> bool;
-
-    /// Returns what reading a piece costs, in cells.
-    fn work(&self, piece: &Self::Piece) -> usize;
 }
 
 /// Some small batches, or some series of a large one, to be read.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'b> {
-    batches: &'b [Arc<dyn Batch>],
+    pub(super) batches: &'b [Arc<dyn Batch>],
     /// First series, and most of each.
     first: u32,
     series: u32,
+    /// What reading it costs, in cells.
     work: usize,
+}
+
+impl Piece<'_> {
+    /// Returns the numbers of a batch's series that belong to the piece.
+    pub(super) fn numbers(&self, batch: &dyn Batch) -> Range<u32> {
+        let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        self.first..series.min(self.first.saturating_add(self.series))
+    }
 }
 
 /// What is left of a scan.
@@ -61,9 +65,7 @@ pub(super) struct Parts<'b> {
     begun: u32,
 }
 
-impl<'b> Pieces for Parts<'b> {
-    type Piece = Piece<'b>;
-
+impl<'b> Pieces<'b> for Parts<'b> {
     fn next(&mut self, eval: &Eval<'_>) -> Option<Piece<'b>> {
         let all = self.batches;
         let (first, mut piece) = (self.begun, None);
@@ -106,10 +108,6 @@ impl<'b> Pieces for Parts<'b> {
     fn has_more(&self) -> bool {
         !self.batches.is_empty()
     }
-
-    fn work(&self, piece: &Piece<'b>) -> usize {
-        piece.work
-    }
 }
 
 impl Parts<'_> {
@@ -129,26 +127,14 @@ pub(super) struct Instants<'b> {
     pub(super) first: u32,
 }
 
-/// Some batches, or some series of a large one, whose newest cells are to be found.
-#[derive(Clone, Copy)]
-pub(super) struct Instant<'b> {
-    pub(super) batches: &'b [Arc<dyn Batch>],
-    pub(super) first: u32,
-    /// Most series of each.
-    pub(super) series: u32,
-    work: usize,
-}
-
 /// What finding the newest cells costs in cells: of a series, and of a batch.
 const NEWEST_WORK: usize = 8;
 const BATCH_WORK: usize = 128;
 /// Least work of a piece of an instant.
 const INSTANT_WORK: usize = 8 << 10;
 
-impl<'b> Pieces for Instants<'b> {
-    type Piece = Instant<'b>;
-
-    fn next(&mut self, _eval: &Eval<'_>) -> Option<Instant<'b>> {
+impl<'b> Pieces<'b> for Instants<'b> {
+    fn next(&mut self, _eval: &Eval<'_>) -> Option<Piece<'b>> {
         let (large, others) = self.batches.split_first()?;
         let most = u32::try_from(LAST_SERIES).unwrap_or(u32::MAX);
         let (first, left) = (
@@ -164,7 +150,7 @@ impl<'b> Pieces for Instants<'b> {
             } else {
                 (0, others)
             };
-            return Some(Instant {
+            return Some(Piece {
                 batches,
                 first,
                 series,
@@ -181,7 +167,7 @@ impl<'b> Pieces for Instants<'b> {
         }
         let (batches, rest) = self.batches.split_at(count);
         self.batches = rest;
-        Some(Instant {
+        Some(Piece {
             batches,
             first,
             series: most,
@@ -191,10 +177,6 @@ impl<'b> Pieces for Instants<'b> {
 
     fn has_more(&self) -> bool {
         !self.batches.is_empty()
-    }
-
-    fn work(&self, piece: &Instant<'b>) -> usize {
-        piece.work
     }
 }
 
@@ -259,8 +241,7 @@ impl Eval<'_> {
         let read = |eval: &Eval<'_>, piece: Piece<'_>, reader: &mut Reader| {
             let (mut values, mut samples) = (Vec::with_capacity(piece.batches.len()), 0);
             for batch in piece.batches {
-                let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-                let numbers = piece.first..series.min(piece.first.saturating_add(piece.series));
+                let numbers = piece.numbers(&**batch);
                 if let Some((value, more)) = eval.read_part(batch, numbers, range, reader, &work)? {
                     values.push(value);
                     samples += more;
@@ -274,16 +255,16 @@ impl Eval<'_> {
     }
 
     /// Computes `work` of each piece and passes the results to `emit` in the pieces' order. Helpers take part in what is large.
-    pub(super) fn in_order<P: Pieces, T: Send>(
+    pub(super) fn in_order<'b, T: Send>(
         &self,
-        mut parts: P,
-        work: impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)> + Sync,
+        mut parts: impl Pieces<'b>,
+        work: impl Fn(&Eval<'_>, Piece<'b>, &mut Reader) -> Outcome<(T, u64)> + Sync,
         mut emit: impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let mut reader = Reader::default();
         let mut done = 0;
         while let Some(piece) = parts.next(self) {
-            done += parts.work(&piece);
+            done += piece.work;
             let (value, samples) = work(self, piece, &mut reader)?;
             self.count_read(samples)?;
             emit(value)?;

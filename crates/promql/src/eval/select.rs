@@ -6,7 +6,7 @@
 use super::{
     Eval, Outcome, Sink,
     gaps::{NO_ROW, Newest},
-    scan::{Instant, Instants, Part, Reader},
+    scan::{Instants, Part, Piece, Reader},
     stored::{Emitted, RowsSink, StoredRows},
 };
 use crate::{
@@ -179,7 +179,7 @@ impl Eval<'_> {
         emit: &mut dyn FnMut(StoredRows) -> Outcome<()>,
     ) -> Outcome<()> {
         let all = Instants { batches, first: 0 };
-        let read = |eval: &Eval<'_>, piece: Instant<'_>, reader: &mut Reader| {
+        let read = |eval: &Eval<'_>, piece: Piece<'_>, reader: &mut Reader| {
             eval.newest_of_piece(piece, range, wanted, reader)
         };
         self.in_order(all, read, |of_batches: Vec<StoredRows>| {
@@ -190,7 +190,7 @@ impl Eval<'_> {
     /// Finds the newest cells of some series; also returns how many there are.
     fn newest_of_piece(
         &self,
-        piece: Instant<'_>,
+        piece: Piece<'_>,
         range: TimeRange,
         wanted: Wanted,
         reader: &mut Reader,
@@ -207,10 +207,8 @@ impl Eval<'_> {
                 hold,
                 ..
             } = reader;
-            let series = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-            let end = series.min(piece.first.saturating_add(piece.series));
             chunk.clear();
-            chunk.extend(piece.first..end);
+            chunk.extend(piece.numbers(&**batch));
             // The number of rows is irrelevant here, and computing it may cost the store a search.
             self.memory.count_series(chunk.len());
             let bytes = chunk.len() * size_of::<Option<LastCell>>();

@@ -9,7 +9,7 @@
 
 use super::{
     Eval, Outcome,
-    scan::{Pieces, Reader},
+    scan::{Piece, Pieces, Reader},
 };
 use crate::notes::Notes;
 use narthex_model::{storage::Helper, sync::Whole as _};
@@ -31,18 +31,18 @@ const WORTH_WAITING: usize = 16;
 type Done<T> = Outcome<(T, Notes, u64)>;
 
 /// What the threads of a scan share.
-struct Shared<P: Pieces, T> {
-    state: Mutex<State<P, T>>,
+struct Shared<'b, P, T> {
+    state: Mutex<State<'b, P, T>>,
     /// Signalled when the next result has come, when there is room for more parts, and at the end.
     changed: Condvar,
     /// Most parts that were handed out and not taken.
     ahead: usize,
 }
 
-struct State<P: Pieces, T> {
+struct State<'b, P, T> {
     parts: P,
     /// The parts that were handed out and not taken, and their results.
-    out: VecDeque<(P::Piece, Option<Done<T>>)>,
+    out: VecDeque<(Piece<'b>, Option<Done<T>>)>,
     /// Number of the first of them.
     first: usize,
     /// Parts that helpers took since one was waited for in vain.
@@ -52,32 +52,34 @@ struct State<P: Pieces, T> {
 }
 
 /// What the caller's thread does next.
-enum Next<P, T> {
+enum Next<'b, T> {
     /// Takes a result.
     Result(Done<T>),
     /// Computes a part.
-    Compute(usize, P),
+    Compute(usize, Piece<'b>),
     /// Looks again.
     Wait,
     End,
 }
 
 /// Ends the help when its owner is dropped, so that nobody waits for a thread that panicked.
-struct EndOnDrop<'s, P: Pieces, T>(&'s Shared<P, T>);
+struct EndOnDrop<'s, 'b, P, T>(&'s Shared<'b, P, T>);
 
-impl<P: Pieces, T> Drop for EndOnDrop<'_, P, T> {
+impl<P, T> Drop for EndOnDrop<'_, '_, P, T> {
     fn drop(&mut self) {
         self.0.lock().ended = true;
         self.0.changed.notify_all();
     }
 }
 
-impl<P: Pieces, T> Shared<P, T> {
-    fn lock(&self) -> MutexGuard<'_, State<P, T>> {
+impl<'b, P, T> Shared<'b, P, T> {
+    fn lock(&self) -> MutexGuard<'_, State<'b, P, T>> {
         // Each change of the state is one step.
         self.state.lock().whole()
     }
+}
 
+impl<'b, P: Pieces<'b>, T> Shared<'b, P, T> {
     /// Stores a result, unless the part has one.
     fn store_result(&self, number: usize, result: Done<T>) {
         let mut state = self.lock();
@@ -93,7 +95,7 @@ impl<P: Pieces, T> Shared<P, T> {
     }
 
     /// Waits for room and returns a part for a helper.
-    fn hand_out(&self, eval: &Eval<'_>) -> Option<(usize, P::Piece)> {
+    fn hand_out(&self, eval: &Eval<'_>) -> Option<(usize, Piece<'b>)> {
         let mut state = self.lock();
         while !state.ended && state.out.len() >= self.ahead {
             state = self.changed.wait(state).whole();
@@ -106,7 +108,7 @@ impl<P: Pieces, T> Shared<P, T> {
     }
 
     /// Returns what the caller's thread does next, and waits a while for a helper if there is nothing.
-    fn next(&self, eval: &Eval<'_>) -> Next<P::Piece, T> {
+    fn next(&self, eval: &Eval<'_>) -> Next<'b, T> {
         let mut state = self.lock();
         if let Some(result) = state.take_next() {
             return Next::Result(result);
@@ -120,7 +122,7 @@ impl<P: Pieces, T> Shared<P, T> {
             return Next::End;
         };
         let (number, piece) = (state.first, *piece);
-        let is_missing = |state: &mut State<P, T>| matches!(state.out.front(), Some((_, None)));
+        let is_missing = |state: &mut State<'b, P, T>| matches!(state.out.front(), Some((_, None)));
         let waited = self.changed.wait_timeout_while(state, PATIENCE, is_missing);
         let (mut state, timeout) = waited.whole();
         if !timeout.timed_out() {
@@ -132,8 +134,8 @@ impl<P: Pieces, T> Shared<P, T> {
     }
 }
 
-impl<P: Pieces, T> State<P, T> {
-    fn hand_out(&mut self, eval: &Eval<'_>) -> Option<(usize, P::Piece)> {
+impl<'b, P: Pieces<'b>, T> State<'b, P, T> {
+    fn hand_out(&mut self, eval: &Eval<'_>) -> Option<(usize, Piece<'b>)> {
         let piece = self.parts.next(eval)?;
         self.out.push_back((piece, None));
         Some((self.first + self.out.len() - 1, piece))
@@ -151,11 +153,11 @@ impl<P: Pieces, T> State<P, T> {
 
 impl Eval<'_> {
     /// Computes `work` of each part with `helpers`, and passes the results to `emit` in the parts' order.
-    pub(super) fn scan_together<P: Pieces, T: Send>(
+    pub(super) fn scan_together<'b, T: Send>(
         &self,
-        parts: P,
+        parts: impl Pieces<'b>,
         helpers: Vec<Helper>,
-        work: &(impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)> + Sync),
+        work: &(impl Fn(&Eval<'_>, Piece<'b>, &mut Reader) -> Outcome<(T, u64)> + Sync),
         emit: &mut impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let shared = Shared {
@@ -180,10 +182,10 @@ impl Eval<'_> {
     }
 
     /// Computes parts until none are left.
-    fn help<P: Pieces, T>(
+    fn help<'b, T>(
         &self,
-        shared: &Shared<P, T>,
-        work: &impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)>,
+        shared: &Shared<'b, impl Pieces<'b>, T>,
+        work: &impl Fn(&Eval<'_>, Piece<'b>, &mut Reader) -> Outcome<(T, u64)>,
     ) {
         let _end = EndOnDrop(shared);
         let eval = self.helping();
@@ -194,10 +196,10 @@ impl Eval<'_> {
     }
 
     /// Takes the results, and computes parts while the next one is not there.
-    fn lead<P: Pieces, T>(
+    fn lead<'b, T>(
         &self,
-        shared: &Shared<P, T>,
-        work: &impl Fn(&Eval<'_>, P::Piece, &mut Reader) -> Outcome<(T, u64)>,
+        shared: &Shared<'b, impl Pieces<'b>, T>,
+        work: &impl Fn(&Eval<'_>, Piece<'b>, &mut Reader) -> Outcome<(T, u64)>,
         emit: &mut impl FnMut(T) -> Outcome<()>,
     ) -> Outcome<()> {
         let eval = self.helping();
@@ -220,11 +222,11 @@ impl Eval<'_> {
         }
     }
 
-    fn compute<P, T>(
+    fn compute<'b, T>(
         &self,
-        piece: P,
+        piece: Piece<'b>,
         reader: &mut Reader,
-        work: &impl Fn(&Eval<'_>, P, &mut Reader) -> Outcome<(T, u64)>,
+        work: &impl Fn(&Eval<'_>, Piece<'b>, &mut Reader) -> Outcome<(T, u64)>,
     ) -> Done<T> {
         let (value, samples) = work(self, piece, reader)?;
         Ok((value, std::mem::take(&mut *self.notes()), samples))
