@@ -331,7 +331,6 @@ impl State {
 /// Series that become equal without their names are an error even if they are never at one step: they come from selectors
 /// of several names, and in subqueries also from what joins or renames series.
 fn settles(expr: &Expr) -> bool {
-    let mut settles = true;
     let selects = |selector: &VectorSelector| {
         selector.at.is_none()
             && selector.offset_ns >= 0
@@ -339,43 +338,36 @@ fn settles(expr: &Expr) -> bool {
             && selector.extension != Extension::Smoothed
             && selector.has_one_name()
     };
-    expr.walk(&mut |expr| {
-        settles &= match expr {
-            Expr::Vector(selector) => selects(selector),
-            Expr::Matrix(matrix) => selects(&matrix.selector) && matrix.range_expr.is_none(),
-            Expr::Subquery(subquery) => {
-                subquery.at.is_none()
-                    && subquery.offset_ns >= 0
-                    && subquery.offset_expr.is_none()
-                    && subquery.range_expr.is_none()
-                    && subquery.step_expr.is_none()
-                    && keeps_names(&subquery.expr)
-            }
-            Expr::Call(call) => !matches!(
-                call.function.id,
-                FunctionId::Start | FunctionId::End | FunctionId::Range | FunctionId::Info
-            ),
-            _ => true,
-        };
-    });
-    settles
+    expr.all(&|expr| match expr {
+        Expr::Vector(selector) => selects(selector),
+        Expr::Matrix(matrix) => selects(&matrix.selector) && matrix.range_expr.is_none(),
+        Expr::Subquery(subquery) => {
+            subquery.at.is_none()
+                && subquery.offset_ns >= 0
+                && subquery.offset_expr.is_none()
+                && subquery.range_expr.is_none()
+                && subquery.step_expr.is_none()
+                && keeps_names(&subquery.expr)
+        }
+        Expr::Call(call) => !matches!(
+            call.function.id,
+            FunctionId::Start | FunctionId::End | FunctionId::Range | FunctionId::Info
+        ),
+        _ => true,
+    })
 }
 
 /// Reports whether series have the names that selectors gave them, or none.
 fn keeps_names(expr: &Expr) -> bool {
-    let mut keeps = true;
-    expr.walk(&mut |expr| {
-        keeps &= match expr {
-            Expr::Binary(binary) => binary.op != BinaryOp::Or,
-            Expr::Aggregate(aggregate) => aggregate.op != AggregateOp::CountValues,
-            Expr::Call(call) => !matches!(
-                call.function.id,
-                FunctionId::LabelReplace | FunctionId::LabelJoin
-            ),
-            _ => true,
-        };
-    });
-    keeps
+    expr.all(&|expr| match expr {
+        Expr::Binary(binary) => binary.op != BinaryOp::Or,
+        Expr::Aggregate(aggregate) => aggregate.op != AggregateOp::CountValues,
+        Expr::Call(call) => !matches!(
+            call.function.id,
+            FunctionId::LabelReplace | FunctionId::LabelJoin
+        ),
+        _ => true,
+    })
 }
 
 #[cfg(test)]

@@ -29,6 +29,17 @@ pub enum Extension {
     Smoothed,
 }
 
+impl Extension {
+    /// Returns how far it looks for samples before and after a range.
+    pub(crate) fn reach_ms(self, lookback_ms: i64) -> (i64, i64) {
+        match self {
+            Self::None => (0, 0),
+            Self::Anchored => (lookback_ms, 0),
+            Self::Smoothed => (lookback_ms, lookback_ms),
+        }
+    }
+}
+
 /// An instant vector selector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorSelector {

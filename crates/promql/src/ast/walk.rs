@@ -5,17 +5,16 @@
 use super::Expr;
 
 impl Expr {
-    /// Returns the direct children; a range selector's inner selector is part of the node itself.
-    #[must_use]
-    pub fn children(&self) -> Vec<&Self> {
+    /// Calls `visit` for the direct children; a range selector's inner selector is part of the node itself.
+    fn each_child(&self, visit: &mut dyn FnMut(&Self)) {
         match self {
-            Self::Aggregate(e) => std::iter::once(&e.expr).chain(&e.param).collect(),
-            Self::Binary(e) => vec![&e.lhs, &e.rhs],
-            Self::Call(e) => e.args.iter().collect(),
-            Self::Paren(e) => vec![&e.expr],
-            Self::Subquery(e) => vec![&e.expr],
-            Self::Unary(e) => vec![&e.expr],
-            Self::Matrix(_) | Self::Number(_) | Self::String(_) | Self::Vector(_) => Vec::new(),
+            Self::Aggregate(e) => std::iter::once(&e.expr).chain(&e.param).for_each(visit),
+            Self::Binary(e) => [&e.lhs, &e.rhs].into_iter().for_each(visit),
+            Self::Call(e) => e.args.iter().for_each(visit),
+            Self::Paren(e) => visit(&e.expr),
+            Self::Subquery(e) => visit(&e.expr),
+            Self::Unary(e) => visit(&e.expr),
+            Self::Matrix(_) | Self::Number(_) | Self::String(_) | Self::Vector(_) => {}
         }
     }
 
@@ -35,25 +34,21 @@ impl Expr {
     /// Calls `visit` for this node and all its descendants.
     pub fn walk(&self, visit: &mut dyn FnMut(&Self)) {
         visit(self);
-        for child in self.children() {
-            child.walk(visit);
-        }
+        self.each_child(&mut |child| child.walk(visit));
+    }
+
+    /// Reports whether `holds` is true of this node and all its descendants.
+    pub(crate) fn all(&self, holds: &dyn Fn(&Self) -> bool) -> bool {
+        let mut all = holds(self);
+        self.each_child(&mut |child| all = all && child.all(holds));
+        all
     }
 
     /// Returns the number of nodes on the longest path to a leaf.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        let of_all = |all: &mut dyn Iterator<Item = &Self>| all.map(Self::depth).max();
-        // For each evaluation of a rule: without a list of children.
-        1 + match self {
-            Self::Aggregate(e) => of_all(&mut std::iter::once(&e.expr).chain(&e.param)),
-            Self::Binary(e) => of_all(&mut [&e.lhs, &e.rhs].into_iter()),
-            Self::Call(e) => of_all(&mut e.args.iter()),
-            Self::Paren(e) => Some(e.expr.depth()),
-            Self::Subquery(e) => Some(e.expr.depth()),
-            Self::Unary(e) => Some(e.expr.depth()),
-            Self::Matrix(_) | Self::Number(_) | Self::String(_) | Self::Vector(_) => None,
-        }
-        .unwrap_or(0)
+        let mut deepest = 0;
+        self.each_child(&mut |child| deepest = deepest.max(child.depth()));
+        deepest + 1
     }
 }

@@ -109,11 +109,7 @@ impl Eval<'_> {
         let lookback_ms = self.rules.lookback_ms;
         let end_ms = w.select.reference_ms(steps.start_ms);
         let start_ms = end_ms.saturating_sub(w.range_ms);
-        let (before_ms, after_ms) = match w.select.extension {
-            Extension::None => (0, 0),
-            Extension::Anchored => (lookback_ms, 0),
-            Extension::Smoothed => (lookback_ms, lookback_ms),
-        };
+        let (before_ms, after_ms) = w.select.extension.reach_ms(lookback_ms);
         let range = TimeRange::new(
             start_ms.saturating_sub(before_ms) + 1,
             end_ms.saturating_add(after_ms),

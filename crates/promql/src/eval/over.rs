@@ -162,11 +162,7 @@ impl Eval<'_> {
         sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         let lookback_ms = self.rules.lookback_ms;
-        let (before_ms, after_ms) = match window.select.extension {
-            Extension::None => (0, 0),
-            Extension::Anchored => (lookback_ms, 0),
-            Extension::Smoothed => (lookback_ms, lookback_ms),
-        };
+        let (before_ms, after_ms) = window.select.extension.reach_ms(lookback_ms);
         let ends_ms: Vec<i64> = steps
             .times_ms()
             .map(|t| window.select.reference_ms(t))

@@ -53,7 +53,8 @@ pub(crate) fn build(
         needs_buckets: false,
         invariant: false,
     };
-    let mut root = fold::fold(builder.node(expr, &context)?);
+    let mut root = builder.node(expr, &context)?;
+    fold::fold(&mut root, steps);
     let uses = if builder.selectors.has_repeated() {
         repeated::find(&mut root, steps)
     } else {
@@ -95,17 +96,22 @@ impl Builder {
     fn node(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
         let expr = expr.without_parens();
         if !context.invariant && context.steps.count > 1 && StepInvariance::of_expr(expr).wrap {
-            let inner = Context {
-                steps: context.steps.first(),
-                invariant: true,
-                ..context.clone()
-            };
-            let inner = self.bare_node(expr, &inner)?;
-            let (span, value_type) = (inner.span, inner.value_type);
-            let kind = NodeKind::StepInvariant(Box::new(inner));
-            return Ok(Node::new(kind, span, value_type));
+            return self.once(expr, context);
         }
         self.bare_node(expr, context)
+    }
+
+    /// Returns a node that evaluates `expr` once for all steps.
+    fn once(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
+        let context = Context {
+            steps: context.steps.first(),
+            invariant: true,
+            ..context.clone()
+        };
+        let inner = self.bare_node(expr, &context)?;
+        let (span, value_type) = (inner.span, inner.value_type);
+        let kind = NodeKind::StepInvariant(Box::new(inner));
+        Ok(Node::new(kind, span, value_type))
     }
 
     fn bare_node(&mut self, expr: &Expr, context: &Context) -> Result<Node, QueryError> {
@@ -309,11 +315,7 @@ impl Builder {
         let range_ns = self.duration(m.range_ns, m.range_expr.as_ref(), false)?;
         let range_ms = range_ns / 1_000_000;
         let lookback_ms = self.settings.lookback_ms;
-        let (more_before, after_ms) = match m.selector.extension {
-            Extension::None => (0, 0),
-            Extension::Anchored => (lookback_ms, 0),
-            Extension::Smoothed => (lookback_ms, lookback_ms),
-        };
+        let (more_before, after_ms) = m.selector.extension.reach_ms(lookback_ms);
         let select = self.selector(
             &m.selector,
             context,
@@ -413,18 +415,11 @@ impl Builder {
             needs_buckets: true,
             invariant: false,
         };
-        let inner = if StepInvariance::of_expr(s.expr.without_parens()).invariant && steps.count > 1
-        {
-            let once = Context {
-                steps: steps.first(),
-                invariant: true,
-                ..inner
-            };
-            let node = self.bare_node(s.expr.without_parens(), &once)?;
-            let (span, value_type) = (node.span, node.value_type);
-            Node::new(NodeKind::StepInvariant(Box::new(node)), span, value_type)
+        let expr = s.expr.without_parens();
+        let inner = if StepInvariance::of_expr(expr).invariant && steps.count > 1 {
+            self.once(expr, &inner)?
         } else {
-            self.node(&s.expr, &inner)?
+            self.node(expr, &inner)?
         };
         let range_seconds = seconds_of(range_ns);
         Ok(Subquery {

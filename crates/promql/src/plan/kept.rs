@@ -8,19 +8,15 @@ use narthex_model::storage::TimeRange;
 
 /// Reports whether the plans of `expr` for two instants differ only by the time between them.
 pub(crate) fn moves_with_time(expr: &Expr) -> bool {
-    let mut moves = true;
-    expr.walk(&mut |expr| {
-        moves &= match expr {
-            Expr::Vector(selector) => selector.at.is_none(),
-            Expr::Matrix(matrix) => matrix.selector.at.is_none(),
-            // Its steps are aligned to multiples of their distance.
-            Expr::Subquery(_) => false,
-            // Their values are part of the plan.
-            Expr::Call(call) => !matches!(call.function.id, FunctionId::Start | FunctionId::End),
-            _ => true,
-        };
-    });
-    moves
+    expr.all(&|expr| match expr {
+        Expr::Vector(selector) => selector.at.is_none(),
+        Expr::Matrix(matrix) => matrix.selector.at.is_none(),
+        // Its steps are aligned to multiples of their distance.
+        Expr::Subquery(_) => false,
+        // Their values are part of the plan.
+        Expr::Call(call) => !matches!(call.function.id, FunctionId::Start | FunctionId::End),
+        _ => true,
+    })
 }
 
 impl Plan {

@@ -121,6 +121,35 @@ impl Node {
             repeated: None,
         }
     }
+
+    /// Returns the nodes that the node evaluates at `steps`, with the steps at which it does.
+    pub(super) fn inputs_mut(&mut self, steps: Steps) -> Vec<(&mut Self, Steps)> {
+        match &mut self.kind {
+            NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Select(_) | NodeKind::Window(_) => {
+                Vec::new()
+            }
+            NodeKind::Negate(inner) => vec![(inner, steps)],
+            NodeKind::StepInvariant(inner) => vec![(inner, steps.first())],
+            NodeKind::Subquery(subquery) => vec![(&mut subquery.inner, subquery.steps)],
+            NodeKind::Binary(binary) => vec![(&mut binary.lhs, steps), (&mut binary.rhs, steps)],
+            NodeKind::Aggregate(aggregate) => {
+                let param = aggregate.param.as_mut().map(|param| (param, steps));
+                param
+                    .into_iter()
+                    .chain([(&mut aggregate.input, steps)])
+                    .collect()
+            }
+            NodeKind::Call(call) => call.args.iter_mut().map(|arg| (arg, steps)).collect(),
+            NodeKind::Over(Over { source, args, .. }) => {
+                let args = args.iter_mut().map(|arg| (arg, steps));
+                let source = match source {
+                    Source::Window(_) => None,
+                    Source::Subquery(subquery) => Some((&mut *subquery.inner, subquery.steps)),
+                };
+                args.chain(source).collect()
+            }
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! **Invariant:** two nodes have one number only if they give the same values at the same steps; positions in the text,
 //! which notes need, may differ.
 
-use super::{Call, Node, NodeKind, Over, Source, Steps};
+use super::{Call, Node, NodeKind, Source, Steps, Subquery};
 use crate::{ast::ValueType, functions::FunctionId};
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ impl Classes {
         let mut key = format!("{steps:?} {}", own_key(node));
         let mut reads = matches!(node.kind, NodeKind::Select(_) | NodeKind::Window(_))
             || matches!(&node.kind, NodeKind::Over(over) if matches!(over.source, Source::Window(_)));
-        for (input, steps) in inputs(node, steps) {
+        for (input, steps) in node.inputs_mut(steps) {
             let class = self.classify(input, steps);
             key += &format!(" {}", class.number);
             reads |= class.reads;
@@ -82,44 +82,15 @@ fn count(node: &mut Node, steps: Steps, uses: &mut [usize]) {
             return;
         }
     }
-    for (input, steps) in inputs(node, steps) {
+    for (input, steps) in node.inputs_mut(steps) {
         count(input, steps, uses);
     }
 }
 
 fn number(node: &mut Node, steps: Steps, numbers: &HashMap<usize, usize>) {
     node.repeated = node.repeated.and_then(|class| numbers.get(&class).copied());
-    for (input, steps) in inputs(node, steps) {
+    for (input, steps) in node.inputs_mut(steps) {
         number(input, steps, numbers);
-    }
-}
-
-/// Returns the nodes that a node evaluates, with the steps at which it does.
-fn inputs(node: &mut Node, steps: Steps) -> Vec<(&mut Node, Steps)> {
-    match &mut node.kind {
-        NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Select(_) | NodeKind::Window(_) => {
-            Vec::new()
-        }
-        NodeKind::Negate(inner) => vec![(inner, steps)],
-        NodeKind::StepInvariant(inner) => vec![(inner, steps.first())],
-        NodeKind::Subquery(subquery) => vec![(&mut subquery.inner, subquery.steps)],
-        NodeKind::Binary(binary) => vec![(&mut binary.lhs, steps), (&mut binary.rhs, steps)],
-        NodeKind::Aggregate(aggregate) => {
-            let param = aggregate.param.as_mut().map(|param| (param, steps));
-            param
-                .into_iter()
-                .chain([(&mut aggregate.input, steps)])
-                .collect()
-        }
-        NodeKind::Call(call) => call.args.iter_mut().map(|arg| (arg, steps)).collect(),
-        NodeKind::Over(Over { source, args, .. }) => {
-            let args = args.iter_mut().map(|arg| (arg, steps));
-            let source = match source {
-                Source::Window(_) => None,
-                Source::Subquery(subquery) => Some((&mut *subquery.inner, subquery.steps)),
-            };
-            args.chain(source).collect()
-        }
     }
 }
 
@@ -130,18 +101,12 @@ fn own_key(node: &Node) -> String {
         NodeKind::Text(text) => format!("text {text:?}"),
         NodeKind::Select(select) => format!("{select:?}"),
         NodeKind::Window(window) => format!("{window:?}"),
-        NodeKind::Subquery(s) => {
-            let range = (s.range_ms, s.range_seconds.to_bits());
-            format!("subquery {:?} {} {range:?}", s.at_ms, s.offset_ms)
-        }
+        NodeKind::Subquery(subquery) => key_of_subquery(subquery),
         NodeKind::Call(call) => format!("call {:?}", call.function),
         NodeKind::Over(over) => {
             let source = match &over.source {
                 Source::Window(window) => format!("{window:?}"),
-                Source::Subquery(s) => {
-                    let range = (s.range_ms, s.range_seconds.to_bits());
-                    format!("subquery {:?} {} {range:?}", s.at_ms, s.offset_ms)
-                }
+                Source::Subquery(subquery) => key_of_subquery(subquery),
             };
             format!("over {:?} {source}", over.function)
         }
@@ -153,6 +118,11 @@ fn own_key(node: &Node) -> String {
         NodeKind::Negate(_) => "negate".to_owned(),
         NodeKind::StepInvariant(_) => "once".to_owned(),
     }
+}
+
+fn key_of_subquery(s: &Subquery) -> String {
+    let range = (s.range_ms, s.range_seconds.to_bits());
+    format!("subquery {:?} {} {range:?}", s.at_ms, s.offset_ms)
 }
 
 #[cfg(test)]
