@@ -1,4 +1,4 @@
-//! Go's `math` where Rust's differs, and compensated summation.
+//! Go's `math` where Rust's differs, compensated summation, and seconds.
 //!
 //! **Invariant:** every result has the same bits as Go's function (or is NaN when Go's is).
 
@@ -32,6 +32,12 @@ pub(crate) fn max(a: f64, b: f64) -> f64 {
     } else {
         b
     }
+}
+
+/// Returns milliseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
+pub(crate) fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1000.0
 }
 
 pub(crate) use narthex_model::histogram::kahan_add;

@@ -3,7 +3,7 @@
 //! **Invariant:** values are seconds; an expression has no value before the query's range and step are known.
 
 use super::NumberLiteral;
-use crate::span::Span;
+use crate::{math, span::Span};
 use std::fmt;
 
 /// A duration: a literal or an expression.
@@ -117,8 +117,7 @@ impl DurationExpr {
         range_ms: i64,
         negative_ok: bool,
     ) -> Result<i64, DurationError> {
-        #[expect(clippy::cast_precision_loss, reason = "queries span less than 2^53 ms")]
-        let seconds = self.seconds(step_ms as f64 / 1000.0, range_ms as f64 / 1000.0)?;
+        let seconds = self.seconds(math::seconds(step_ms), math::seconds(range_ms))?;
         if !seconds.is_finite() {
             return Err(DurationError::NotFinite(self.span));
         }
@@ -143,8 +142,8 @@ impl DurationExpr {
         Ok(match self.op {
             DurationOp::Step => step,
             DurationOp::Range => range,
-            DurationOp::MinOf => crate::math::min(lhs, rhs),
-            DurationOp::MaxOf => crate::math::max(lhs, rhs),
+            DurationOp::MinOf => math::min(lhs, rhs),
+            DurationOp::MaxOf => math::max(lhs, rhs),
             DurationOp::Add => lhs + rhs,
             DurationOp::Sub => lhs - rhs,
             DurationOp::Mul => lhs * rhs,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::QueryError,
-    functions::{over_histograms::HistogramMean, over_time::Mean, quantile::quantile},
+    functions::{over_histograms::HistogramFold, over_time::Mean, quantile::quantile},
     kept_groups::{KeptGroups, KnownGroups},
     lex::AggregateOp,
     math::kahan_add,
@@ -18,11 +18,7 @@ use crate::{
     plan::{Aggregate, Steps},
     span::Span,
 };
-use narthex_model::{
-    Histogram, LabelHash, LabelSet, cell,
-    histogram::{HistogramSum, ResetHint},
-    storage::Pace,
-};
+use narthex_model::{Histogram, LabelHash, LabelSet, cell, histogram::ResetHint, storage::Pace};
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// The groups of an aggregation.
@@ -289,19 +285,12 @@ impl Eval<'_> {
             ResetHint::NotReset => kept.not_reset_seen = true,
             ResetHint::Unknown | ResetHint::Gauge => {}
         }
-        let added = match &mut kept.sum {
-            None => {
-                kept.sum = Some(if op == AggregateOp::Avg {
-                    HistogramFold::Mean(Box::new(HistogramMean::new((**h).clone())))
-                } else {
-                    HistogramFold::Sum(Box::new(HistogramSum::new((**h).clone())))
-                });
-                return;
-            }
-            Some(HistogramFold::Sum(sum)) => sum.add(h).map(|notes| notes.bounds_reconciled),
-            Some(HistogramFold::Mean(mean)) => mean.add(h),
+        let Some(sum) = &mut kept.sum else {
+            let is_average = op == AggregateOp::Avg;
+            kept.sum = Some(HistogramFold::new(is_average, (**h).clone()));
+            return;
         };
-        match added {
+        match sum.add(h) {
             Ok(true) => self.notes().add(Note::bounds_reconciled(
                 HistogramOperation::Aggregation,
                 span,
@@ -342,10 +331,7 @@ impl Eval<'_> {
             self.notes()
                 .add(Note::reset_conflict(HistogramOperation::Aggregation, span));
         }
-        let mut result = match kept.sum? {
-            HistogramFold::Sum(sum) => sum.finish(),
-            HistogramFold::Mean(mean) => mean.finish(),
-        };
+        let mut result = kept.sum?.finish();
         result.compact();
         Some(Value::Histogram(Arc::new(result)))
     }
@@ -389,11 +375,6 @@ struct HistogramGroup {
     incompatible: bool,
     reset_seen: bool,
     not_reset_seen: bool,
-}
-
-enum HistogramFold {
-    Sum(Box<HistogramSum>),
-    Mean(Box<HistogramMean>),
 }
 
 impl Accumulators {

@@ -91,8 +91,7 @@ impl Eval<'_> {
             Ok(both.map(|(a, b)| f(*a, *b)).collect())
         };
         match (call.function, call.args.first()) {
-            #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-            (FunctionId::Time, _) => Ok(steps.times_ms().map(|ms| ms as f64 / 1000.0).collect()),
+            (FunctionId::Time, _) => Ok(steps.times_ms().map(math::seconds).collect()),
             (FunctionId::MaxOf, _) => pairwise(math::max),
             (FunctionId::MinOf, _) => pairwise(math::min),
             (FunctionId::Scalar, Some(vector)) => self.only_float(vector, steps),

@@ -11,7 +11,10 @@ use super::{
 use crate::{
     ast::Extension,
     eval::Value,
-    notes::{HistogramOperation, Note},
+    notes::{
+        HistogramOperation::{Addition, Subtraction},
+        Note,
+    },
     span::Span,
 };
 use narthex_model::{
@@ -343,23 +346,11 @@ fn histograms(
         note(Note::histogram_not_gauge(&at.metric_name(), call.span));
     }
     let mut result = right.clone();
-    match result.subtract(&left) {
-        Err(_) => {
-            note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
-            return None;
-        }
-        Ok(notes) if notes.bounds_reconciled => {
-            note(Note::bounds_reconciled(
-                HistogramOperation::Subtraction,
-                call.span,
-            ));
-        }
-        Ok(_) => {}
-    }
+    rate_histograms::combine(&mut result, &left, Subtraction, call, at, note)?;
     if counter
         && let Some(lost) = lost_in_resets(call, &edges, times_ms, values, &left, &right, at, note)?
     {
-        rate_histograms::add(&mut result, &lost, call, at, note)?;
+        rate_histograms::combine(&mut result, &lost, Addition, call, at, note)?;
     }
     if call.is_per_second() {
         result.divide(call.range_seconds);
@@ -404,7 +395,7 @@ fn lost_in_resets(
         if h.is_reset_after(before) {
             match &mut lost {
                 None => lost = Some(before.clone()),
-                Some(sum) => rate_histograms::add(sum, before, call, at, note)?,
+                Some(sum) => rate_histograms::combine(sum, before, Addition, call, at, note)?,
             }
         }
         before = h;
@@ -435,14 +426,11 @@ pub(crate) fn interpolate_histograms(
         return Ok(result);
     }
     if result.subtract(a.1)?.bounds_reconciled {
-        note(Note::bounds_reconciled(
-            HistogramOperation::Subtraction,
-            span,
-        ));
+        note(Note::bounds_reconciled(Subtraction, span));
     }
     result.scale(fraction);
     if result.add(a.1)?.bounds_reconciled {
-        note(Note::bounds_reconciled(HistogramOperation::Addition, span));
+        note(Note::bounds_reconciled(Addition, span));
     }
     Ok(result)
 }

@@ -3,7 +3,10 @@
 //! **Invariant:** NaN counts as 0; sums are compensated; two finite samples never overflow on the way to their mean.
 
 use super::window::{NoteSink, OverCall, Place, View};
-use crate::{math::kahan_add, notes::Note};
+use crate::{
+    math::{kahan_add, seconds},
+    notes::Note,
+};
 
 /// What the function is between two samples.
 #[derive(Clone, Copy)]
@@ -41,8 +44,7 @@ pub(super) fn integral(
         };
         let (value, value_lost) = between(rule, number(*earlier), number(*later));
         if value != 0.0 || value_lost != 0.0 {
-            #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
-            let seconds = (to_ms - from_ms) as f64 / 1000.0;
+            let seconds = seconds(to_ms - from_ms);
             (sum, lost) = kahan_add(value * seconds, sum, lost + value_lost * seconds);
         }
     }

@@ -24,8 +24,9 @@ pub(crate) fn apply(
             note(Note::mixed_floats_histograms(&at.metric_name(), call.span));
             None
         }
-        F::SumOverTime if floats.is_empty() => over_histograms::sum(call, window, at, note),
-        F::AvgOverTime if floats.is_empty() => over_histograms::average(call, window, at, note),
+        F::SumOverTime | F::AvgOverTime if floats.is_empty() => {
+            over_histograms::fold(call, window, at, note)
+        }
         F::SumOverTime => Some(Value::Float(over_time::sum(floats.values))),
         F::AvgOverTime => Some(Value::Float(over_time::average(floats.values))),
         F::CountOverTime => Some(Value::Float(over_time::count(

@@ -10,7 +10,7 @@ use super::{
     quantile::{interpolated, nan_first, quantile},
     window::OverCall,
 };
-use crate::ast::Extension;
+use crate::{ast::Extension, math::seconds};
 use narthex_model::{
     cell::{self, ABSENT},
     storage::{Pace, StopReason},
@@ -89,7 +89,7 @@ impl<'a> FloatKernel<'a> {
             times_ms, values, ..
         } = row;
         let of = |rows: &Range<usize>| &values[rows.clone()];
-        let time = |at: usize| over_time::seconds(times_ms[at]);
+        let time = |at: usize| seconds(times_ms[at]);
         match self.function {
             F::SumOverTime => each(row, out, pace, |rows| over_time::sum(of(rows))),
             F::AvgOverTime => each(row, out, pace, |rows| over_time::average(of(rows))),

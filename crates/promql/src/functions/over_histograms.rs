@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** sums are compensated; conflicting reset hints and reconciled bounds are noted once.
 
-use super::window::{NoteSink, OverCall, Place, Window};
+use super::{
+    FunctionId,
+    window::{NoteSink, OverCall, Place, Window},
+};
 use crate::{
     eval::Value,
     notes::{HistogramOperation, Note},
@@ -13,49 +16,25 @@ use narthex_model::{
 };
 use std::sync::Arc;
 
-pub(super) fn sum(
+/// Computes the sum or the average.
+pub(super) fn fold(
     call: &OverCall,
     window: &Window<'_>,
     at: &Place<'_>,
     note: &mut NoteSink<'_>,
-) -> Option<Value> {
-    aggregate(call, window, at, note, |histograms, reconciled| {
-        let mut sum = HistogramSum::new((*histograms[0]).clone());
-        for h in &histograms[1..] {
-            *reconciled |= sum.add(h)?.bounds_reconciled;
-        }
-        Ok(sum.finish())
-    })
-}
-
-pub(super) fn average(
-    call: &OverCall,
-    window: &Window<'_>,
-    at: &Place<'_>,
-    note: &mut NoteSink<'_>,
-) -> Option<Value> {
-    aggregate(call, window, at, note, |histograms, reconciled| {
-        let mut mean = HistogramMean::new((*histograms[0]).clone());
-        for h in &histograms[1..] {
-            *reconciled |= mean.add(h)?;
-        }
-        Ok(mean.finish())
-    })
-}
-
-fn aggregate(
-    call: &OverCall,
-    window: &Window<'_>,
-    at: &Place<'_>,
-    note: &mut NoteSink<'_>,
-    combine: impl FnOnce(&[Arc<Histogram>], &mut bool) -> Result<Histogram, IncompatibleBuckets>,
 ) -> Option<Value> {
     let histograms = window.histograms.values;
+    let (first, others) = histograms.split_first()?;
+    let is_average = call.function == FunctionId::AvgOverTime;
+    let mut fold = HistogramFold::new(is_average, (**first).clone());
     let mut reconciled = false;
-    let Ok(result) = combine(histograms, &mut reconciled) else {
-        note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
-        return None;
-    };
+    for h in others {
+        let Ok(differed) = fold.add(h) else {
+            note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
+            return None;
+        };
+        reconciled |= differed;
+    }
     let any = |hint| histograms.iter().any(|h| h.reset_hint == hint);
     if any(ResetHint::Reset) && any(ResetHint::NotReset) {
         note(Note::reset_conflict(
@@ -69,7 +48,37 @@ fn aggregate(
             call.span,
         ));
     }
-    Some(Value::Histogram(Arc::new(result)))
+    Some(Value::Histogram(Arc::new(fold.finish())))
+}
+
+/// A compensated sum or mean of histograms.
+pub(crate) enum HistogramFold {
+    Sum(Box<HistogramSum>),
+    Mean(Box<HistogramMean>),
+}
+
+impl HistogramFold {
+    pub(crate) fn new(is_average: bool, first: Histogram) -> Self {
+        match is_average {
+            true => Self::Mean(Box::new(HistogramMean::new(first))),
+            false => Self::Sum(Box::new(HistogramSum::new(first))),
+        }
+    }
+
+    /// Adds a histogram; reports whether custom bounds were reconciled.
+    pub(crate) fn add(&mut self, h: &Histogram) -> Result<bool, IncompatibleBuckets> {
+        match self {
+            Self::Sum(sum) => sum.add(h).map(|notes| notes.bounds_reconciled),
+            Self::Mean(mean) => mean.add(h),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Histogram {
+        match self {
+            Self::Sum(sum) => sum.finish(),
+            Self::Mean(mean) => mean.finish(),
+        }
+    }
 }
 
 /// A compensated mean of histograms that does not overflow.
@@ -81,7 +90,7 @@ pub(crate) struct HistogramMean {
 }
 
 impl HistogramMean {
-    pub(crate) fn new(first: Histogram) -> Self {
+    fn new(first: Histogram) -> Self {
         Self {
             count: 1.0,
             sum: HistogramSum::new(first),
@@ -89,8 +98,7 @@ impl HistogramMean {
         }
     }
 
-    /// Adds a histogram; reports whether custom bounds were reconciled.
-    pub(crate) fn add(&mut self, h: &Histogram) -> Result<bool, IncompatibleBuckets> {
+    fn add(&mut self, h: &Histogram) -> Result<bool, IncompatibleBuckets> {
         self.count += 1.0;
         if !self.running {
             let mut sum = self.sum.clone();
@@ -108,7 +116,7 @@ impl HistogramMean {
         self.sum.add(&share).map(|notes| notes.bounds_reconciled)
     }
 
-    pub(crate) fn finish(mut self) -> Histogram {
+    fn finish(mut self) -> Histogram {
         if !self.running {
             self.sum.divide(self.count);
         }

@@ -6,8 +6,11 @@ use super::{
     quantile::quantile,
     window::{View, Window},
 };
-use crate::{eval::Value, math::kahan_add};
-use narthex_model::cell::NAN;
+use crate::{
+    eval::Value,
+    math::{kahan_add, seconds},
+};
+use narthex_model::{Histogram, cell::NAN};
 use std::sync::Arc;
 
 pub(super) fn sum(values: &[f64]) -> f64 {
@@ -119,58 +122,34 @@ pub(super) fn median_deviation(values: &[f64]) -> f64 {
 pub(super) fn first(window: &Window<'_>) -> Option<Value> {
     let (floats, histograms) = (&window.floats, &window.histograms);
     match (floats.times_ms.first(), histograms.times_ms.first()) {
-        (Some(f), Some(h)) if f >= h => histograms
-            .values
-            .first()
-            .map(|h| Value::Histogram(Arc::clone(h))),
+        (Some(f), Some(h)) if f >= h => histogram(histograms.values.first()),
         (Some(_), _) => floats.values.first().map(|x| Value::Float(*x)),
-        (None, _) => histograms
-            .values
-            .first()
-            .map(|h| Value::Histogram(Arc::clone(h))),
+        (None, _) => histogram(histograms.values.first()),
     }
 }
 
 pub(super) fn last(window: &Window<'_>) -> Option<Value> {
     let (floats, histograms) = (&window.floats, &window.histograms);
     match (floats.times_ms.last(), histograms.times_ms.last()) {
-        (Some(f), Some(h)) if h >= f => histograms
-            .values
-            .last()
-            .map(|h| Value::Histogram(Arc::clone(h))),
+        (Some(f), Some(h)) if h >= f => histogram(histograms.values.last()),
         (Some(_), _) => floats.values.last().map(|x| Value::Float(*x)),
-        (None, _) => histograms
-            .values
-            .last()
-            .map(|h| Value::Histogram(Arc::clone(h))),
+        (None, _) => histogram(histograms.values.last()),
     }
 }
 
+fn histogram(h: Option<&Arc<Histogram>>) -> Option<Value> {
+    h.map(|h| Value::Histogram(Arc::clone(h)))
+}
+
 pub(super) fn time_of_first(window: &Window<'_>) -> Option<Value> {
-    let first = [
-        window.floats.times_ms.first(),
-        window.histograms.times_ms.first(),
-    ];
-    first
-        .into_iter()
-        .flatten()
-        .min()
-        .map(|ms| Value::Float(seconds(*ms)))
+    let (floats, histograms) = (window.floats.times_ms, window.histograms.times_ms);
+    let first = floats.first().into_iter().chain(histograms.first()).min();
+    first.map(|ms| Value::Float(seconds(*ms)))
 }
 
 pub(super) fn time_of_last(window: &Window<'_>) -> Option<Value> {
-    let last = [
-        window.floats.times_ms.last(),
-        window.histograms.times_ms.last(),
-    ];
-    last.into_iter()
-        .flatten()
-        .max()
-        // As in Prometheus, samples before the epoch count as the epoch.
-        .map(|ms| Value::Float(seconds((*ms).max(0))))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-pub(super) fn seconds(ms: i64) -> f64 {
-    ms as f64 / 1000.0
+    let (floats, histograms) = (window.floats.times_ms, window.histograms.times_ms);
+    let last = floats.last().into_iter().chain(histograms.last()).max();
+    // As in Prometheus, samples before the epoch count as the epoch.
+    last.map(|ms| Value::Float(seconds((*ms).max(0))))
 }

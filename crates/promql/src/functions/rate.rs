@@ -4,13 +4,16 @@
 
 use super::{
     FunctionId, extended, rate_histograms,
-    starts::{is_start_reset, overlaps},
-    window::{NoteSink, OverCall, Place, View, Window},
+    window::{NoteSink, OverCall, Place, Point, Timed, Window},
 };
 use crate::{
     ast::Extension,
     eval::Value,
-    notes::{HistogramOperation, Note},
+    math::seconds,
+    notes::{
+        HistogramOperation::{Addition, Subtraction},
+        Note,
+    },
 };
 use narthex_model::{
     Histogram,
@@ -78,14 +81,8 @@ fn floats(
             let (before, x) = (floats.values[i - 1], floats.values[i]);
             let mut reset = x < before;
             if !floats.starts_ms.is_empty() {
-                let (start_before, start) = (floats.starts_ms[i - 1], floats.starts_ms[i]);
-                overlap |= overlaps(start_before, floats.times_ms[i - 1], start);
-                reset |= is_start_reset(
-                    start_before,
-                    floats.times_ms[i - 1],
-                    start,
-                    floats.times_ms[i],
-                );
+                overlap |= floats.overlaps_at(i);
+                reset |= floats.restarts_at(i);
             }
             if reset {
                 result += before;
@@ -137,7 +134,7 @@ fn histograms(
     if start.is_some() {
         match &mut result {
             None => result = Some((**first).clone()),
-            Some(sum) => rate_histograms::add(sum, first, call, at, note)?,
+            Some(sum) => rate_histograms::combine(sum, first, Addition, call, at, note)?,
         }
     }
     let count = result.as_ref().map_or(0.0, |h| h.count);
@@ -200,10 +197,9 @@ impl SampledRange {
     ) -> Option<f64> {
         let (mut to_start, mut to_end, mut sampled) = (self.to_start, self.to_end, self.sampled);
         let threshold = self.mean_gap * 1.1;
-        #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
         if let Some(start_ms) = start {
             to_start = 0.0;
-            sampled = (self.last_ms - start_ms) as f64 / 1000.0;
+            sampled = seconds(self.last_ms - start_ms);
         } else if self.gaps == 0.0 {
             return None;
         } else {
@@ -244,17 +240,11 @@ pub(super) fn instant(
     if interval_ms == 0 {
         return None;
     }
-    #[expect(clippy::cast_precision_loss, reason = "differences stay below 2^53 ms")]
-    let seconds = interval_ms as f64 / 1000.0;
+    let seconds = seconds(interval_ms);
     let counter = call.is_counter();
-    let reset = is_start_reset(
-        before.start_ms,
-        before.time_ms,
-        after.start_ms,
-        after.time_ms,
-    );
+    let reset = after.restarts_after(&before);
     match (before.value, after.value) {
-        (Last::Float(x), Last::Float(y)) => {
+        (Point::Float(x), Point::Float(y)) => {
             let change = if counter && (y < x || reset) {
                 y
             } else {
@@ -266,7 +256,7 @@ pub(super) fn instant(
                 change
             }))
         }
-        (Last::Histogram(x), Last::Histogram(y)) => {
+        (Point::Histogram(x), Point::Histogram(y)) => {
             let gauges = [x, y]
                 .iter()
                 .filter(|h| h.reset_hint == ResetHint::Gauge)
@@ -279,16 +269,7 @@ pub(super) fn instant(
             }
             let mut change = (**y).clone();
             if !counter || (!reset && !y.is_reset_after(x)) {
-                let Ok(notes) = change.subtract(x) else {
-                    note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
-                    return None;
-                };
-                if notes.bounds_reconciled {
-                    note(Note::bounds_reconciled(
-                        HistogramOperation::Subtraction,
-                        call.span,
-                    ));
-                }
+                rate_histograms::combine(&mut change, x, Subtraction, call, at, note)?;
             }
             change.reset_hint = ResetHint::Gauge;
             change.compact();
@@ -304,31 +285,12 @@ pub(super) fn instant(
     }
 }
 
-#[derive(Clone, Copy)]
-enum Last<'a> {
-    Float(f64),
-    Histogram(&'a Arc<Histogram>),
-}
-
-#[derive(Clone, Copy)]
-struct Timed<'a> {
-    time_ms: i64,
-    start_ms: i64,
-    value: Last<'a>,
-}
-
 fn last_two<'a>(window: &Window<'a>) -> Option<(Timed<'a>, Timed<'a>)> {
-    fn tail<'a, T>(view: View<'a, T>, of: impl Fn(&'a T) -> Last<'a>) -> Vec<Timed<'a>> {
-        (view.len().saturating_sub(2)..view.len())
-            .map(|i| Timed {
-                time_ms: view.times_ms[i],
-                start_ms: view.start_ms(i),
-                value: of(&view.values[i]),
-            })
-            .collect()
-    }
-    let mut last = tail(window.floats, |x| Last::Float(*x));
-    last.extend(tail(window.histograms, Last::Histogram));
+    let (floats, histograms) = (window.floats, window.histograms);
+    let tail = |count: usize| count.saturating_sub(2)..count;
+    let of_floats = tail(floats.len()).map(|at| floats.timed(at, |x| Point::Float(*x)));
+    let of_histograms = tail(histograms.len()).map(|at| histograms.timed(at, Point::Histogram));
+    let mut last: Vec<Timed<'a>> = of_floats.chain(of_histograms).collect();
     last.sort_by_key(|sample| sample.time_ms);
     match last.as_slice() {
         [.., before, after] => Some((*before, *after)),

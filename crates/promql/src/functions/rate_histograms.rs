@@ -3,11 +3,11 @@
 //! **Invariant:** the result is a compacted gauge; resets between samples are compensated, and incompatible
 //! histograms give a warning instead of a result.
 
-use super::{
-    starts::{is_start_reset, overlaps},
-    window::{NoteSink, OverCall, Place, View},
+use super::window::{NoteSink, OverCall, Place, View};
+use crate::notes::{
+    HistogramOperation::{self, Addition, Subtraction},
+    Note,
 };
-use crate::notes::{HistogramOperation, Note};
 use narthex_model::{Histogram, histogram::ResetHint};
 use std::{borrow::Cow, sync::Arc};
 
@@ -27,12 +27,7 @@ pub(super) fn increase(
         note(Note::histogram_not_counter(&name(), call.span));
     }
     let resets_at = |i: usize, before: &Histogram| {
-        is_start_reset(
-            histograms.start_ms(i - 1),
-            histograms.times_ms[i - 1],
-            histograms.start_ms(i),
-            histograms.times_ms[i],
-        ) || values[i].is_reset_after(before)
+        histograms.restarts_at(i) || values[i].is_reset_after(before)
     };
     // After a reset right behind the first histogram, its layout does not matter.
     let mut before = Cow::Borrowed(&**first);
@@ -64,16 +59,7 @@ pub(super) fn increase(
         }
     }
     let mut result = last.at_schema(lowest);
-    match result.subtract(&before) {
-        Err(_) => return mixed(note),
-        Ok(notes) if notes.bounds_reconciled => {
-            note(Note::bounds_reconciled(
-                HistogramOperation::Subtraction,
-                call.span,
-            ));
-        }
-        Ok(_) => {}
-    }
+    combine(&mut result, &before, Subtraction, call, at, note)?;
     if counter {
         make_up_for_resets(call, histograms, &before, &mut result, at, note, resets_at)?;
     } else if !gauge(first) || !gauge(last) {
@@ -96,14 +82,9 @@ fn make_up_for_resets(
     let mut overlap = false;
     let mut before = first;
     for (i, h) in histograms.values.iter().enumerate().skip(1) {
-        overlap |= !histograms.starts_ms.is_empty()
-            && overlaps(
-                histograms.start_ms(i - 1),
-                histograms.times_ms[i - 1],
-                histograms.start_ms(i),
-            );
+        overlap |= histograms.overlaps_at(i);
         if resets_at(i, before) {
-            add(result, before, call, at, note)?;
+            combine(result, before, Addition, call, at, note)?;
         }
         before = h;
     }
@@ -113,27 +94,25 @@ fn make_up_for_resets(
     Some(())
 }
 
-/// Adds `other` to `sum`; incompatible buckets give a warning and `None`.
-pub(super) fn add(
+/// Adds `other` to `sum`, or subtracts it; incompatible buckets give a warning and `None`.
+pub(super) fn combine(
     sum: &mut Histogram,
     other: &Histogram,
+    operation: HistogramOperation,
     call: &OverCall,
     at: &Place<'_>,
     note: &mut NoteSink<'_>,
 ) -> Option<()> {
-    match sum.add(other) {
-        Err(_) => {
-            note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
-            None
-        }
-        Ok(notes) => {
-            if notes.bounds_reconciled {
-                note(Note::bounds_reconciled(
-                    HistogramOperation::Addition,
-                    call.span,
-                ));
-            }
-            Some(())
-        }
+    let combined = match operation {
+        Subtraction => sum.subtract(other),
+        _ => sum.add(other),
+    };
+    let Ok(notes) = combined else {
+        note(Note::mixed_exponential_custom(&at.metric_name(), call.span));
+        return None;
+    };
+    if notes.bounds_reconciled {
+        note(Note::bounds_reconciled(operation, call.span));
     }
+    Some(())
 }

@@ -3,44 +3,16 @@
 //! **Invariant:** floats and histograms are one sequence in time; a transition between a float and a histogram is
 //! always both a reset and a change.
 
-use super::{
-    starts::is_start_reset,
-    window::{OverCall, Place, Window},
-};
+use super::window::{OverCall, Place, Point, Timed, Window};
 use crate::{ast::Extension, eval::Value};
-use narthex_model::Histogram;
-use std::sync::Arc;
-
-#[derive(Clone, Copy)]
-enum Point<'a> {
-    Float(f64),
-    Histogram(&'a Arc<Histogram>),
-}
-
-struct Timed<'a> {
-    time_ms: i64,
-    start_ms: i64,
-    point: Point<'a>,
-}
 
 pub(super) fn resets(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Option<Value> {
     count_pairs(call, window, at, |before, after| {
-        if let (Point::Float(_), Point::Histogram(_)) | (Point::Histogram(_), Point::Float(_)) =
-            (before.point, after.point)
-        {
-            return true;
-        }
-        if is_start_reset(
-            before.start_ms,
-            before.time_ms,
-            after.start_ms,
-            after.time_ms,
-        ) {
-            return true;
-        }
-        match (before.point, after.point) {
-            (Point::Float(x), Point::Float(y)) => y < x,
-            (Point::Histogram(x), Point::Histogram(y)) => y.is_reset_after(x),
+        match (before.value, after.value) {
+            (Point::Float(x), Point::Float(y)) => y < x || after.restarts_after(before),
+            (Point::Histogram(x), Point::Histogram(y)) => {
+                after.restarts_after(before) || y.is_reset_after(x)
+            }
             _ => true,
         }
     })
@@ -48,7 +20,7 @@ pub(super) fn resets(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Op
 
 pub(super) fn changes(call: &OverCall, window: &Window<'_>, at: &Place<'_>) -> Option<Value> {
     count_pairs(call, window, at, |before, after| {
-        match (before.point, after.point) {
+        match (before.value, after.value) {
             (Point::Float(x), Point::Float(y)) => x != y && !(x.is_nan() && y.is_nan()),
             (Point::Histogram(x), Point::Histogram(y)) => !x.same_data(y),
             _ => true,
@@ -78,20 +50,10 @@ fn count_pairs(
         };
         Some(if float_first {
             f += 1;
-            let (time_ms, start_ms) = (floats.times_ms[f - 1], floats.start_ms(f - 1));
-            Timed {
-                time_ms,
-                start_ms,
-                point: Point::Float(floats.values[f - 1]),
-            }
+            floats.timed(f - 1, |x| Point::Float(*x))
         } else {
             h += 1;
-            let (time_ms, start_ms) = (histograms.times_ms[h - 1], histograms.start_ms(h - 1));
-            Timed {
-                time_ms,
-                start_ms,
-                point: Point::Histogram(&histograms.values[h - 1]),
-            }
+            histograms.timed(h - 1, Point::Histogram)
         })
     };
     let mut before = next()?;

@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** floats and histograms of a window each ascend in time; at least one of the two is not empty.
 
-use super::FunctionId;
+use super::{
+    FunctionId,
+    starts::{is_start_reset, overlaps},
+};
 use crate::{ast::Extension, eval::Series, notes::Note, span::Span};
 use narthex_model::Histogram;
 use std::{ops::Range, sync::Arc};
@@ -127,6 +130,34 @@ impl<'a, T> View<'a, T> {
         self.starts_ms.get(at).copied().unwrap_or_default()
     }
 
+    /// Returns a sample, whose value is `of` what the view has.
+    pub(super) fn timed(&self, at: usize, of: impl Fn(&'a T) -> Point<'a>) -> Timed<'a> {
+        Timed {
+            time_ms: self.times_ms[at],
+            start_ms: self.start_ms(at),
+            value: of(&self.values[at]),
+        }
+    }
+
+    /// Decides from start times whether the counter was reset between sample `at` and the one before.
+    pub(super) fn restarts_at(&self, at: usize) -> bool {
+        is_start_reset(
+            self.start_ms(at - 1),
+            self.times_ms[at - 1],
+            self.start_ms(at),
+            self.times_ms[at],
+        )
+    }
+
+    /// Decides whether the start time of sample `at` precedes the one before without being that one's own.
+    pub(super) fn overlaps_at(&self, at: usize) -> bool {
+        overlaps(
+            self.start_ms(at - 1),
+            self.times_ms[at - 1],
+            self.start_ms(at),
+        )
+    }
+
     pub(crate) fn from(self, at: usize) -> View<'a, T> {
         View {
             times_ms: &self.times_ms[at..],
@@ -143,6 +174,28 @@ impl<T> Default for View<'_, T> {
             values: &[],
             starts_ms: &[],
         }
+    }
+}
+
+/// A sample of a window, with when its counter started; 0 if that is unknown.
+#[derive(Clone, Copy)]
+pub(super) struct Timed<'a> {
+    pub(super) time_ms: i64,
+    pub(super) start_ms: i64,
+    pub(super) value: Point<'a>,
+}
+
+/// The value of a sample.
+#[derive(Clone, Copy)]
+pub(super) enum Point<'a> {
+    Float(f64),
+    Histogram(&'a Arc<Histogram>),
+}
+
+impl Timed<'_> {
+    /// Decides from start times whether the counter was reset since the sample before.
+    pub(super) fn restarts_after(&self, before: &Self) -> bool {
+        is_start_reset(before.start_ms, before.time_ms, self.start_ms, self.time_ms)
     }
 }
 

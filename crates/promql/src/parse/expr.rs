@@ -180,9 +180,8 @@ impl Parser<'_> {
         self.next();
         let text = self.text(token.span);
         let value = if is_duration {
-            #[expect(clippy::cast_precision_loss, reason = "durations stay below 2^53 ms")]
             duration::parse(text)
-                .map(|ms| ms as f64 / 1000.0)
+                .map(crate::math::seconds)
                 .map_err(|e| unknown_unit(text).unwrap_or(e.to_string()))
         } else {
             parse_number(text).map_err(|e| format!("error parsing number: {e}"))

@@ -19,6 +19,7 @@ use crate::{
     functions::FunctionId,
     kept_groups::KeptGroups,
     lex::{AggregateOp, BinaryOp},
+    math,
     span::Span,
 };
 use narthex_model::storage::{Grouping, Hints, TimeRange};
@@ -202,8 +203,7 @@ impl Builder {
 
     /// Returns the value of a call that depends only on the query's times.
     fn constant(&self, function: FunctionId) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-        let seconds = |ms: i64| Some(ms as f64 / 1000.0);
+        let seconds = |ms: i64| Some(math::seconds(ms));
         match function {
             FunctionId::Start => seconds(self.start_ms),
             FunctionId::End => seconds(self.end_ms),
