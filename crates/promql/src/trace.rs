@@ -129,20 +129,18 @@ impl<'a> Tracer<'a> {
 
     /// Counts series that the current operation passes on.
     pub(crate) fn count_series(&self, series: usize) {
-        let mut state = self.state();
-        let node = state.current.node;
-        if let Some(node) = state.nodes.get_mut(node) {
-            node.series += series as u64;
-        }
+        self.change_current(|node| node.series += series as u64);
     }
 
     /// Counts samples that the current operation read.
     pub(crate) fn count_samples(&self, samples: u64) {
+        self.change_current(|node| node.samples += samples);
+    }
+
+    fn change_current(&self, change: impl FnOnce(&mut TraceNode)) {
         let mut state = self.state();
         let node = state.current.node;
-        if let Some(node) = state.nodes.get_mut(node) {
-            node.samples += samples;
-        }
+        state.nodes.get_mut(node).map(change);
     }
 
     /// Ends the measurement.

@@ -30,6 +30,7 @@ pub(crate) fn scalar_operation(op: BinaryOp, l: f64, r: f64) -> f64 {
 }
 
 /// Result of an operator on two samples.
+#[derive(Default)]
 pub(super) struct Combined {
     pub(super) value: Option<Value>,
     /// Whether a comparison holds; `true` for all other operators.
@@ -44,71 +45,61 @@ impl Combined {
         Self {
             value: Some(value),
             keep: true,
-            info: None,
-            warning: None,
-        }
-    }
-
-    fn refused(note: Note) -> Self {
-        Self {
-            value: None,
-            keep: false,
-            info: Some(note),
-            warning: None,
+            ..Self::default()
         }
     }
 }
 
 /// Computes an operator on two samples; `span` is the operation's position.
 pub(super) fn combine(op: BinaryOp, l: Sample<'_>, r: Sample<'_>, span: Span) -> Combined {
+    let refused = || Combined {
+        info: Some(Note::incompatible_types(
+            op.as_str(),
+            type_name(l),
+            type_name(r),
+            span,
+        )),
+        ..Combined::default()
+    };
     match (l, r) {
         (Sample::Float(l), Sample::Float(r)) => match op {
-            BinaryOp::TrimUpper | BinaryOp::TrimLower => Combined::refused(
-                Note::incompatible_types(op.as_str(), "float", "float", span),
-            ),
+            BinaryOp::TrimUpper | BinaryOp::TrimLower => refused(),
             _ if op.is_comparison() => Combined {
                 keep: compare(op, l, r),
                 ..Combined::value(Value::Float(l))
             },
             _ => Combined::value(Value::Float(scalar_operation(op, l, r))),
         },
-        (Sample::Float(l), Sample::Histogram(r)) => match op {
-            BinaryOp::Mul => changed(r, |h| {
-                h.scale(l);
+        (Sample::Float(x), Sample::Histogram(h)) | (Sample::Histogram(h), Sample::Float(x))
+            if op == BinaryOp::Mul =>
+        {
+            changed(h, |h| {
+                h.scale(x);
                 h.compact();
-            }),
-            _ => Combined::refused(Note::incompatible_types(
-                op.as_str(),
-                "float",
-                "histogram",
-                span,
-            )),
-        },
+            })
+        }
         (Sample::Histogram(l), Sample::Float(r)) => match op {
-            BinaryOp::Mul => changed(l, |h| {
-                h.scale(r);
-                h.compact();
-            }),
             BinaryOp::Div => changed(l, |h| {
                 h.divide(r);
                 h.compact();
             }),
             BinaryOp::TrimUpper => changed(l, |h| h.trim(r, Keep::Below)),
             BinaryOp::TrimLower => changed(l, |h| h.trim(r, Keep::Above)),
-            _ => Combined::refused(Note::incompatible_types(
-                op.as_str(),
-                "histogram",
-                "float",
-                span,
-            )),
+            _ => refused(),
         },
-        (Sample::Histogram(l), Sample::Histogram(r)) => two_histograms(op, l, r, span),
-        _ => Combined {
-            value: None,
-            keep: false,
-            info: None,
-            warning: None,
-        },
+        (Sample::Float(_), Sample::Histogram(_)) => refused(),
+        (Sample::Histogram(l), Sample::Histogram(r)) => {
+            two_histograms(op, l, r, span).unwrap_or_else(refused)
+        }
+        _ => Combined::default(),
+    }
+}
+
+fn type_name(sample: Sample<'_>) -> &'static str {
+    match sample {
+        Sample::Absent => "nothing",
+        Sample::Float(_) => "float",
+        Sample::Histogram(_) => "histogram",
     }
 }
 
@@ -118,54 +109,44 @@ fn changed(h: &Histogram, change: impl FnOnce(&mut Histogram)) -> Combined {
     Combined::value(Value::Histogram(Arc::new(h)))
 }
 
-fn two_histograms(op: BinaryOp, l: &Arc<Histogram>, r: &Arc<Histogram>, span: Span) -> Combined {
-    let operation = match op {
+/// Computes an operator on two histograms; `None` if it does not apply to them.
+fn two_histograms(
+    op: BinaryOp,
+    l: &Arc<Histogram>,
+    r: &Arc<Histogram>,
+    span: Span,
+) -> Option<Combined> {
+    let mut result = (**l).clone();
+    let (operation, notes) = match op {
         BinaryOp::Eq | BinaryOp::Ne => {
             let keep = l.same_data(r) == (op == BinaryOp::Eq);
-            return Combined {
+            return Some(Combined {
                 keep,
                 ..Combined::value(Value::Histogram(Arc::clone(l)))
-            };
+            });
         }
-        BinaryOp::Add => HistogramOperation::Addition,
-        BinaryOp::Sub => HistogramOperation::Subtraction,
-        _ => {
-            return Combined::refused(Note::incompatible_types(
-                op.as_str(),
-                "histogram",
-                "histogram",
-                span,
-            ));
-        }
-    };
-    let mut result = (**l).clone();
-    let notes = if op == BinaryOp::Add {
-        result.add(r)
-    } else {
-        result.subtract(r)
+        BinaryOp::Add => (HistogramOperation::Addition, result.add(r)),
+        BinaryOp::Sub => (HistogramOperation::Subtraction, result.subtract(r)),
+        _ => return None,
     };
     let Ok(notes) = notes else {
-        let warning = Note::incompatible_buckets(op.as_str(), span);
-        return Combined {
-            value: None,
-            keep: false,
-            info: None,
-            warning: Some(warning),
-        };
+        return Some(Combined {
+            warning: Some(Note::incompatible_buckets(op.as_str(), span)),
+            ..Combined::default()
+        });
     };
     if op == BinaryOp::Sub {
         result.reset_hint = ResetHint::Gauge;
     }
     result.compact();
-    Combined {
-        info: notes
-            .bounds_reconciled
-            .then(|| Note::bounds_reconciled(operation, span)),
+    let reconciled = notes.bounds_reconciled;
+    Some(Combined {
+        info: reconciled.then(|| Note::bounds_reconciled(operation, span)),
         warning: notes
             .reset_conflict
             .then(|| Note::reset_conflict(operation, span)),
         ..Combined::value(Value::Histogram(Arc::new(result)))
-    }
+    })
 }
 
 pub(super) fn compare(op: BinaryOp, l: f64, r: f64) -> bool {

@@ -12,7 +12,6 @@ use crate::{
     span::Span,
 };
 use narthex_model::cell::{self, ABSENT};
-use std::sync::Arc;
 
 impl Eval<'_> {
     pub(super) fn stream_binary(
@@ -60,7 +59,6 @@ impl Eval<'_> {
         sink: &mut Sink<'_>,
     ) -> Outcome<()> {
         let drops_name = b.op.changes_meaning() || b.return_bool;
-        let delayed = self.rules.delayed_name_removal;
         let work = |mut block: super::Block| -> Outcome<super::Block> {
             if block.dense && !matches!(b.op, BinaryOp::TrimUpper | BinaryOp::TrimLower) {
                 dense_with_scalar(b, &mut block, scalars, swapped);
@@ -71,16 +69,13 @@ impl Eval<'_> {
             if !block.dense {
                 block.drop_empty_rows();
             }
-            if drops_name {
-                block.series.iter_mut().for_each(|s| s.forget_name(delayed));
-            }
             Ok(block)
         };
-        if !drops_name || self.stays_distinct(vector) {
-            return self.stream(vector, steps, &mut |block| sink(work(block)?));
+        if drops_name {
+            self.stream_nameless(vector, steps, sink, work)
+        } else {
+            self.stream(vector, steps, &mut |block| sink(work(block)?))
         }
-        let whole = work(self.collect(vector, steps)?)?;
-        sink(super::rows::merge_equal(whole)?)
     }
 
     fn mixed_with_scalar(
@@ -120,7 +115,7 @@ impl Eval<'_> {
                 }
                 let value = match combined.value {
                     // A comparison keeps the vector's sample, on whichever side it is.
-                    Some(_) if b.op.is_comparison() && swapped => owned(sample),
+                    Some(_) if b.op.is_comparison() && swapped => sample.value(),
                     value => value,
                 };
                 let value = if b.return_bool {
@@ -142,14 +137,6 @@ impl Eval<'_> {
         drop(notes);
         block.hold.join(meter.finish());
         Ok(())
-    }
-}
-
-fn owned(sample: Sample<'_>) -> Option<Value> {
-    match sample {
-        Sample::Absent => None,
-        Sample::Float(x) => Some(Value::Float(x)),
-        Sample::Histogram(h) => Some(Value::Histogram(Arc::clone(h))),
     }
 }
 

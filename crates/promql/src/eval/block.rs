@@ -60,6 +60,18 @@ impl Series {
         }
     }
 
+    /// Returns the identity of a stored series; `bare` leaves out `META_LABELS`.
+    pub(super) fn stored(batch: &Arc<dyn Batch>, index: u32, bare: bool, drop_name: bool) -> Self {
+        Self {
+            identity: Identity::Stored {
+                batch: Arc::clone(batch),
+                index,
+                bare,
+            },
+            drop_name,
+        }
+    }
+
     pub(crate) fn labels(&self) -> LabelSet {
         match &self.identity {
             Identity::Owned(labels) => labels.clone(),
@@ -223,6 +235,24 @@ impl<'a> Sample<'a> {
             Cell::Float(x) => Self::Float(x),
         }
     }
+
+    /// Returns the sample as a value of its own, if there is one.
+    pub(super) fn value(self) -> Option<Value> {
+        match self {
+            Self::Absent => None,
+            Self::Float(x) => Some(Value::Float(x)),
+            Self::Histogram(h) => Some(Value::Histogram(Arc::clone(h))),
+        }
+    }
+
+    /// Returns what the sample counts for in samples: a histogram by its size.
+    pub(super) fn weight(self) -> u64 {
+        match self {
+            Self::Absent => 0,
+            Self::Float(_) => 1,
+            Self::Histogram(h) => h.weight() as u64,
+        }
+    }
 }
 
 /// An owned sample.
@@ -301,10 +331,7 @@ impl Block {
 
     /// Stores a histogram and returns the cell that refers to it.
     pub(crate) fn add_histogram(&mut self, histogram: Arc<Histogram>) -> f64 {
-        let index = u32::try_from(self.histograms.len())
-            .expect("fewer than 2^32 histograms fit into memory");
-        self.histograms.push(histogram);
-        cell::histogram(index)
+        cell::push_histogram(&mut self.histograms, histogram)
     }
 
     pub(crate) fn is_row_empty(&self, series: usize) -> bool {
@@ -339,13 +366,10 @@ impl Block {
             *self = other;
             return;
         }
-        let base = u32::try_from(self.histograms.len())
-            .expect("fewer than 2^32 histograms fit into memory");
+        let base = self.histograms.len();
         if !other.histograms.is_empty() {
             for value in &mut other.cells {
-                if let Cell::Histogram(index) = Cell::decode(*value) {
-                    *value = cell::histogram(base + index);
-                }
+                *value = cell::rebased(*value, base).unwrap_or(ABSENT);
             }
         }
         self.histograms.append(&mut other.histograms);
@@ -368,12 +392,8 @@ impl Block {
         if self.dense {
             return self.cells.len() as u64;
         }
-        let of = |value: &f64| match self.resolve(*value) {
-            Sample::Absent => 0,
-            Sample::Float(_) => 1,
-            Sample::Histogram(h) => h.weight() as u64,
-        };
-        self.cells.iter().map(of).sum()
+        let weights = self.cells.iter().map(|x| self.resolve(*x).weight());
+        weights.sum()
     }
 
     /// Applies `f` to every float; histograms are dropped.

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     error::QueryError,
     functions::{FunctionId, classic, dates, histograms, labels, math, sort},
+    math::seconds,
     notes::Note,
     plan::{Call, Node, NodeKind, Steps},
 };
@@ -33,12 +34,20 @@ impl Eval<'_> {
         match (call.function, first) {
             (F::Vector, Some(scalar)) => {
                 let values = self.scalar(scalar, steps)?.to_vec();
-                sink(self.charge(one_row(LabelSet::empty(), values))?)
+                sink(self.charge(one_row(Series::new(LabelSet::empty()), values))?)
             }
             (F::Timestamp | F::StartTimestamp, Some(arg)) => {
                 self.stream_timestamp(call.function, arg, steps, sink)
             }
-            (F::Absent, Some(vector)) => self.absent(vector, steps, sink),
+            (F::Absent, Some(vector)) => {
+                let labels = match &vector.kind {
+                    NodeKind::Select(select) => absent_labels(&select.matchers),
+                    _ => LabelSet::empty(),
+                };
+                self.absent(Series::new(labels), steps, sink, |found| {
+                    self.stream(vector, steps, found)
+                })
+            }
             (F::Clamp | F::ClampMin | F::ClampMax, Some(vector)) => {
                 self.clamp(call, vector, steps, sink)
             }
@@ -75,27 +84,18 @@ impl Eval<'_> {
                 let block = self.info(call, base, steps)?;
                 sink(self.charge(block)?)
             }
-            (id, None) => match dates::part(id) {
-                Some(part) => {
-                    #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-                    let of = |time_ms: i64| part(time_ms as f64 / 1000.0);
-                    let _cells = self.memory.room_for_steps(steps.count)?;
-                    let cells = steps.times_ms().map(of).collect();
-                    sink(self.charge(one_row(LabelSet::empty(), cells))?)
-                }
-                None => Err(unsupported(id)),
-            },
+            (id, None) => {
+                let part = dates::part(id).ok_or_else(|| unsupported(id))?;
+                let _cells = self.memory.room_for_steps(steps.count)?;
+                let cells = steps.times_ms().map(|ms| part(seconds(ms))).collect();
+                sink(self.charge(one_row(Series::new(LabelSet::empty()), cells))?)
+            }
             (id, Some(vector)) => {
-                if let Some(part) = dates::part(id) {
-                    return self.stream_floats(vector, steps, sink, |x, _| part(x));
-                }
-                if let Some(f) = math::function(id) {
+                if let Some(f) = dates::part(id).or_else(|| math::function(id)) {
                     return self.stream_floats(vector, steps, sink, |x, _| f(x));
                 }
-                match histograms::function(id) {
-                    Some(f) => self.stream_histograms(vector, steps, sink, f),
-                    None => Err(unsupported(id)),
-                }
+                let f = histograms::function(id).ok_or_else(|| unsupported(id))?;
+                self.stream_histograms(vector, steps, sink, f)
             }
         }
     }
@@ -158,20 +158,13 @@ impl Eval<'_> {
         sink: &mut Sink<'_>,
         change: impl Fn(&mut Block),
     ) -> Outcome<()> {
-        let delayed = self.rules.delayed_name_removal;
-        let map = |mut block: Block| {
+        self.stream_nameless(vector, steps, sink, |mut block| {
             change(&mut block);
             if !block.dense {
                 block.drop_empty_rows();
             }
-            block.series.iter_mut().for_each(|s| s.forget_name(delayed));
-            block
-        };
-        if self.stays_distinct(vector) {
-            return self.stream(vector, steps, &mut |block| sink(map(block)));
-        }
-        let whole = map(self.collect(vector, steps)?);
-        sink(rows::merge_equal(whole)?)
+            Ok(block)
+        })
     }
 
     fn stream_timestamp(
@@ -214,8 +207,7 @@ impl Eval<'_> {
             return self.collect(arg, steps).map(drop);
         }
         let _times = self.memory.room_for_steps(steps.count)?;
-        #[expect(clippy::cast_precision_loss, reason = "times stay below 2^53 ms")]
-        let times: Vec<f64> = steps.times_ms().map(|ms| ms as f64 / 1000.0).collect();
+        let times: Vec<f64> = steps.times_ms().map(seconds).collect();
         self.stream_mapped(arg, steps, sink, |block| {
             for row in block.cells.chunks_exact_mut(steps.count) {
                 for (x, time) in row.iter_mut().zip(&times) {
@@ -228,33 +220,30 @@ impl Eval<'_> {
         })
     }
 
-    fn absent(&self, vector: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
+    /// Passes on a series with a 1 at the steps at which `stream` passes on no sample.
+    pub(super) fn absent(
+        &self,
+        series: Series,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+        stream: impl FnOnce(&mut Sink<'_>) -> Outcome<()>,
+    ) -> Outcome<()> {
         let _found = self.memory.room_for_steps(steps.count)?;
-        let mut found = vec![false; steps.count];
-        self.stream(vector, steps, &mut |block| {
+        let mut cells = vec![1.0; steps.count];
+        stream(&mut |block| {
             for row in 0..block.len() {
-                for (found, x) in found.iter_mut().zip(block.row(row)) {
-                    *found |= !cell::is_absent(*x);
+                for (cell, x) in cells.iter_mut().zip(block.row(row)) {
+                    if !cell::is_absent(*x) {
+                        *cell = ABSENT;
+                    }
                 }
             }
             Ok(())
         })?;
-        if found.iter().all(|found| *found) {
+        if cells.iter().all(|cell| cell::is_absent(*cell)) {
             return Ok(());
         }
-        let labels = match &vector.kind {
-            NodeKind::Select(select) => absent_labels(&select.matchers),
-            _ => LabelSet::empty(),
-        };
-        let mut block = one_row(
-            labels,
-            found
-                .iter()
-                .map(|found| if *found { ABSENT } else { 1.0 })
-                .collect(),
-        );
-        block.dense = false;
-        sink(self.charge(block)?)
+        sink(self.charge(one_row(series, cells))?)
     }
 
     fn clamp(&self, call: &Call, vector: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
@@ -320,9 +309,9 @@ pub(super) fn absent_labels(matchers: &[Matcher]) -> LabelSet {
     labels.finish()
 }
 
-fn one_row(labels: LabelSet, cells: Vec<f64>) -> Block {
+fn one_row(series: Series, cells: Vec<f64>) -> Block {
     let mut block = Block::new(cells.len());
-    block.series.push(Series::new(labels));
+    block.series.push(series);
     block.cells = cells;
     block.dense = block.cells.iter().all(|x| cell::is_float(*x));
     block

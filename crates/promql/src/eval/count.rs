@@ -3,12 +3,12 @@
 //! **Invariant:** a step counts what it would if it were a query of its own: whole windows, whatever earlier steps
 //! read of them; a subquery counts what its inner query reads, not its results. `read` counts each sample once.
 
-use super::{Eval, stored::StoredRows};
+use super::{Eval, Sample, stored::StoredRows};
 use crate::plan::Steps;
-use narthex_model::{Histogram, cell::Cell, storage::Tile, sync::Whole as _};
+use narthex_model::{storage::Tile, sync::Whole as _};
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard},
 };
 
 /// Counts of the steps that are evaluated.
@@ -64,16 +64,9 @@ impl Eval<'_> {
         };
         for row in 0..rows.len() {
             for (column, cell) in rows.row(row).iter().enumerate() {
-                let samples = weight_of(*cell, &rows.histograms);
+                let samples = Sample::of(*cell, &rows.histograms).weight();
                 counts.add(rows.from + column, samples, samples);
             }
-        }
-    }
-
-    /// Counts a sample found at the only step, by its weight.
-    pub(super) fn count_last(&self, samples: u64) {
-        if let Some(mut counts) = self.counts.lock() {
-            counts.add(0, samples, samples);
         }
     }
 
@@ -88,7 +81,7 @@ impl Eval<'_> {
             let mut sum = 0;
             before.push(sum);
             for cell in tile.series_cells(series) {
-                sum += weight_of(*cell, &tile.histograms);
+                sum += Sample::of(*cell, &tile.histograms).weight();
                 before.push(sum);
             }
             let within = |rows: Range<usize>| match (before.get(rows.end), before.get(rows.start)) {
@@ -156,17 +149,5 @@ impl Eval<'_> {
             counts.add(step, used, sum(&inner.read, fresh));
             seen = seen.max(rows.end);
         }
-    }
-}
-
-/// Returns the samples that a cell counts as.
-fn weight_of(cell: f64, histograms: &[Arc<Histogram>]) -> u64 {
-    match Cell::decode(cell) {
-        Cell::Float(_) => 1,
-        Cell::Histogram(index) => {
-            let histogram = histograms.get(index as usize);
-            histogram.map_or(0, |histogram| histogram.weight() as u64)
-        }
-        Cell::Absent | Cell::Stale => 0,
     }
 }

@@ -4,7 +4,7 @@
 //! same time are an error. Info series themselves pass through unchanged.
 
 use super::{
-    Block, Eval, META_LABELS, Meter, Outcome, ROW_BYTES, Sample, Series, Value,
+    Block, Eval, META_LABELS, Meter, Outcome, ROW_BYTES, Series,
     operation::braces,
     rows::Rows,
     select::{SampleSearch, Wanted},
@@ -18,10 +18,7 @@ use narthex_model::{
     LabelSet, METRIC_NAME, MatchOp, Matcher, cell,
     storage::{Hints, Selector, TimeRange},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Labels that link a series to its info series.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
@@ -193,10 +190,8 @@ impl Eval<'_> {
             pace.spend(infos.len() * INFO_WORK)?;
             for row in 0..base.len() {
                 pace.spend(INFO_WORK)?;
-                let value = match base.sample(row, step) {
-                    Sample::Absent => continue,
-                    Sample::Float(x) => Value::Float(x),
-                    Sample::Histogram(h) => Value::Histogram(Arc::clone(h)),
+                let Some(value) = base.sample(row, step).value() else {
+                    continue;
                 };
                 let mut series = base.series[row].clone();
                 if !is_info[row] {

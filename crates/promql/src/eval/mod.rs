@@ -339,8 +339,7 @@ impl<'a> Eval<'a> {
     }
 
     fn stream_negated(&self, inner: &Node, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
-        let delayed = self.rules.delayed_name_removal;
-        let negated = |mut block: Block| -> Outcome<Block> {
+        self.stream_nameless(inner, steps, sink, |mut block| {
             let mut pace = self.ctx.stop.pace();
             for h in &mut block.histograms {
                 pace.spend(h.weight())?;
@@ -353,14 +352,29 @@ impl<'a> Eval<'a> {
                     *x = -*x;
                 }
             }
+            Ok(block)
+        })
+    }
+
+    /// Passes on what `change` makes of the blocks of an instant vector, whose series lose their names by it.
+    fn stream_nameless(
+        &self,
+        vector: &Node,
+        steps: Steps,
+        sink: &mut Sink<'_>,
+        change: impl Fn(Block) -> Outcome<Block>,
+    ) -> Outcome<()> {
+        let delayed = self.rules.delayed_name_removal;
+        let nameless = |block: Block| -> Outcome<Block> {
+            let mut block = change(block)?;
             block.series.iter_mut().for_each(|s| s.forget_name(delayed));
             Ok(block)
         };
-        if self.stays_distinct(inner) {
-            return self.stream(inner, steps, &mut |block| sink(negated(block)?));
+        if self.stays_distinct(vector) {
+            return self.stream(vector, steps, &mut |block| sink(nameless(block)?));
         }
-        let block = negated(self.collect(inner, steps)?)?;
-        sink(merge_equal(block)?)
+        let whole = nameless(self.collect(vector, steps)?)?;
+        sink(merge_equal(whole)?)
     }
 
     fn stream_step_invariant(

@@ -4,7 +4,8 @@
 //! share a time axis; staleness markers are not samples.
 
 use super::{
-    Block, Eval, Outcome, Scalars, Series, Sink,
+    Block, Eval, Outcome, Scalars, Series,
+    call::absent_labels,
     gaps::{Gaps, Grid, Windows},
     rows,
     scan::Part,
@@ -24,8 +25,8 @@ use crate::{
     plan::{Over, Source, Steps, Subquery, Window},
 };
 use narthex_model::{
-    Histogram, METRIC_NAME, MatchOp,
-    cell::{self, ABSENT, Cell},
+    Histogram, LabelSet, METRIC_NAME, MatchOp,
+    cell::{self, ABSENT},
     histogram::ResetHint,
     storage::{Pace, TimeRange},
 };
@@ -113,8 +114,17 @@ impl Eval<'_> {
         sink: &mut RowsSink<'_>,
     ) -> Outcome<()> {
         if over.function == FunctionId::AbsentOverTime {
+            let labels = match &over.source {
+                Source::Window(window) => absent_labels(&window.select.matchers),
+                Source::Subquery(_) => LabelSet::empty(),
+            };
+            let mut series = Series::new(labels);
+            series.drop_name = true;
             let mut sink = |block| sink(Emitted::Block(block));
-            return self.absent_over_time(over, steps, &mut sink);
+            return self.absent(series, steps, &mut sink, |found| {
+                let mut rows = |rows| found(self.whole(rows, steps.count)?);
+                self.windows_of(over, steps, &mut rows)
+            });
         }
         let delayed = self.rules.delayed_name_removal;
         let unique = delayed
@@ -552,36 +562,6 @@ impl Eval<'_> {
         }
         true
     }
-
-    fn absent_over_time(&self, over: &Over, steps: Steps, sink: &mut Sink<'_>) -> Outcome<()> {
-        let _found = self.memory.room_for_steps(steps.count)?;
-        let mut found = vec![false; steps.count];
-        self.windows_of(over, steps, &mut |rows| {
-            let block = self.whole(rows, steps.count)?;
-            for row in 0..block.len() {
-                for (found, x) in found.iter_mut().zip(block.row(row)) {
-                    *found |= !cell::is_absent(*x);
-                }
-            }
-            Ok(())
-        })?;
-        if found.iter().all(|found| *found) {
-            return Ok(());
-        }
-        let labels = match &over.source {
-            Source::Window(window) => super::call::absent_labels(&window.select.matchers),
-            Source::Subquery(_) => narthex_model::LabelSet::empty(),
-        };
-        let mut block = Block::new(steps.count);
-        let mut series = Series::new(labels);
-        series.drop_name = true;
-        block.series.push(series);
-        block.cells = found
-            .iter()
-            .map(|found| if *found { ABSENT } else { 1.0 })
-            .collect();
-        sink(self.charge(block)?)
-    }
 }
 
 /// Reports whether a metric with this name should be a counter.
@@ -598,33 +578,21 @@ fn keeps_name(function: FunctionId) -> bool {
 }
 
 /// Collects the samples of one series, floats and histograms separately.
-fn gather(input: &Input<'_>, cells: &[f64], starts: &[i64], samples: &mut Samples) {
-    samples.clear();
+fn gather(input: &Input<'_>, cells: &[f64], starts_ms: &[i64], samples: &mut Samples) {
     let mut previous: Option<Arc<Histogram>> = None;
-    for (row, value) in cells.iter().enumerate() {
-        let start = starts.get(row).copied();
-        match Cell::decode(*value) {
-            Cell::Absent | Cell::Stale => {}
-            Cell::Float(x) => samples.floats.push(row, input.times_ms[row], x, start),
-            Cell::Histogram(index) => {
-                let Some(histogram) = input.histograms.get(index as usize) else {
-                    continue;
-                };
-                let mut histogram = Arc::clone(histogram);
-                let hinted = matches!(histogram.reset_hint, ResetHint::Reset | ResetHint::NotReset);
-                if input.computed && hinted {
-                    // A subquery may skip or repeat samples, so a hint about the preceding sample is void.
-                    Arc::make_mut(&mut histogram).reset_hint = ResetHint::Unknown;
-                }
-                if input.stats_only {
-                    let full = histogram;
-                    histogram = Arc::new(full.without_buckets(previous.as_deref()));
-                    previous = Some(full);
-                }
-                samples
-                    .histograms
-                    .push(row, input.times_ms[row], histogram, start);
-            }
+    let axis = (input.times_ms, starts_ms);
+    samples.gather(axis, cells, input.histograms, |histogram| {
+        let mut histogram = Arc::clone(histogram);
+        let hinted = matches!(histogram.reset_hint, ResetHint::Reset | ResetHint::NotReset);
+        if input.computed && hinted {
+            // A subquery may skip or repeat samples, so a hint about the preceding sample is void.
+            Arc::make_mut(&mut histogram).reset_hint = ResetHint::Unknown;
         }
-    }
+        if input.stats_only {
+            let full = histogram;
+            histogram = Arc::new(full.without_buckets(previous.as_deref()));
+            previous = Some(full);
+        }
+        histogram
+    });
 }

@@ -4,7 +4,7 @@
 //! are selected, wherever they are stored; for a single step they come out best first.
 
 use super::{
-    Block, Eval, Outcome, Sample, Series, Value,
+    Block, Eval, Outcome, Sample, Series,
     aggregate::{extremes, missing_parameter},
     group_index::GroupIndex,
     rows::Rows,
@@ -18,7 +18,7 @@ use crate::{
     plan::{Aggregate, Steps},
     sampling,
 };
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, collections::BinaryHeap};
 
 /// Work of offering a sample to a heap, in samples read.
 const HEAP_WORK: usize = 8;
@@ -38,39 +38,54 @@ impl Eval<'_> {
             return Ok(Block::new(steps.count));
         }
         // A group number and a heap entry for each row.
-        let bytes = input.len() * (size_of::<usize>() + size_of::<(f64, usize)>());
+        let bytes = input.len() * (size_of::<usize>() + size_of::<Candidate<'_>>());
         let _heaps = self.memory.acquire(0, bytes as u64)?;
         let mut pace = self.ctx.stop.pace();
         let mut index = GroupIndex::new(a);
         let groups: Vec<usize> = input.series.iter().map(|s| index.group(s)).collect();
         let count = groups.iter().max().map_or(0, |last| last + 1);
         let mut rows = Rows::new(steps.count, &self.memory);
-        let mut heaps: Vec<Heap> = (0..count).map(|_| Heap::new(a.op)).collect();
+        let ranking = Ranking {
+            op: a.op,
+            series: &input.series,
+        };
+        let mut heaps: Vec<BinaryHeap<Candidate<'_>>> = Vec::new();
+        heaps.resize_with(count, BinaryHeap::new);
         for (step, k) in params.iter().enumerate() {
             self.ctx.stop.check()?;
-            heaps.iter_mut().for_each(Heap::clear);
             let k = whole(*k).min(input.len());
             if k == 0 {
                 continue;
             }
             for (row, group) in groups.iter().enumerate() {
                 pace.spend(HEAP_WORK)?;
-                match input.sample(row, step) {
-                    Sample::Absent => {}
-                    Sample::Histogram(_) if a.op != AggregateOp::Limitk => {
+                let value = match input.sample(row, step) {
+                    Sample::Absent => continue,
+                    Sample::Float(x) => x,
+                    Sample::Histogram(_) if a.op == AggregateOp::Limitk => f64::NAN,
+                    Sample::Histogram(_) => {
                         self.notes().add(Note::histogram_ignored_in_aggregation(
                             a.op.as_str(),
                             a.span,
                         ));
+                        continue;
                     }
-                    Sample::Histogram(_) => heaps[*group].offer(&input.series, k, f64::NAN, row),
-                    Sample::Float(x) => heaps[*group].offer(&input.series, k, x, row),
-                }
+                };
+                let ranking = &ranking;
+                let candidate = Candidate {
+                    value,
+                    row,
+                    ranking,
+                };
+                offer(&mut heaps[*group], k, candidate);
             }
             for heap in &mut heaps {
-                for row in heap.best_first(&input.series) {
-                    copy_sample(&mut rows, &input, row, step)?;
+                let mut best_first = std::mem::take(heap).into_sorted_vec();
+                for one in best_first.drain(..) {
+                    copy_sample(&mut rows, &input, one.row, step)?;
                 }
+                // With its room, for the next step.
+                *heap = best_first.into();
             }
         }
         Ok(rows.finish())
@@ -119,13 +134,10 @@ impl Eval<'_> {
 }
 
 fn copy_sample(rows: &mut Rows, input: &Block, row: usize, step: usize) -> Outcome<()> {
-    let value = match input.sample(row, step) {
-        Sample::Absent => return Ok(()),
-        Sample::Float(x) => Value::Float(x),
-        Sample::Histogram(h) => Value::Histogram(Arc::clone(h)),
+    let Some(value) = input.sample(row, step).value() else {
+        return Ok(());
     };
-    let series: &Series = &input.series[row];
-    let to = rows.row(series)?;
+    let to = rows.row(&input.series[row])?;
     rows.store(to, step, value)
 }
 
@@ -162,87 +174,57 @@ fn whole(k: f64) -> usize {
     }
 }
 
-/// A binary heap that keeps the k best samples, the worst of them on top.
-struct Heap {
+/// What decides which of two samples is better.
+struct Ranking<'a> {
     op: AggregateOp,
-    entries: Vec<(f64, usize)>,
+    series: &'a [Series],
 }
 
-impl Heap {
-    fn new(op: AggregateOp) -> Self {
-        Self {
-            op,
-            entries: Vec::new(),
-        }
-    }
+/// A sample that may be selected. The better one is less, so that a heap has the worst on top.
+struct Candidate<'a> {
+    value: f64,
+    row: usize,
+    ranking: &'a Ranking<'a>,
+}
 
-    fn clear(&mut self) {
-        self.entries.clear();
-    }
-
-    /// Compares samples, the better one first. Labels are looked at between equal values alone: making them takes longer.
-    fn order(&self, series: &[Series], a: (f64, usize), b: (f64, usize)) -> Ordering {
-        let by_value = match self.op {
+impl Ord for Candidate<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_value = match self.ranking.op {
             AggregateOp::Limitk => Ordering::Equal,
             // NaN is worst.
-            AggregateOp::Bottomk => match (a.0.is_nan(), b.0.is_nan()) {
-                (false, false) => nan_first(a.0, b.0),
+            AggregateOp::Bottomk => match (self.value.is_nan(), other.value.is_nan()) {
+                (false, false) => nan_first(self.value, other.value),
                 (x, y) => x.cmp(&y),
             },
-            _ => nan_first(b.0, a.0),
+            _ => nan_first(other.value, self.value),
         };
-        by_value.then_with(|| series[a.1].labels().cmp(&series[b.1].labels()))
+        // Labels are looked at between equal values alone: making them takes longer.
+        let labels = |of: &Self| self.ranking.series[of.row].labels();
+        by_value.then_with(|| labels(self).cmp(&labels(other)))
     }
+}
 
-    fn offer(&mut self, series: &[Series], k: usize, x: f64, row: usize) {
-        if self.entries.len() < k {
-            self.entries.push((x, row));
-            self.sift_up(series);
-        } else if self.order(series, (x, row), self.entries[0]).is_lt() {
-            self.entries[0] = (x, row);
-            self.sift_down(series);
-        }
+impl PartialOrd for Candidate<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
+}
 
-    fn is_worse(&self, series: &[Series], a: usize, b: usize) -> bool {
-        self.order(series, self.entries[a], self.entries[b]).is_gt()
+impl PartialEq for Candidate<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
     }
+}
 
-    fn sift_up(&mut self, series: &[Series]) {
-        let mut at = self.entries.len() - 1;
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            if !self.is_worse(series, at, parent) {
-                break;
-            }
-            self.entries.swap(at, parent);
-            at = parent;
-        }
-    }
+impl Eq for Candidate<'_> {}
 
-    fn sift_down(&mut self, series: &[Series]) {
-        let (mut at, count) = (0, self.entries.len());
-        loop {
-            let left = 2 * at + 1;
-            if left >= count {
-                break;
-            }
-            let right = left + 1;
-            let worse_right = right < count && self.is_worse(series, right, left);
-            let child = if worse_right { right } else { left };
-            if !self.is_worse(series, child, at) {
-                break;
-            }
-            self.entries.swap(at, child);
-            at = child;
-        }
-    }
-
-    /// Returns the rows, best first.
-    fn best_first(&mut self, series: &[Series]) -> impl Iterator<Item = usize> + '_ {
-        let mut entries = std::mem::take(&mut self.entries);
-        entries.sort_by(|a, b| self.order(series, *a, *b));
-        self.entries = entries;
-        self.entries.iter().map(|entry| entry.1)
+/// Keeps the `k` best candidates.
+fn offer<'a>(heap: &mut BinaryHeap<Candidate<'a>>, k: usize, candidate: Candidate<'a>) {
+    if heap.len() < k {
+        heap.push(candidate);
+    } else if let Some(mut worst) = heap.peek_mut()
+        && candidate < *worst
+    {
+        *worst = candidate;
     }
 }

@@ -3,7 +3,7 @@
 //! **Invariant:** a part's tile and result stay small, whatever the batch's size; both are held while in use, and the
 //! stop is polled after some hundred microseconds of parts. Results come in the parts' order, and do not depend on where parts end.
 
-use super::{Block, Eval, Hold, Outcome, Series, Sink, block::Identity, stored::StoredRows};
+use super::{Block, Eval, Hold, Outcome, Series, Sink, stored::StoredRows};
 use crate::trace::Phase;
 use narthex_model::{
     cell,
@@ -202,12 +202,12 @@ pub(super) struct Part<'a> {
 impl Part<'_> {
     /// Returns the identities of the tile's series.
     pub(super) fn series(&self) -> Vec<Series> {
-        stored(self.batch, self.chunk)
+        (0..self.chunk.len()).map(|at| self.one(at)).collect()
     }
 
     /// Returns the identity of one of the tile's series.
     pub(super) fn one(&self, at: usize) -> Series {
-        stored_one(self.batch, self.chunk[at])
+        Series::stored(self.batch, self.chunk[at], false, false)
     }
 
     /// Returns no rows yet, at `steps`.
@@ -356,21 +356,4 @@ fn held_by(tile: &Tile) -> (u64, u64) {
         bytes += (size_of_val(histogram) + histogram.heap_bytes()) as u64;
     }
     (samples, bytes)
-}
-
-/// Returns the identities of a batch's series.
-pub(super) fn stored(batch: &Arc<dyn Batch>, chunk: &[u32]) -> Vec<Series> {
-    let series = |index: &u32| stored_one(batch, *index);
-    chunk.iter().map(series).collect()
-}
-
-fn stored_one(batch: &Arc<dyn Batch>, index: u32) -> Series {
-    Series {
-        identity: Identity::Stored {
-            batch: Arc::clone(batch),
-            index,
-            bare: false,
-        },
-        drop_name: false,
-    }
 }

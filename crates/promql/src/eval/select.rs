@@ -221,7 +221,7 @@ impl Eval<'_> {
                 let Some(last) = last.as_ref().filter(|last| !cell::is_stale(last.cell)) else {
                     continue;
                 };
-                self.count_last(weight(last));
+                self.count_first(weight(last));
                 let value = one_cell(last, wanted, &mut rows);
                 rows.dense &= cell::is_float(value);
                 rows.cells.push(value);

@@ -3,13 +3,12 @@
 //! **Invariant:** samples pass unchanged or not at all; membership is decided at each step by match group.
 
 use super::{
-    Block, Outcome, Sample, Value,
+    Block, Outcome,
     operation::{Groups, Operation},
     rows::Rows,
 };
 use crate::ast::BinaryOp;
 use narthex_model::cell;
-use std::sync::Arc;
 
 /// Work of copying a sample, in samples read.
 const CELL_WORK: usize = 4;
@@ -43,10 +42,8 @@ pub(super) fn run(
             let mut to = None;
             pace.spend(steps * CELL_WORK)?;
             for step in 0..steps {
-                let value = match block.sample(row, step) {
-                    Sample::Absent => continue,
-                    Sample::Float(x) => Value::Float(x),
-                    Sample::Histogram(h) => Value::Histogram(Arc::clone(h)),
+                let Some(value) = block.sample(row, step).value() else {
+                    continue;
                 };
                 if keep(group * steps + step) {
                     let to = match to {

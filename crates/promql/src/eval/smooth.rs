@@ -12,9 +12,9 @@ use crate::{
 };
 use narthex_model::{
     Histogram,
-    cell::{ABSENT, Cell},
+    cell::{self, ABSENT},
     histogram::ResetHint,
-    storage::{Batch, Tile, TimeRange},
+    storage::{Batch, TimeRange},
 };
 use std::sync::Arc;
 
@@ -46,36 +46,30 @@ impl Eval<'_> {
             let mut pace = self.ctx.stop.pace();
             let mut block = Block::new(steps.count);
             block.series = part.series();
-            for at in 0..block.len() {
-                let samples = gather(part.tile, at);
-                let name = || block.series[at].metric_name();
-                let mut row = Vec::with_capacity(references.len());
+            let mut samples = Samples::default();
+            for (at, series) in block.series.iter().enumerate() {
+                let (tile, name) = (part.tile, || series.metric_name());
+                let axis = (&*tile.times_ms, &[][..]);
+                samples.gather(axis, tile.series_cells(at), &tile.histograms, Arc::clone);
                 for (rows, reference) in windows.iter().zip(&references) {
                     let window = samples.window(rows);
                     pace.spend(8 + window.work() / window.len().max(1))?;
                     let mut note = |note: Note| eval.notes().add(note);
-                    if window.is_mixed() {
+                    let (floats, histograms) = (window.floats, window.histograms);
+                    let value = if window.is_mixed() {
                         note(Note::mixed_floats_histograms(&name(), span));
-                        row.push(None);
-                    } else if window.floats.is_empty() {
-                        let (times, values) =
-                            (window.histograms.times_ms, window.histograms.values);
-                        row.push(histogram_at(
-                            times, values, *reference, span, &name, &mut note,
-                        ));
+                        None
+                    } else if floats.is_empty() {
+                        let (times_ms, values) = (histograms.times_ms, histograms.values);
+                        histogram_at(times_ms, values, *reference, span, &name, &mut note)
                     } else {
-                        let value =
-                            float_at(window.floats.times_ms, window.floats.values, *reference);
-                        row.push(value.map(Value::Float));
-                    }
-                }
-                for value in row {
-                    let cell = match value {
+                        float_at(floats.times_ms, floats.values, *reference).map(Value::Float)
+                    };
+                    block.cells.push(match value {
                         None => ABSENT,
                         Some(Value::Float(x)) => x,
-                        Some(Value::Histogram(h)) => block.add_histogram(h),
-                    };
-                    block.cells.push(cell);
+                        Some(Value::Histogram(h)) => cell::push_histogram(&mut block.histograms, h),
+                    });
                 }
             }
             block.drop_empty_rows();
@@ -84,24 +78,6 @@ impl Eval<'_> {
         let emit = |block| self.emit(block, sink);
         self.scan(batches, range, steps.count, read, emit)
     }
-}
-
-fn gather(tile: &Tile, series: usize) -> Samples {
-    let mut samples = Samples::default();
-    for (row, value) in tile.series_cells(series).iter().enumerate() {
-        match Cell::decode(*value) {
-            Cell::Absent | Cell::Stale => {}
-            Cell::Float(x) => samples.floats.push(row, tile.times_ms[row], x, None),
-            Cell::Histogram(index) => {
-                if let Some(histogram) = tile.histograms.get(index as usize) {
-                    samples
-                        .histograms
-                        .push(row, tile.times_ms[row], Arc::clone(histogram), None);
-                }
-            }
-        }
-    }
-    samples
 }
 
 fn float_at(times_ms: &[i64], values: &[f64], t: i64) -> Option<f64> {

@@ -6,10 +6,7 @@
 //! **Invariant:** `cells.len() == series.len() * width`, one series after the other; a histogram cell's index is below
 //! `histograms.len()`; no cell is a staleness marker; `dense` is true only if every cell is a float.
 
-use super::{
-    Block, Eval, Outcome, ROW_BYTES, Series,
-    block::{Identity, stored_labels},
-};
+use super::{Block, Eval, Outcome, ROW_BYTES, Series, block::stored_labels};
 use narthex_model::{
     Histogram, LabelSet,
     cell::{self, ABSENT},
@@ -101,14 +98,7 @@ impl StoredRows {
 
     /// Returns the identity of a series of the batch, as that of a row.
     pub(super) fn stored(&self, index: u32) -> Series {
-        Series {
-            identity: Identity::Stored {
-                batch: Arc::clone(&self.batch),
-                index,
-                bare: self.bare,
-            },
-            drop_name: self.drop_name,
-        }
+        Series::stored(&self.batch, index, self.bare, self.drop_name)
     }
 
     /// Drops the names: at once, or marked for the end of the query.

@@ -7,7 +7,7 @@ use super::{
     starts::{is_start_reset, overlaps},
 };
 use crate::{ast::Extension, eval::Series, notes::Note, span::Span};
-use narthex_model::Histogram;
+use narthex_model::{Histogram, cell::Cell};
 use std::{ops::Range, sync::Arc};
 
 /// Properties of a call, the same for all windows.
@@ -85,9 +85,28 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    pub(crate) fn clear(&mut self) {
+    /// Takes the samples of a series in place of those of another; of histograms what `of` makes of them.
+    pub(crate) fn gather(
+        &mut self,
+        (times_ms, starts_ms): (&[i64], &[i64]),
+        cells: &[f64],
+        histograms: &[Arc<Histogram>],
+        mut of: impl FnMut(&Arc<Histogram>) -> Arc<Histogram>,
+    ) {
         self.floats.clear();
         self.histograms.clear();
+        for (row, value) in cells.iter().enumerate() {
+            let (time_ms, start_ms) = (times_ms[row], starts_ms.get(row).copied());
+            match Cell::decode(*value) {
+                Cell::Absent | Cell::Stale => {}
+                Cell::Float(x) => self.floats.push(row, time_ms, x, start_ms),
+                Cell::Histogram(index) => {
+                    if let Some(histogram) = histograms.get(index as usize) {
+                        self.histograms.push(row, time_ms, of(histogram), start_ms);
+                    }
+                }
+            }
+        }
     }
 
     pub(crate) fn window(&self, rows: &Range<usize>) -> Window<'_> {
