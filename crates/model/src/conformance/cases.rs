@@ -1,6 +1,6 @@
 //! Named cases, each testing one promise.
 
-use super::{BASE_MS, Sampled, Subject, dump, dump::dump_prepared};
+use super::{BASE_MS, Dump, Sampled, Subject, dump, dump::dump_prepared};
 use crate::{
     MatchOp, Matcher, MetricType, cell,
     frame::{Exemplar, Frame},
@@ -9,55 +9,38 @@ use crate::{
     metadata::Family,
     schema::{ColumnId, Schema},
     storage::{
-        Budget, Context, Selector, SeriesQuery, SeriesSample, Stop, StopReason, StorageError,
-        Store, TimeRange, View,
+        Budget, Context, ExemplarSeries, Layout, Outcome, Selector, SeriesQuery, SeriesSample,
+        StopReason, StorageError, Store, Tile, TimeRange, View,
     },
 };
 use std::sync::Arc;
 
 type Case = fn(&mut dyn Subject);
 
-pub(super) const CASES: &[(&str, Case)] = &[
-    ("values come back bit for bit", values_come_back_bit_for_bit),
-    (
-        "absence and staleness are not values",
-        absence_and_staleness_are_not_values,
-    ),
-    (
-        "matchers select as Prometheus does",
-        matchers_select_as_prometheus_does,
-    ),
-    ("schemas grow and shrink", schemas_grow_and_shrink),
-    ("histograms travel", histograms_travel),
-    ("exemplars are kept", exemplars_are_kept),
-    (
-        "samples may have times of their own",
-        samples_may_have_times_of_their_own,
-    ),
-    (
-        "ungrouped and late samples are kept",
-        ungrouped_and_late_samples_are_kept,
-    ),
-    (
-        "the first of two values at one time stays",
-        the_first_of_two_values_stays,
-    ),
-    (
-        "two origins may report one series",
-        two_origins_may_report_one_series,
-    ),
-    (
-        "listings are sorted, distinct and limited",
-        listings_are_sorted_distinct_and_limited,
-    ),
-    ("metadata is kept", metadata_is_kept),
-    ("a view is consistent", a_view_is_consistent),
-    (
-        "budgets and stops are respected",
-        budgets_and_stops_are_respected,
-    ),
-    ("an empty store answers", an_empty_store_answers),
-    ("start times are kept", start_times_are_kept),
+/// Lists cases by name.
+macro_rules! cases {
+    ($($case:ident),+ $(,)?) => {
+        &[$((stringify!($case), $case)),+]
+    };
+}
+
+pub(super) const CASES: &[(&str, Case)] = cases![
+    values_come_back_bit_for_bit,
+    absence_and_staleness_are_not_values,
+    matchers_select_as_prometheus_does,
+    schemas_grow_and_shrink,
+    histograms_travel,
+    exemplars_are_kept,
+    samples_may_have_times_of_their_own,
+    ungrouped_and_late_samples_are_kept,
+    the_first_of_two_values_stays,
+    two_origins_may_report_one_series,
+    listings_are_sorted_distinct_and_limited,
+    metadata_is_kept,
+    a_view_is_consistent,
+    budgets_and_stops_are_respected,
+    an_empty_store_answers,
+    start_times_are_kept,
 ];
 
 pub(super) fn schema(common: &[(&str, &str)], names: &[&str]) -> Schema {
@@ -78,6 +61,47 @@ pub(super) fn extend(schema: &Schema, names: &[&str]) -> Schema {
         edit.push(&LabelSet::new(pairs.chain([(METRIC_NAME, metric)])), family);
     }
     edit.finish()
+}
+
+/// Appends a frame with ones in all columns.
+fn append_ones(subject: &mut dyn Subject, schema: &Schema) {
+    append_rows(subject, schema, 1, |_, frame| {
+        schema.columns().for_each(|(id, _)| frame.set(id, 1.0));
+    });
+}
+
+/// Appends a frame for each row, a second apart unless `fill` says otherwise, and settles; returns how many samples were
+/// accepted of each.
+fn append_rows(
+    subject: &mut dyn Subject,
+    schema: &Schema,
+    rows: i64,
+    fill: impl Fn(i64, &mut Frame),
+) -> Vec<u64> {
+    let mut binding = subject.sink().bind(schema).expect("a binding");
+    let mut frame = Frame::new(schema.clone(), BASE_MS);
+    let append = |row: i64| {
+        frame.restart(schema, at(row));
+        fill(row, &mut frame);
+        binding.append(&frame).expect("appended").accepted
+    };
+    let accepted = (0..rows).map(append).collect();
+    drop(binding);
+    subject.settle();
+    accepted
+}
+
+/// Returns the time of a row.
+fn at(row: i64) -> i64 {
+    BASE_MS + row * 1000
+}
+
+fn append(subject: &dyn Subject, samples: &[SeriesSample]) -> Outcome {
+    subject.sink().append_samples(samples).expect("appended")
+}
+
+fn view(subject: &dyn Subject) -> Arc<dyn View> {
+    subject.store().view(TimeRange::ALL).expect("a view")
 }
 
 fn column(at: u32) -> ColumnId {
@@ -138,33 +162,25 @@ fn values_come_back_bit_for_bit(subject: &mut dyn Subject) {
     let names: Vec<String> = (0..40).map(|i| format!("m{i}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let schema = schema(&[("job", "bits")], &names);
-    let mut binding = subject.sink().bind(&schema).expect("a binding");
-    let mut frame = Frame::new(schema.clone(), 0);
-    let value = |row: usize, at: usize| odd[(row * 7 + at * (row / 24 + 1)) % odd.len()];
-    for row in 0..60 {
-        frame.restart(&schema, BASE_MS + row as i64 * 5_000);
-        (0..40u32).for_each(|at| frame.set(column(at), value(row, at as usize)));
-        assert_eq!(binding.append(&frame).expect("appended").accepted, 40);
-    }
-    drop(binding);
-    subject.settle();
-    for at in 0..40 {
-        let expected: Vec<_> = (0..60)
-            .map(|row| (BASE_MS + row as i64 * 5_000, value(row, at)))
-            .collect();
-        assert_eq!(
-            only(subject, &schema.labels(column(at as u32))),
-            floats(&expected),
-            "m{at}"
-        );
+    let value = |row: i64, column: u32| {
+        let (row, column) = (row as usize, column as usize);
+        odd[(row * 7 + column * (row / 24 + 1)) % odd.len()]
+    };
+    let accepted = append_rows(subject, &schema, 60, |row, frame| {
+        frame.restart(&schema, at(row * 5));
+        (0..40).for_each(|of| frame.set(column(of), value(row, of)));
+    });
+    assert_eq!(accepted, [40; 60]);
+    for of in 0..40 {
+        let expected: Vec<_> = (0..60).map(|row| (at(row * 5), value(row, of))).collect();
+        let found = only(subject, &schema.labels(column(of)));
+        assert_eq!(found, floats(&expected), "m{of}");
     }
 }
 
 fn absence_and_staleness_are_not_values(subject: &mut dyn Subject) {
     let schema = schema(&[("job", "gaps")], &["flaps", "steady", "ends", "never"]);
-    let mut binding = subject.sink().bind(&schema).expect("a binding");
-    for row in 0..20i64 {
-        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+    append_rows(subject, &schema, 20, |row, frame| {
         if row % 3 != 0 {
             frame.set(column(0), row as f64);
         }
@@ -174,22 +190,16 @@ fn absence_and_staleness_are_not_values(subject: &mut dyn Subject) {
             10 => frame.mark_stale(column(2)),
             _ => {}
         }
-        binding.append(&frame).expect("appended");
-    }
-    drop(binding);
-    subject.settle();
+    });
     let flaps: Vec<_> = (0..20)
         .filter(|row| row % 3 != 0)
-        .map(|row| (BASE_MS + row * 1000, row as f64))
+        .map(|row| (at(row), row as f64))
         .collect();
     assert_eq!(only(subject, &schema.labels(column(0))), floats(&flaps));
     assert_eq!(only(subject, &schema.labels(column(1))).len(), 20);
-    let mut ends = floats(
-        &(0..10)
-            .map(|row| (BASE_MS + row * 1000, row as f64 / 10.0))
-            .collect::<Vec<_>>(),
-    );
-    ends.push((BASE_MS + 10_000, Sampled::Stale));
+    let ends: Vec<_> = (0..10).map(|row| (at(row), row as f64 / 10.0)).collect();
+    let mut ends = floats(&ends);
+    ends.push((at(10), Sampled::Stale));
     assert_eq!(only(subject, &schema.labels(column(2))), ends);
     assert_eq!(only(subject, &schema.labels(column(3))), []);
 }
@@ -231,17 +241,8 @@ fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
         &[("job", "b"), ("pod", "q")],
         &["up", "req/code=404,zone=z2", "odd/code=200"],
     );
-    for schema in [&first, &second] {
-        let mut frame = Frame::new(schema.clone(), BASE_MS);
-        (0..3).for_each(|at| frame.set(column(at), 1.0));
-        subject
-            .sink()
-            .bind(schema)
-            .expect("a binding")
-            .append(&frame)
-            .expect("appended");
-    }
-    subject.settle();
+    append_ones(subject, &first);
+    append_ones(subject, &second);
     let all: Vec<LabelSet> = [&first, &second]
         .iter()
         .flat_map(|schema| schema.columns().map(|(id, _)| schema.labels(id)))
@@ -253,8 +254,7 @@ fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
             .collect();
         let query = SeriesQuery {
             any_of: vec![matchers.clone()],
-            range: TimeRange::ALL,
-            limit: None,
+            ..SeriesQuery::all(TimeRange::ALL)
         };
         let mut expected: Vec<LabelSet> = all
             .iter()
@@ -266,8 +266,8 @@ fn matchers_select_as_prometheus_does(subject: &mut dyn Subject) {
             .into_keys()
             .collect();
         assert_eq!(found, expected, "{matchers:?}");
-        let view = subject.store().view(TimeRange::ALL).expect("a view");
-        let listed = view.series(&query, &Context::unlimited()).expect("series");
+        let listed = view(subject).series(&query, &Context::unlimited());
+        let listed = listed.expect("series");
         assert_eq!(listed.items, expected, "series for {matchers:?}");
     }
 }
@@ -283,47 +283,42 @@ fn schemas_grow_and_shrink(subject: &mut dyn Subject) {
     edit.retire(column(0));
     let second = edit.finish();
     binding.rebind(&second).expect("rebound");
-    frame.restart(&second, BASE_MS + 1000);
+    frame.restart(&second, at(1));
     frame.set(column(1), 3.0);
     frame.set(column(2), 4.0);
     binding.append(&frame).expect("appended");
     let third = extend(&second, &["a"]);
     binding.rebind(&third).expect("rebound");
-    frame.restart(&third, BASE_MS + 2000);
+    frame.restart(&third, at(2));
     frame.set(column(1), 5.0);
     frame.set(column(3), 6.0);
     binding.append(&frame).expect("appended");
     let other = schema(&[("job", "grow")], &["b", "d"]);
     binding.rebind(&other).expect("rebound to another lineage");
-    frame.restart(&other, BASE_MS + 3000);
+    frame.restart(&other, at(3));
     frame.set(column(0), 7.0);
     frame.set(column(1), 8.0);
     binding.append(&frame).expect("appended");
     // A frame brings its schema along.
-    frame.restart(&extend(&other, &["e"]), BASE_MS + 4000);
+    frame.restart(&extend(&other, &["e"]), at(4));
     frame.set(column(2), 9.0);
     binding.append(&frame).expect("appended");
     drop(binding);
     subject.settle();
-    let of = |name: &str| {
-        only(
-            subject,
-            &LabelSet::new([(METRIC_NAME, name), ("job", "grow")]),
-        )
-    };
-    assert_eq!(of("a"), floats(&[(BASE_MS, 1.0), (BASE_MS + 2000, 6.0)]));
-    assert_eq!(
-        of("b"),
-        floats(&[
-            (BASE_MS, 2.0),
-            (BASE_MS + 1000, 3.0),
-            (BASE_MS + 2000, 5.0),
-            (BASE_MS + 3000, 7.0)
-        ])
-    );
-    assert_eq!(of("c"), floats(&[(BASE_MS + 1000, 4.0)]));
-    assert_eq!(of("d"), floats(&[(BASE_MS + 3000, 8.0)]));
-    assert_eq!(of("e"), floats(&[(BASE_MS + 4000, 9.0)]));
+    let expected: [(_, &[_]); 5] = [
+        ("a", &[(at(0), 1.0), (at(2), 6.0)]),
+        (
+            "b",
+            &[(at(0), 2.0), (at(1), 3.0), (at(2), 5.0), (at(3), 7.0)],
+        ),
+        ("c", &[(at(1), 4.0)]),
+        ("d", &[(at(3), 8.0)]),
+        ("e", &[(at(4), 9.0)]),
+    ];
+    for (name, samples) in expected {
+        let labels = LabelSet::new([(METRIC_NAME, name), ("job", "grow")]);
+        assert_eq!(only(subject, &labels), floats(samples), "{name}");
+    }
 }
 
 pub(super) fn exponential(count: f64) -> Arc<Histogram> {
@@ -370,9 +365,7 @@ fn histograms_travel(subject: &mut dyn Subject) {
             ..Histogram::default()
         })
     };
-    let mut binding = subject.sink().bind(&schema).expect("a binding");
-    for row in 0..12i64 {
-        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+    let accepted = append_rows(subject, &schema, 12, |row, frame| {
         frame.set_histogram(column(0), exponential(row as f64 * 2.0));
         match row % 3 {
             0 => frame.set(column(1), row as f64),
@@ -380,11 +373,8 @@ fn histograms_travel(subject: &mut dyn Subject) {
             _ => frame.mark_stale(column(1)),
         }
         frame.set_histogram(column(2), custom(row as f64));
-        assert_eq!(binding.append(&frame).expect("appended").accepted, 3);
-    }
-    drop(binding);
-    subject.settle();
-    let at = |row: i64| BASE_MS + row * 1000;
+    });
+    assert_eq!(accepted, [3; 12]);
     let expected: Vec<_> = (0..12)
         .map(|row| (at(row), Sampled::Histogram(exponential(row as f64 * 2.0))))
         .collect();
@@ -405,23 +395,20 @@ fn histograms_travel(subject: &mut dyn Subject) {
 
 fn samples_may_have_times_of_their_own(subject: &mut dyn Subject) {
     let schema = schema(&[("job", "cadvisor")], &["a", "b", "c"]);
-    let mut binding = subject.sink().bind(&schema).expect("a binding");
-    for row in 0..10i64 {
-        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 10_000);
+    let own_ms = |row: i64| at(row * 10) - 333 * (row % 3);
+    let old_ms = |row: i64| at(-60) + row;
+    let accepted = append_rows(subject, &schema, 10, |row, frame| {
+        frame.restart(&schema, at(row * 10));
         frame.set(column(0), row as f64);
         frame.set(column(1), row as f64 + 0.5);
-        frame.set_time(column(1), BASE_MS + row * 10_000 - 333 * (row % 3));
+        frame.set_time(column(1), own_ms(row));
         frame.set(column(2), 1.0);
-        frame.set_time(column(2), BASE_MS - 60_000 + row);
-        assert_eq!(binding.append(&frame).expect("appended").accepted, 3);
-    }
-    drop(binding);
-    subject.settle();
-    let own: Vec<_> = (0..10)
-        .map(|row| (BASE_MS + row * 10_000 - 333 * (row % 3), row as f64 + 0.5))
-        .collect();
+        frame.set_time(column(2), old_ms(row));
+    });
+    assert_eq!(accepted, [3; 10]);
+    let own: Vec<_> = (0..10).map(|row| (own_ms(row), row as f64 + 0.5)).collect();
     assert_eq!(only(subject, &schema.labels(column(1))), floats(&own));
-    let old: Vec<_> = (0..10).map(|row| (BASE_MS - 60_000 + row, 1.0)).collect();
+    let old: Vec<_> = (0..10).map(|row| (old_ms(row), 1.0)).collect();
     assert_eq!(only(subject, &schema.labels(column(2))), floats(&old));
     assert_eq!(only(subject, &schema.labels(column(0))).len(), 10);
 }
@@ -437,11 +424,9 @@ fn ungrouped_and_late_samples_are_kept(subject: &mut dyn Subject) {
         }
     }
     for chunk in samples.chunks(7) {
-        let outcome = subject.sink().append_samples(chunk).expect("appended");
-        assert_eq!(
-            (outcome.accepted, outcome.out_of_order),
-            (chunk.len() as u64, 0)
-        );
+        let outcome = append(subject, chunk);
+        let counts = (outcome.accepted as usize, outcome.out_of_order);
+        assert_eq!(counts, (chunk.len(), 0));
     }
     subject.settle();
     for i in 0..5 {
@@ -455,50 +440,26 @@ fn ungrouped_and_late_samples_are_kept(subject: &mut dyn Subject) {
         SeriesSample::float(series(0), BASE_MS + 90_000, cell::STALE),
         SeriesSample::histogram(series(1), BASE_MS - 7_000_000, exponential(2.0)),
     ];
-    assert_eq!(
-        subject
-            .sink()
-            .append_samples(&late)
-            .expect("appended")
-            .accepted,
-        4
-    );
+    assert_eq!(append(subject, &late).accepted, 4);
     subject.settle();
     let found = only(subject, &series(0));
     assert_eq!(found.len(), 33);
-    assert_eq!(
-        found[0],
-        (BASE_MS - 3_600_000, Sampled::Float(1.0f64.to_bits()))
-    );
-    assert_eq!(found[2], (BASE_MS + 500, Sampled::Float(2.0f64.to_bits())));
+    assert_eq!(found[..1], floats(&[(BASE_MS - 3_600_000, 1.0)]));
+    assert_eq!(found[2..3], floats(&[(BASE_MS + 500, 2.0)]));
     assert_eq!(found[32], (BASE_MS + 90_000, Sampled::Stale));
-    assert_eq!(
-        only(subject, &series(1))[0],
-        (BASE_MS - 7_000_000, Sampled::Histogram(exponential(2.0)))
-    );
+    let oldest = (BASE_MS - 7_000_000, Sampled::Histogram(exponential(2.0)));
+    assert_eq!(only(subject, &series(1))[0], oldest);
 }
 
 fn the_first_of_two_values_stays(subject: &mut dyn Subject) {
     let labels = LabelSet::new([(METRIC_NAME, "twice")]);
-    let sample = |value| [SeriesSample::float(labels.clone(), BASE_MS, value)];
-    assert_eq!(
-        subject
-            .sink()
-            .append_samples(&sample(1.0))
-            .expect("appended")
-            .accepted,
-        1
-    );
-    let again = subject
-        .sink()
-        .append_samples(&sample(1.0))
-        .expect("appended");
-    assert_eq!((again.accepted, again.duplicate), (1, 0));
-    let other = subject
-        .sink()
-        .append_samples(&sample(2.0))
-        .expect("appended");
-    assert_eq!((other.accepted, other.duplicate), (0, 1));
+    let counts = |value| {
+        let sample = SeriesSample::float(labels.clone(), BASE_MS, value);
+        let outcome = append(subject, &[sample]);
+        (outcome.accepted, outcome.duplicate)
+    };
+    let found = [1.0, 1.0, 2.0].map(counts);
+    assert_eq!(found, [(1, 0), (1, 0), (0, 1)]);
     subject.settle();
     assert_eq!(only(subject, &labels), floats(&[(BASE_MS, 1.0)]));
 }
@@ -509,11 +470,11 @@ fn two_origins_may_report_one_series(subject: &mut dyn Subject) {
     let mut first = subject.sink().bind(&one).expect("a binding");
     let mut second = subject.sink().bind(&two).expect("a binding");
     for row in 0..10i64 {
-        let mut frame = Frame::new(one.clone(), BASE_MS + row * 1000);
+        let mut frame = Frame::new(one.clone(), at(row));
         frame.set(column(0), row as f64);
         frame.set(column(1), 1.0);
         first.append(&frame).expect("appended");
-        let mut frame = Frame::new(two.clone(), BASE_MS + row * 1000 + 500 * (row % 2));
+        let mut frame = Frame::new(two.clone(), at(row) + 500 * (row % 2));
         frame.set(column(0), row as f64 + 100.0 * (row % 2) as f64);
         frame.set(column(1), 2.0);
         second.append(&frame).expect("appended");
@@ -522,9 +483,9 @@ fn two_origins_may_report_one_series(subject: &mut dyn Subject) {
     subject.settle();
     let mut expected = Vec::new();
     for row in 0..10i64 {
-        expected.push((BASE_MS + row * 1000, row as f64));
+        expected.push((at(row), row as f64));
         if row % 2 == 1 {
-            expected.push((BASE_MS + row * 1000 + 500, row as f64 + 100.0));
+            expected.push((at(row) + 500, row as f64 + 100.0));
         }
     }
     assert_eq!(only(subject, &one.labels(column(0))), floats(&expected));
@@ -536,44 +497,23 @@ fn listings_are_sorted_distinct_and_limited(subject: &mut dyn Subject) {
         &[("job", "list"), ("zone", "z")],
         &["b/x=1", "b/x=2", "a/y=3", "c/x=1,y=4"],
     );
-    let mut frame = Frame::new(schema.clone(), BASE_MS);
-    (0..4).for_each(|at| frame.set(column(at), 1.0));
-    subject
-        .sink()
-        .bind(&schema)
-        .expect("a binding")
-        .append(&frame)
-        .expect("appended");
-    subject.settle();
+    append_ones(subject, &schema);
     let ctx = Context::unlimited();
-    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let view = view(subject);
+    let names = |query: &SeriesQuery| view.label_names(query, &ctx).expect("names").items;
+    let listed = |name: &str, query: &SeriesQuery| view.label_values(name, query, &ctx);
+    let values = |name: &str, query: &SeriesQuery| listed(name, query).expect("values").items;
     let all = SeriesQuery::all(TimeRange::ALL);
-    assert_eq!(
-        view.label_names(&all, &ctx).expect("names").items,
-        ["__name__", "job", "x", "y", "zone"]
-    );
-    assert_eq!(
-        view.label_values(METRIC_NAME, &all, &ctx)
-            .expect("values")
-            .items,
-        ["a", "b", "c"]
-    );
-    assert_eq!(
-        view.label_values("job", &all, &ctx).expect("values").items,
-        ["list"]
-    );
-    assert_eq!(
-        view.label_values("nope", &all, &ctx).expect("values").items,
-        Vec::<String>::new()
-    );
+    assert_eq!(names(&all), ["__name__", "job", "x", "y", "zone"]);
+    assert_eq!(values(METRIC_NAME, &all), ["a", "b", "c"]);
+    assert_eq!(values("job", &all), ["list"]);
+    assert_eq!(values("nope", &all), Vec::<String>::new());
     let limited = SeriesQuery {
         limit: Some(2),
         ..all.clone()
     };
-    let names = view
-        .label_values(METRIC_NAME, &limited, &ctx)
-        .expect("values");
-    assert_eq!((names.items.len(), names.truncated), (2, true));
+    let two = listed(METRIC_NAME, &limited).expect("values");
+    assert_eq!((two.items.len(), two.truncated), (2, true));
     let of_b = SeriesQuery {
         any_of: vec![
             vec![Matcher::equal(METRIC_NAME, "b")],
@@ -581,18 +521,9 @@ fn listings_are_sorted_distinct_and_limited(subject: &mut dyn Subject) {
         ],
         ..all
     };
-    assert_eq!(
-        view.label_names(&of_b, &ctx).expect("names").items,
-        ["__name__", "job", "x", "y", "zone"]
-    );
-    assert_eq!(
-        view.label_values("y", &of_b, &ctx).expect("values").items,
-        ["3"]
-    );
-    assert_eq!(
-        view.label_values("x", &of_b, &ctx).expect("values").items,
-        ["1", "2"]
-    );
+    assert_eq!(names(&of_b), ["__name__", "job", "x", "y", "zone"]);
+    assert_eq!(values("y", &of_b), ["3"]);
+    assert_eq!(values("x", &of_b), ["1", "2"]);
     assert_eq!(view.series(&of_b, &ctx).expect("series").items.len(), 3);
     cardinality_is_counted(&*view);
 }
@@ -602,18 +533,12 @@ fn cardinality_is_counted(view: &dyn View) {
         .cardinality(2, &Context::unlimited())
         .expect("cardinality");
     assert_eq!((cardinality.series, cardinality.pairs), (4, 9));
-    assert_eq!(
-        cardinality.by_metric,
-        [("b".to_owned(), 2), ("a".to_owned(), 1)]
-    );
-    assert_eq!(
-        cardinality.values_by_label,
-        [("__name__".to_owned(), 3), ("x".to_owned(), 2)]
-    );
-    assert_eq!(
-        cardinality.by_pair,
-        [("job=list".to_owned(), 4), ("zone=z".to_owned(), 4)]
-    );
+    let counts = |counts: [(&str, u64); 2]| counts.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(cardinality.by_metric, counts([("b", 2), ("a", 1)]));
+    let by_label = counts([("__name__", 3), ("x", 2)]);
+    assert_eq!(cardinality.values_by_label, by_label);
+    let by_pair = counts([("job=list", 4), ("zone=z", 4)]);
+    assert_eq!(cardinality.by_pair, by_pair);
 }
 
 fn metadata_is_kept(subject: &mut dyn Subject) {
@@ -627,26 +552,17 @@ fn metadata_is_kept(subject: &mut dyn Subject) {
     let id = edit.family(family.clone());
     edit.push(&LabelSet::new([(METRIC_NAME, "requests")]), id);
     let schema = edit.finish();
-    let mut frame = Frame::new(schema.clone(), BASE_MS);
-    frame.set(column(0), 1.0);
-    subject
-        .sink()
-        .bind(&schema)
-        .expect("a binding")
-        .append(&frame)
-        .expect("appended");
-    subject.settle();
-    let view = subject.store().view(TimeRange::ALL).expect("a view");
-    let ctx = Context::unlimited();
-    assert_eq!(
-        view.metadata(None, &ctx).expect("metadata"),
-        std::slice::from_ref(&family)
-    );
-    assert_eq!(
-        view.metadata(Some("requests"), &ctx).expect("metadata"),
-        [family]
-    );
-    assert_eq!(view.metadata(Some("nope"), &ctx).expect("metadata"), []);
+    append_ones(subject, &schema);
+    let (view, ctx) = (view(subject), Context::unlimited());
+    let listed = |metric| view.metadata(metric, &ctx).expect("metadata");
+    assert_eq!(listed(None), std::slice::from_ref(&family));
+    assert_eq!(listed(Some("requests")), [family]);
+    assert_eq!(listed(Some("nope")), []);
+}
+
+fn exemplars(subject: &dyn Subject, query: &SeriesQuery) -> Vec<ExemplarSeries> {
+    let found = view(subject).exemplars(query, &Context::unlimited());
+    found.expect("exemplars")
 }
 
 fn exemplars_are_kept(subject: &mut dyn Subject) {
@@ -683,11 +599,7 @@ fn exemplars_are_kept(subject: &mut dyn Subject) {
         }
         drop(binding);
         subject.settle();
-        let view = subject.store().view(TimeRange::ALL).expect("a view");
-        let query = SeriesQuery::all(TimeRange::ALL);
-        let found = view
-            .exemplars(&query, &Context::unlimited())
-            .expect("exemplars");
+        let found = exemplars(subject, &SeriesQuery::all(TimeRange::ALL));
         // An exemplar repeated without a time may be kept once or, where a store restarted, once more.
         let once = |mut exemplars: Vec<(i64, Exemplar)>| {
             exemplars.dedup_by(|next, before| next.1 == before.1 && next.1.time_ms.is_none());
@@ -699,15 +611,12 @@ fn exemplars_are_kept(subject: &mut dyn Subject) {
             .collect();
         assert_eq!(found, expected, "round {round}");
     }
-    let view = subject.store().view(TimeRange::ALL).expect("a view");
     let query = SeriesQuery {
         any_of: vec![vec![Matcher::equal(METRIC_NAME, "a")]],
         range: TimeRange::new(BASE_MS, BASE_MS + 1000),
         limit: None,
     };
-    let found = view
-        .exemplars(&query, &Context::unlimited())
-        .expect("exemplars");
+    let found = exemplars(subject, &query);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].labels, schema.labels(column(0)));
     assert_eq!(found[0].exemplars, [expected[0][1].clone()]);
@@ -717,43 +626,39 @@ fn a_view_is_consistent(subject: &mut dyn Subject) {
     let schema = schema(&[("job", "view")], &["a", "b"]);
     let mut binding = subject.sink().bind(&schema).expect("a binding");
     let mut append = |row: i64| {
-        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+        let mut frame = Frame::new(schema.clone(), at(row));
         frame.set(column(0), row as f64);
         frame.set(column(1), row as f64);
         binding.append(&frame).expect("appended");
     };
     (0..5).for_each(&mut append);
-    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    let snapshot = Snapshot(view(subject));
     let selector = Selector::new(Vec::new(), TimeRange::ALL);
     let prepared = subject
         .store()
         .prepare(TimeRange::ALL, &[selector], &Context::unlimited());
     (5..10).for_each(&mut append);
-    let seen = dump_prepared(&*prepared.expect("prepared"), TimeRange::ALL);
-    assert!(
-        seen.len() == 2 && seen.values().all(|samples| samples.len() == 5),
-        "{seen:?}"
-    );
-    let snapshot = Snapshot(view);
-    let seen = dump(&snapshot, &[], TimeRange::ALL);
-    assert!(
-        seen.len() == 2 && seen.values().all(|samples| samples.len() == 5),
-        "{seen:?}"
-    );
+    let prepared = prepared.expect("prepared");
+    let seen = [
+        dump_prepared(&*prepared, TimeRange::ALL),
+        dump(&snapshot, &[], TimeRange::ALL),
+    ];
+    for seen in seen {
+        assert_eq!(lengths(&seen), [5, 5], "{seen:?}");
+    }
     let seen = dump(subject.store(), &[], TimeRange::ALL);
-    assert!(
-        seen.values().all(|samples| samples.len() == 10),
+    assert_eq!(
+        lengths(&seen),
+        [10, 10],
         "writes are read at once: {seen:?}"
     );
-    let part = dump(
-        subject.store(),
-        &[],
-        TimeRange::new(BASE_MS + 2000, BASE_MS + 6000),
-    );
-    assert!(
-        part.values().all(|samples| samples.len() == 5),
-        "both ends are inclusive: {part:?}"
-    );
+    let part = dump(subject.store(), &[], TimeRange::new(at(2), at(6)));
+    assert_eq!(lengths(&part), [5, 5], "both ends are inclusive: {part:?}");
+}
+
+/// Returns the number of samples of each series.
+fn lengths(all: &Dump) -> Vec<usize> {
+    all.values().map(Vec::len).collect()
 }
 
 struct Snapshot(Arc<dyn View>);
@@ -770,37 +675,18 @@ impl Store for Snapshot {
 
 fn budgets_and_stops_are_respected(subject: &mut dyn Subject) {
     let schema = schema(&[("job", "stop")], &["a"]);
-    let mut frame = Frame::new(schema.clone(), BASE_MS);
-    frame.set(column(0), 1.0);
-    subject
-        .sink()
-        .bind(&schema)
-        .expect("a binding")
-        .append(&frame)
-        .expect("appended");
-    subject.settle();
-    let stop = Stop::never();
-    stop.stop(StopReason::Canceled);
-    let ctx = Context {
-        budget: Budget::unlimited(),
-        stop,
-        ..Context::unlimited()
-    };
-    let view = subject.store().view(TimeRange::ALL).expect("a view");
+    append_ones(subject, &schema);
+    let ctx = Context::unlimited();
+    ctx.stop.stop(StopReason::Canceled);
+    let view = view(subject);
     let selector = Selector::new(Vec::new(), TimeRange::ALL);
     let outcome = view
         .prepare(std::slice::from_ref(&selector), &ctx)
         .and_then(|prepared| {
             let batches = prepared.batches(0, &ctx)?;
             batches.iter().try_for_each(|batch| {
-                let mut tile = crate::storage::Tile::default();
-                batch.read(
-                    &[0],
-                    TimeRange::ALL,
-                    crate::storage::Layout::SeriesMajor,
-                    &mut tile,
-                    &ctx,
-                )
+                let mut tile = Tile::default();
+                batch.read(&[0], TimeRange::ALL, Layout::SeriesMajor, &mut tile, &ctx)
             })
         });
     assert!(
@@ -810,7 +696,6 @@ fn budgets_and_stops_are_respected(subject: &mut dyn Subject) {
     let budget = Budget::new("test", 1 << 30);
     let ctx = Context {
         budget: budget.clone(),
-        stop: Stop::never(),
         ..Context::unlimited()
     };
     let prepared = view.prepare(&[selector], &ctx).expect("prepared");
@@ -823,43 +708,27 @@ fn an_empty_store_answers(subject: &mut dyn Subject) {
     subject.settle();
     assert_eq!(subject.store().time_range(), None);
     assert!(dump(subject.store(), &[], TimeRange::ALL).is_empty());
-    let view = subject.store().view(TimeRange::ALL).expect("a view");
-    let ctx = Context::unlimited();
-    assert!(
-        view.label_names(&SeriesQuery::all(TimeRange::ALL), &ctx)
-            .expect("names")
-            .items
-            .is_empty()
-    );
+    let (view, ctx) = (view(subject), Context::unlimited());
+    let names = view.label_names(&SeriesQuery::all(TimeRange::ALL), &ctx);
+    assert!(names.expect("names").items.is_empty());
     assert_eq!(view.cardinality(10, &ctx).expect("cardinality").series, 0);
 }
 
 fn start_times_are_kept(subject: &mut dyn Subject) {
     let schema = schema(&[("job", "starts")], &["counter", "gauge"]);
-    let mut binding = subject.sink().bind(&schema).expect("a binding");
-    for row in 0..9i64 {
-        let mut frame = Frame::new(schema.clone(), BASE_MS + row * 1000);
+    let started_ms = |row: i64| at(-5) + (row / 4) * 4000;
+    append_rows(subject, &schema, 9, |row, frame| {
         frame.set(column(0), (row % 4) as f64);
-        frame.set_start_time(column(0), BASE_MS - 5_000 + (row / 4) * 4000);
+        frame.set_start_time(column(0), started_ms(row));
         frame.set(column(1), 1.0);
-        binding.append(&frame).expect("appended");
-    }
-    drop(binding);
-    subject.settle();
+    });
     let all = dump(subject.store(), &[], TimeRange::ALL);
-    let starts: Vec<i64> = all[&schema.labels(column(0))]
-        .iter()
-        .map(|(_, _, start_ms)| *start_ms)
-        .collect();
-    let expected: Vec<i64> = (0..9)
-        .map(|row| BASE_MS - 5_000 + (row / 4) * 4000)
-        .collect();
-    assert_eq!(starts, expected);
-    assert!(
-        all[&schema.labels(column(1))]
-            .iter()
-            .all(|(_, _, start_ms)| *start_ms == 0)
-    );
+    let starts = |of: u32| -> Vec<i64> {
+        let samples = all[&schema.labels(column(of))].iter();
+        samples.map(|(_, _, start_ms)| *start_ms).collect()
+    };
+    assert_eq!(starts(0), (0..9).map(started_ms).collect::<Vec<_>>());
+    assert_eq!(starts(1), [0; 9]);
     let range = subject.store().time_range().expect("samples");
-    assert_eq!(range, TimeRange::new(BASE_MS, BASE_MS + 8000));
+    assert_eq!(range, TimeRange::new(at(0), at(8)));
 }
