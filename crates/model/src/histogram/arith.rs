@@ -47,6 +47,15 @@ struct Lost {
     negative: Vec<f64>,
 }
 
+impl Lost {
+    fn side_mut(&mut self, negative: bool) -> &mut Vec<f64> {
+        match negative {
+            true => &mut self.negative,
+            false => &mut self.positive,
+        }
+    }
+}
+
 impl HistogramSum {
     /// Starts with one histogram.
     #[must_use]
@@ -95,12 +104,11 @@ impl HistogramSum {
             value.zero_count += lost.zero_count;
             value.count += lost.count;
             value.sum += lost.sum;
-            for (count, lost) in value.positive_buckets.iter_mut().zip(lost.positive) {
-                *count += lost;
-            }
-            for (count, lost) in value.negative_buckets.iter_mut().zip(lost.negative) {
-                *count += lost;
-            }
+            let positive = value.positive_buckets.iter_mut().zip(lost.positive);
+            let negative = value.negative_buckets.iter_mut().zip(lost.negative);
+            positive
+                .chain(negative)
+                .for_each(|(count, lost)| *count += lost);
         }
         value
     }
@@ -296,11 +304,7 @@ fn combine(
     }
     let to = h.histogram_schema.min(other.histogram_schema);
     for negative in [false, true] {
-        let side_lost = if negative {
-            &mut l.negative
-        } else {
-            &mut l.positive
-        };
+        let side_lost = l.side_mut(negative);
         let (spans, buckets) = h.side(negative);
         let mine = reduce(slots(spans, buckets, side_lost), h.histogram_schema, to);
         let (spans, buckets) = other.side(negative);
@@ -374,11 +378,7 @@ fn drop_inside_zero(h: &mut Histogram, lost: Option<&mut Lost>) {
     let mut nothing = Lost::default();
     let l = lost.unwrap_or(&mut nothing);
     for negative in [false, true] {
-        let side_lost = if negative {
-            &mut l.negative
-        } else {
-            &mut l.positive
-        };
+        let side_lost = l.side_mut(negative);
         let (spans, buckets) = h.side(negative);
         let outside =
             |slot: &Slot| exponential_bound(slot.0 - 1, h.histogram_schema) >= h.zero_threshold;

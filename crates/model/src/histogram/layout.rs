@@ -31,12 +31,18 @@ impl Histogram {
 
     /// Iterates over the positive (or all custom) buckets as index and count, ascending.
     pub fn positive(&self) -> impl Iterator<Item = (i32, f64)> + '_ {
-        indices(&self.positive_spans).zip(self.positive_buckets.iter().copied())
+        self.listed(false)
     }
 
     /// Iterates over the negative buckets as index and count, away from zero.
     pub fn negative(&self) -> impl Iterator<Item = (i32, f64)> + '_ {
-        indices(&self.negative_spans).zip(self.negative_buckets.iter().copied())
+        self.listed(true)
+    }
+
+    /// Iterates over the buckets of one side as index and count, away from zero.
+    pub(super) fn listed(&self, negative: bool) -> impl Iterator<Item = (i32, f64)> + '_ {
+        let (spans, buckets) = self.side(negative);
+        indices(spans).zip(buckets.iter().copied())
     }
 
     /// Lists all buckets in ascending order, the zero bucket included if it is populated.
@@ -45,26 +51,27 @@ impl Histogram {
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         let edge = self.zero_threshold;
-        let cut = |mut bucket: Bucket| {
+        let mut all = self.in_order(self.zero_count > 0.0);
+        for bucket in &mut all {
             if bucket.upper < 0.0 && bucket.upper > -edge {
                 bucket.upper = -edge;
             } else if bucket.lower > 0.0 && bucket.lower < edge {
                 bucket.lower = edge;
             }
-            bucket
-        };
-        let mut all: Vec<Bucket> = self
-            .negative()
-            .map(|(i, count)| cut(self.negative_bucket(i, count)))
-            .collect();
-        all.reverse();
-        if self.zero_count > 0.0 {
-            all.push(self.zero_bucket());
         }
-        all.extend(
-            self.positive()
-                .map(|(i, count)| cut(self.positive_bucket(i, count))),
-        );
+        all
+    }
+
+    /// Lists all buckets in ascending order, with the zero bucket or without, however they overlap.
+    pub(super) fn in_order(&self, with_zero: bool) -> Vec<Bucket> {
+        let side = |negative| {
+            let listed = self.listed(negative);
+            listed.map(move |(index, count)| self.bucket(negative, index, count))
+        };
+        let mut all: Vec<Bucket> = side(true).collect();
+        all.reverse();
+        all.extend(with_zero.then(|| self.zero_bucket()));
+        all.extend(side(false));
         all
     }
 
@@ -81,25 +88,17 @@ impl Histogram {
         }
     }
 
-    pub(super) fn positive_bucket(&self, index: i32, count: f64) -> Bucket {
-        let (lower, upper) = (self.bound(index - 1), self.bound(index));
-        let custom = self.uses_custom_buckets();
+    pub(super) fn bucket(&self, negative: bool, index: i32, count: f64) -> Bucket {
+        let custom = !negative && self.uses_custom_buckets();
+        let (lower, upper) = match negative {
+            true => (-self.bound(index), -self.bound(index - 1)),
+            false => (self.bound(index - 1), self.bound(index)),
+        };
         Bucket {
             lower,
             upper,
             lower_inclusive: if custom { index == 0 } else { lower < 0.0 },
             upper_inclusive: custom || upper > 0.0,
-            count,
-        }
-    }
-
-    pub(super) fn negative_bucket(&self, index: i32, count: f64) -> Bucket {
-        let (lower, upper) = (-self.bound(index), -self.bound(index - 1));
-        Bucket {
-            lower,
-            upper,
-            lower_inclusive: lower < 0.0,
-            upper_inclusive: upper > 0.0,
             count,
         }
     }
@@ -201,12 +200,9 @@ fn spans_of(indices: impl Iterator<Item = i32>) -> Vec<Span> {
     for index in indices {
         match spans.last_mut() {
             Some(last) if index == next => last.length += 1,
-            Some(_) => spans.push(Span {
+            _ => spans.push(Span {
+                // Before the first span, `next` is 0.
                 offset: index.wrapping_sub(next),
-                length: 1,
-            }),
-            None => spans.push(Span {
-                offset: index,
                 length: 1,
             }),
         }

@@ -51,7 +51,7 @@ impl Histogram {
     ) -> Vec<(i32, f64)> {
         let custom = self.uses_custom_buckets();
         let mut merged: Vec<(i32, f64)> = Vec::new();
-        let mut push = |(index, count): (i32, f64)| {
+        for (index, count) in self.listed(negative) {
             let index = if custom {
                 index
             } else {
@@ -61,11 +61,6 @@ impl Histogram {
                 Some(last) if last.0 == index => last.1 += count,
                 _ => merged.push((index, count)),
             }
-        };
-        if negative {
-            self.negative().for_each(&mut push);
-        } else {
-            self.positive().for_each(&mut push);
         }
         if !custom && zero_threshold != 0.0 {
             let inside =
@@ -100,7 +95,7 @@ impl Histogram {
         let rolled_up = |h: &Self| {
             let mut sums = vec![0.0; bounds.len()];
             for (index, count) in h.positive() {
-                let upper = h.positive_bucket(index, count).upper;
+                let upper = h.bucket(false, index, count).upper;
                 sums[bounds.partition_point(|b| *b < upper)] += count;
             }
             sums
@@ -164,6 +159,7 @@ impl Histogram {
     #[must_use]
     pub fn same_data(&self, other: &Self) -> bool {
         let bits = |a: f64, b: f64| a.to_bits() == b.to_bits();
+        let index = |bucket: (i32, f64)| bucket.0;
         let all =
             |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| bits(*a, *b));
         self.histogram_schema == other.histogram_schema
@@ -175,13 +171,7 @@ impl Histogram {
             && bits(self.zero_count, other.zero_count)
             && all(&self.negative_buckets, &other.negative_buckets)
             && all(&self.positive_buckets, &other.positive_buckets)
-            && self
-                .negative()
-                .map(|b| b.0)
-                .eq(other.negative().map(|b| b.0))
-            && self
-                .positive()
-                .map(|b| b.0)
-                .eq(other.positive().map(|b| b.0))
+            && self.negative().map(index).eq(other.negative().map(index))
+            && self.positive().map(index).eq(other.positive().map(index))
     }
 }

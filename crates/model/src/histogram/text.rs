@@ -50,21 +50,8 @@ impl Display for Histogram {
             format_g(self.count),
             format_g(self.sum)
         )?;
-        let mut negative: Vec<Bucket> = self
-            .negative()
-            .map(|(i, count)| self.negative_bucket(i, count))
-            .collect();
-        negative.reverse();
-        let zero = (self.zero_count != 0.0).then(|| self.zero_bucket());
-        let positive = self
-            .positive()
-            .map(|(i, count)| self.positive_bucket(i, count));
-        for bucket in negative
-            .into_iter()
-            .chain(zero)
-            .chain(positive)
-            .filter(|b| b.count != 0.0)
-        {
+        let all = self.in_order(self.zero_count != 0.0);
+        for bucket in all.iter().filter(|b| b.count != 0.0) {
             write!(f, ", {bucket}")?;
         }
         f.write_str("}")

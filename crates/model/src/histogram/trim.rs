@@ -45,20 +45,11 @@ impl Histogram {
         let mut populated = [false; 2];
         for negative in [false, true] {
             let mut slots: Vec<Slot> = Vec::new();
-            let listed: Vec<(i32, f64)> = if negative {
-                self.negative().collect()
-            } else {
-                self.positive().collect()
-            };
-            for (index, before) in listed {
+            for (index, before) in self.listed(negative) {
                 let mut after = before;
                 if before != 0.0 {
                     populated[usize::from(negative)] = true;
-                    let bucket = if negative {
-                        self.negative_bucket(index, before)
-                    } else {
-                        self.positive_bucket(index, before)
-                    };
+                    let bucket = self.bucket(negative, index, before);
                     let middle;
                     (after, middle) = kept(&bucket, value, keep, !negative, custom);
                     trimmed |= after.to_bits() != before.to_bits();
@@ -79,9 +70,7 @@ impl Histogram {
         if trimmed {
             (self.count, self.sum) = (count, sum);
             self.integer_counts = false;
-        }
-        // Empty buckets are ignored.
-        if trimmed {
+            // Empty buckets are ignored.
             self.compact();
         }
     }
