@@ -144,11 +144,7 @@ impl fmt::Debug for Matcher {
 impl fmt::Display for Matcher {
     /// Writes `name=~"value"` as PromQL prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if crate::labels::is_legacy_name(&self.name) {
-            f.write_str(&self.name)?;
-        } else {
-            crate::labels::write_quoted(f, &self.name)?;
-        }
+        crate::labels::write_name(f, &self.name)?;
         f.write_str(self.op.as_str())?;
         crate::labels::write_quoted(f, &self.value)
     }

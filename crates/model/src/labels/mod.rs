@@ -117,11 +117,7 @@ impl fmt::Debug for Label {
 impl fmt::Display for Label {
     /// Writes `name="value"`, the value escaped as a Go string, the name quoted when it is not a legacy name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if is_legacy_name(self.name()) {
-            f.write_str(self.name())?;
-        } else {
-            write_quoted(f, self.name())?;
-        }
+        write_name(f, self.name())?;
         f.write_str("=")?;
         write_quoted(f, self.value())
     }
@@ -130,21 +126,23 @@ impl fmt::Display for Label {
 /// Reports whether `name` matches `[a-zA-Z_][a-zA-Z0-9_]*`, the form that needs no quotes.
 #[must_use]
 pub fn is_legacy_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    is_legacy_metric_name(name) && !name.contains(':')
 }
 
 /// Reports whether `name` matches `[a-zA-Z_:][a-zA-Z0-9_:]*`, the form of metric names that needs no quotes.
 #[must_use]
 pub fn is_legacy_metric_name(name: &str) -> bool {
+    let begins = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b':';
     let mut bytes = name.bytes();
-    bytes
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b':')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
+    bytes.next().is_some_and(begins) && bytes.all(|b| begins(b) || b.is_ascii_digit())
+}
+
+/// Writes the name of a label, in quotes when it is not a legacy name.
+pub(crate) fn write_name(out: &mut dyn fmt::Write, name: &str) -> fmt::Result {
+    match is_legacy_name(name) {
+        true => out.write_str(name),
+        false => write_quoted(out, name),
+    }
 }
 
 /// Writes `text` in double quotes, escaped as Go's `strconv.Quote` does.

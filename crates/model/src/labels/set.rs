@@ -159,23 +159,18 @@ impl LabelSet {
     /// Returns the set without the labels named in `names`.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> Self {
-        Self::from_sorted(
-            self.iter()
-                .filter(|label| !names.contains(&label.name()))
-                .cloned()
-                .collect(),
-        )
+        self.filtered(|name| !names.contains(&name))
     }
 
     /// Returns only the labels named in `names`.
     #[must_use]
     pub fn only(&self, names: &[&str]) -> Self {
-        Self::from_sorted(
-            self.iter()
-                .filter(|label| names.contains(&label.name()))
-                .cloned()
-                .collect(),
-        )
+        self.filtered(|name| names.contains(&name))
+    }
+
+    fn filtered(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let kept = self.iter().filter(|label| keep(label.name()));
+        Self::from_sorted(kept.cloned().collect())
     }
 
     /// Returns the set with label `name` set to `value`, or removed when `value` is empty.

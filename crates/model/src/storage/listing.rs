@@ -317,29 +317,22 @@ impl CardinalityCount {
             *values += 1;
             *bytes += label.value().len() as u64;
         }
+        let by_name = |of_name: fn(&(u64, u64)) -> u64| {
+            let names = names.iter();
+            names.map(move |(name, of)| (Named("", name), of_name(of)))
+        };
         let metrics = self.by_pair.iter();
         let metrics = metrics.filter(|(label, _)| label.name() == METRIC_NAME);
+        let metrics = metrics.map(|(label, count)| (Named("", label.value()), *count));
+        let pairs = self.by_pair.iter();
+        let pairs = pairs.map(|(label, count)| (Named(label.name(), label.value()), *count));
         Cardinality {
             series: self.series,
             pairs: self.by_pair.len() as u64,
-            by_metric: largest(
-                metrics.map(|(label, count)| (Named("", label.value()), *count)),
-                limit,
-            ),
-            values_by_label: largest(
-                names.iter().map(|(name, of)| (Named("", name), of.0)),
-                limit,
-            ),
-            bytes_by_label: largest(
-                names.iter().map(|(name, of)| (Named("", name), of.1)),
-                limit,
-            ),
-            by_pair: largest(
-                self.by_pair
-                    .iter()
-                    .map(|(label, count)| (Named(label.name(), label.value()), *count)),
-                limit,
-            ),
+            by_metric: largest(metrics, limit),
+            values_by_label: largest(by_name(|of| of.0), limit),
+            bytes_by_label: largest(by_name(|of| of.1), limit),
+            by_pair: largest(pairs, limit),
         }
     }
 }

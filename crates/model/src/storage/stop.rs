@@ -15,6 +15,7 @@ use std::{
 /// A request to end work; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
+    /// One more than the reason's place among all; 0 if there is none.
     state: Arc<AtomicU8>,
     /// When the work must have ended, and why.
     deadline: Option<(Instant, StopReason)>,
@@ -28,28 +29,25 @@ struct Counted {
     cancels_at: u64,
 }
 
-/// Reason for ending work.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum StopReason {
-    /// Nobody waits for the result.
-    Canceled,
-    /// The deadline passed.
-    TimedOut,
-    /// The process shuts down.
-    ShuttingDown,
-    /// The work takes longer than it may where it runs; it begins anew elsewhere.
-    Moved,
+crate::named! {
+    /// Reason for ending work.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    #[non_exhaustive]
+    pub enum StopReason {
+        /// Nobody waits for the result.
+        Canceled = "canceled",
+        /// The deadline passed.
+        TimedOut = "timed out",
+        /// The process shuts down.
+        ShuttingDown = "the server is shutting down",
+        /// The work takes longer than it may where it runs; it begins anew elsewhere.
+        Moved = "begun anew elsewhere",
+    }
 }
 
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Canceled => "canceled",
-            Self::TimedOut => "timed out",
-            Self::ShuttingDown => "the server is shutting down",
-            Self::Moved => "begun anew elsewhere",
-        })
+        f.write_str(self.as_str())
     }
 }
 
@@ -113,12 +111,7 @@ impl Stop {
 
     /// Asks the work to end; the first reason stays.
     pub fn stop(&self, reason: StopReason) {
-        let code = match reason {
-            StopReason::Canceled => 1,
-            StopReason::TimedOut => 2,
-            StopReason::ShuttingDown => 3,
-            StopReason::Moved => 4,
-        };
+        let code = reason as u8 + 1;
         // The exchange fails when a reason is already set.
         let _ = self
             .state
@@ -136,12 +129,8 @@ impl Stop {
                 self.stop(StopReason::Canceled);
             }
         }
-        match self.state.load(Ordering::Relaxed) {
-            0 => {}
-            1 => return Err(StopReason::Canceled),
-            2 => return Err(StopReason::TimedOut),
-            4 => return Err(StopReason::Moved),
-            _ => return Err(StopReason::ShuttingDown),
+        if let Some(reason) = self.state.load(Ordering::Relaxed).checked_sub(1) {
+            return Err(StopReason::ALL[usize::from(reason)]);
         }
         match self.deadline {
             Some((deadline, reason)) if Instant::now() >= deadline => {
