@@ -54,6 +54,7 @@ pub mod glob;
 mod html;
 mod inflate;
 mod listing;
+mod metric_table;
 mod metrics;
 mod negotiation;
 mod page_compressor;
