@@ -9,6 +9,7 @@ use narthex_model::{
     relabel::{self, Rule},
 };
 use narthex_rules::Alert;
+use serde_json::Value;
 
 /// Returns an alert's labels with `external` ones where it has none, relabelled; `None` if a rule drops it.
 pub(crate) fn relabelled(
@@ -81,23 +82,14 @@ fn object<'a>(out: &mut String, pairs: impl Iterator<Item = (&'a str, &'a str)>)
 
 /// Writes a JSON string as Go's `encoding/json` does, with its escapes for HTML.
 fn string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
+    for c in Value::from(text).to_string().chars() {
         match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
             c => out.push(c),
         }
     }
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -139,6 +131,15 @@ mod tests {
         let drop = Rule::new(config, NameScheme::Utf8).unwrap();
         let own = LabelSet::new([("alertname", "A")]);
         assert_eq!(relabelled(&own, &LabelSet::empty(), &[drop]), None);
+    }
+
+    #[test]
+    fn strings_have_gos_escapes() {
+        let mut out = String::new();
+        string(&mut out, "a\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}<>&\u{2028}é");
+        let escaped =
+            r#""a\"\\\n\r\t\b\f\u0001"#.to_owned() + "\u{7f}" + r#"\u003c\u003e\u0026\u2028é""#;
+        assert_eq!(out, escaped);
     }
 
     #[test]

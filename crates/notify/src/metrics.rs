@@ -4,74 +4,40 @@
 
 use narthex_client::{
     CounterHandle, CounterVec, Gauge, GaugeHandle, GaugeVec, HistogramHandle, HistogramVec,
-    Registry, SummaryHandle, SummaryVec,
+    SummaryHandle, SummaryVec,
 };
 use narthex_model::sync::Whole as _;
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 const BY: &[&str; 1] = &["alertmanager"];
 
-static LATENCY: SummaryVec<1> = SummaryVec::new(
-    "prometheus_notifications_latency_seconds",
-    "Latency quantiles for sending alert notifications.",
-    BY,
-    &[0.5, 0.9, 0.99],
-);
-static LATENCY_HISTOGRAM: HistogramVec<1> = HistogramVec::new(
-    "prometheus_notifications_latency_histogram_seconds",
-    "Latency histogram for sending alert notifications.",
-    BY,
-    &[0.01, 0.1, 1.0, 10.0],
-);
-static ERRORS: CounterVec<1> = CounterVec::new(
-    "prometheus_notifications_errors_total",
-    "Total number of sent alerts affected by errors.",
-    BY,
-);
-static SENT: CounterVec<1> = CounterVec::new(
-    "prometheus_notifications_sent_total",
-    "Total number of alerts sent.",
-    BY,
-);
-static DROPPED: CounterVec<1> = CounterVec::new(
-    "prometheus_notifications_dropped_total",
-    "Total number of alerts dropped: the queue or its memory was full, or sending failed for good.",
-    BY,
-);
-static RETRIED: CounterVec<1> = CounterVec::new(
-    "narthex_notifications_retried_total",
-    "Total number of alerts sent again after an error that may pass.",
-    BY,
-);
-static QUEUE_LENGTH: GaugeVec<1> = GaugeVec::new(
-    "prometheus_notifications_queue_length",
-    "The number of alert notifications in the queue.",
-    BY,
-);
-static QUEUE_CAPACITY: Gauge = Gauge::new(
-    "prometheus_notifications_queue_capacity",
-    "The capacity of the alert notifications queue.",
-);
+narthex_net::metrics! {
+    /// Registers the metrics of notifications, except for the number of Alertmanagers.
+    ///
+    /// # Errors
+    /// Fails when a name is taken.
+    pub fn register_metrics;
+
+    LATENCY: SummaryVec<1> = "prometheus_notifications_latency_seconds",
+        "Latency quantiles for sending alert notifications.", BY, &[0.5, 0.9, 0.99];
+    LATENCY_HISTOGRAM: HistogramVec<1> = "prometheus_notifications_latency_histogram_seconds",
+        "Latency histogram for sending alert notifications.", BY, &[0.01, 0.1, 1.0, 10.0];
+    ERRORS: CounterVec<1> = "prometheus_notifications_errors_total",
+        "Total number of sent alerts affected by errors.", BY;
+    SENT: CounterVec<1> = "prometheus_notifications_sent_total",
+        "Total number of alerts sent.", BY;
+    DROPPED: CounterVec<1> = "prometheus_notifications_dropped_total",
+        "Total number of alerts dropped: the queue or its memory was full, or sending failed for good.", BY;
+    RETRIED: CounterVec<1> = "narthex_notifications_retried_total",
+        "Total number of alerts sent again after an error that may pass.", BY;
+    QUEUE_LENGTH: GaugeVec<1> = "prometheus_notifications_queue_length",
+        "The number of alert notifications in the queue.", BY;
+    QUEUE_CAPACITY: Gauge = "prometheus_notifications_queue_capacity",
+        "The capacity of the alert notifications queue.";
+}
 
 /// How many loops send to each URL.
 static USERS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
-
-/// Registers the metrics of notifications, except for the number of Alertmanagers.
-///
-/// # Errors
-/// Fails when a name is taken.
-pub fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
-    registry.register_all(&[
-        &LATENCY,
-        &LATENCY_HISTOGRAM,
-        &ERRORS,
-        &SENT,
-        &DROPPED,
-        &RETRIED,
-        &QUEUE_LENGTH,
-        &QUEUE_CAPACITY,
-    ])
-}
 
 /// Sets the capacity that is shown.
 pub(crate) fn set_capacity(alerts: usize) {
@@ -83,10 +49,10 @@ pub(crate) struct LoopMetrics {
     url: String,
     latency: SummaryHandle<1>,
     latency_histogram: HistogramHandle<1>,
-    errors: CounterHandle<1>,
+    pub(crate) errors: CounterHandle<1>,
     sent: CounterHandle<1>,
-    dropped: CounterHandle<1>,
-    retried: CounterHandle<1>,
+    pub(crate) dropped: CounterHandle<1>,
+    pub(crate) retried: CounterHandle<1>,
     queue_length: GaugeHandle<1>,
 }
 
@@ -111,18 +77,6 @@ impl LoopMetrics {
         self.sent.inc_by(alerts as u64);
         self.latency.observe_duration(latency);
         self.latency_histogram.observe_duration(latency);
-    }
-
-    pub(crate) fn count_errors(&self, alerts: usize) {
-        self.errors.inc_by(alerts as u64);
-    }
-
-    pub(crate) fn count_dropped(&self, alerts: usize) {
-        self.dropped.inc_by(alerts as u64);
-    }
-
-    pub(crate) fn count_retried(&self, alerts: usize) {
-        self.retried.inc_by(alerts as u64);
     }
 
     pub(crate) fn set_queue_length(&self, alerts: usize) {

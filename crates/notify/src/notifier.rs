@@ -9,7 +9,7 @@ use crate::{
     error::NotifyError,
     metrics,
     post::{HttpPost, Sender},
-    send_loop::{LoopOptions, SendLoop},
+    send_loop::SendLoop,
     set::{AlertmanagerSet, Outgoing},
 };
 use narthex_client::{Desc, Registry};
@@ -38,7 +38,7 @@ pub struct Notifier {
 }
 
 struct Shared {
-    options: NotifierOptions,
+    options: Arc<NotifierOptions>,
     runtime: Handle,
     current: RwLock<Current>,
     loops: Mutex<Loops>,
@@ -70,7 +70,7 @@ impl Notifier {
         let (stopper, stop) = Stopper::new();
         let (discovery, targets) = Manager::new("notify", options.discovery.clone(), stop.clone());
         let shared = Arc::new(Shared {
-            options,
+            options: Arc::new(options),
             runtime: Handle::current(),
             current: RwLock::default(),
             loops: Mutex::default(),
@@ -240,7 +240,7 @@ impl Shared {
 
     fn sync(&self, set: &AlertmanagerSet, groups: &[Arc<narthex_discovery::TargetGroup>]) {
         let start = |send_loop: Arc<SendLoop>, post: HttpPost| self.start(send_loop, post);
-        set.sync(groups, LoopOptions::new(&self.options), &start);
+        set.sync(groups, &self.options, &start);
     }
 
     fn start(&self, send_loop: Arc<SendLoop>, post: HttpPost) {

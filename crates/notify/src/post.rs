@@ -4,7 +4,6 @@ use crate::config::AlertmanagerConfig;
 use http::{HeaderValue, StatusCode, header};
 use narthex_net::{Client, ClientConfig, NetError, Request, SigV4, Url};
 use std::{
-    pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -22,13 +21,10 @@ pub(crate) struct PostError {
     pub(crate) may_pass: bool,
 }
 
-/// A request under way.
-pub(crate) type Posting<'a> = Pin<Box<dyn Future<Output = Result<(), PostError>> + Send + 'a>>;
-
 /// Posts bodies to one Alertmanager.
 pub(crate) trait Post: Send + Sync {
     /// Sends a list of alerts.
-    fn post<'a>(&'a self, body: &'a [u8]) -> Posting<'a>;
+    fn post(&self, body: &[u8]) -> impl Future<Output = Result<(), PostError>> + Send;
 }
 
 /// What sends requests for one set.
@@ -69,8 +65,10 @@ impl HttpPost {
         request.headers.insert(header::CONTENT_TYPE, json);
         Self { sender, request }
     }
+}
 
-    async fn exchange(&self, body: &[u8]) -> Result<(), PostError> {
+impl Post for HttpPost {
+    async fn post(&self, body: &[u8]) -> Result<(), PostError> {
         let mut answer = Vec::new();
         let nobody_answered = |error: NetError| PostError {
             reason: error.to_string(),
@@ -96,12 +94,6 @@ fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let ms = since.unwrap_or_default().as_millis();
     i64::try_from(ms).unwrap_or(i64::MAX)
-}
-
-impl Post for HttpPost {
-    fn post<'a>(&'a self, body: &'a [u8]) -> Posting<'a> {
-        Box::pin(self.exchange(body))
-    }
 }
 
 /// Says what an answer means; any 2xx is success.

@@ -37,28 +37,10 @@ pub(crate) struct Encoded {
     pub(crate) _lease: Lease,
 }
 
-/// Bounds of a loop.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoopOptions {
-    capacity: usize,
-    batch_size: usize,
-    drains: bool,
-}
-
-impl LoopOptions {
-    pub(crate) fn new(options: &NotifierOptions) -> Self {
-        Self {
-            capacity: options.queue_capacity,
-            batch_size: options.batch_size(),
-            drains: options.drain_on_shutdown,
-        }
-    }
-}
-
 /// The queue of one Alertmanager.
 pub(crate) struct SendLoop {
     url: String,
-    options: LoopOptions,
+    options: Arc<NotifierOptions>,
     queue: Mutex<VecDeque<Arc<Encoded>>>,
     /// Alerts of the batch that is neither sent nor dropped yet.
     under_way: AtomicUsize,
@@ -71,7 +53,7 @@ pub(crate) struct SendLoop {
 
 impl SendLoop {
     /// Returns an empty queue; `run` empties it.
-    pub(crate) fn new(url: &str, options: LoopOptions) -> Self {
+    pub(crate) fn new(url: &str, options: Arc<NotifierOptions>) -> Self {
         let (stopper, stop) = Stopper::new();
         Self {
             url: url.to_owned(),
@@ -100,7 +82,7 @@ impl SendLoop {
             return self.drop_alerts(alerts.len(), "the Alertmanager is gone");
         }
         queue.extend(alerts.iter().cloned());
-        let excess = queue.len().saturating_sub(self.options.capacity);
+        let excess = queue.len().saturating_sub(self.options.queue_capacity);
         queue.drain(..excess);
         self.metrics.set_queue_length(queue.len());
         drop(queue);
@@ -119,7 +101,7 @@ impl SendLoop {
                 reason,
                 "Alerts were dropped."
             );
-            self.metrics.count_dropped(count);
+            self.metrics.dropped.inc_by(count as u64);
         }
     }
 
@@ -129,7 +111,7 @@ impl SendLoop {
     }
 
     /// Sends what is queued until closed.
-    pub(crate) async fn run(&self, post: &dyn Post) {
+    pub(crate) async fn run(&self, post: &impl Post) {
         while !self.stop.is_stopped() {
             let batch = self.next_batch();
             if batch.is_empty() {
@@ -142,7 +124,7 @@ impl SendLoop {
                 let _ = self.deliver(&batch, post).await;
             }
         }
-        if self.options.drains {
+        if self.options.drain_on_shutdown {
             self.drain(post).await;
         }
         self.abandon("the Alertmanager is gone, or the process ends");
@@ -159,7 +141,7 @@ impl SendLoop {
     }
 
     /// Sends what waits, until a batch fails for a reason that would fail the others too.
-    async fn drain(&self, post: &dyn Post) {
+    async fn drain(&self, post: &impl Post) {
         loop {
             let batch = self.next_batch();
             if batch.is_empty() {
@@ -174,21 +156,21 @@ impl SendLoop {
 
     fn next_batch(&self) -> Vec<Arc<Encoded>> {
         let mut queue = self.queue.lock().whole();
-        let size = queue.len().min(self.options.batch_size);
+        let size = queue.len().min(self.options.batch_size());
         let batch = queue.drain(..size).collect();
         self.metrics.set_queue_length(queue.len());
         batch
     }
 
     /// Sends a batch, again while that may help; it is sent or dropped afterwards.
-    async fn deliver(&self, batch: &[Arc<Encoded>], post: &dyn Post) -> Result<(), PostError> {
+    async fn deliver(&self, batch: &[Arc<Encoded>], post: &impl Post) -> Result<(), PostError> {
         self.under_way.store(batch.len(), Relaxed);
         let delivered = self.attempt(batch, post).await;
         self.under_way.store(0, Relaxed);
         delivered
     }
 
-    async fn attempt(&self, batch: &[Arc<Encoded>], post: &dyn Post) -> Result<(), PostError> {
+    async fn attempt(&self, batch: &[Arc<Encoded>], post: &impl Post) -> Result<(), PostError> {
         let body = encode::body(batch.iter().map(|alert| alert.json.as_str()));
         let count = batch.len();
         let mut pauses = PAUSES.iter();
@@ -200,7 +182,7 @@ impl SendLoop {
                 return Ok(());
             };
             if !has_failed {
-                self.metrics.count_errors(count);
+                self.metrics.errors.inc_by(count as u64);
             }
             has_failed = true;
             let (alertmanager, reason) = (&self.url, &error.reason);
@@ -214,7 +196,7 @@ impl SendLoop {
                 self.drop_alerts(count, "sending failed");
                 return Err(error);
             }
-            self.metrics.count_retried(count);
+            self.metrics.retried.inc_by(count as u64);
         }
     }
 

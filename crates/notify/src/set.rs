@@ -4,10 +4,10 @@
 
 use crate::{
     alertmanager::{Discovered, discovered},
-    config::AlertmanagerConfig,
+    config::{AlertmanagerConfig, NotifierOptions},
     encode,
     post::{HttpPost, Sender},
-    send_loop::{Encoded, LoopOptions, SendLoop},
+    send_loop::{Encoded, SendLoop},
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::{LabelSet, relabel, storage::Budget, sync::Whole as _};
@@ -83,7 +83,7 @@ impl AlertmanagerSet {
     pub(crate) fn sync(
         &self,
         groups: &[Arc<TargetGroup>],
-        options: LoopOptions,
+        options: &Arc<NotifierOptions>,
         start: StartLoop<'_>,
     ) {
         let (found, dropped) = self.resolve(groups);
@@ -97,7 +97,7 @@ impl AlertmanagerSet {
         for (text, url) in found {
             let known = before.remove(&text);
             let send_loop = known.unwrap_or_else(|| {
-                let made = Arc::new(SendLoop::new(&text, options));
+                let made = Arc::new(SendLoop::new(&text, Arc::clone(options)));
                 let post = HttpPost::new(self.sender.clone(), url, self.config.timeout);
                 start(Arc::clone(&made), post);
                 made

@@ -1,7 +1,6 @@
 //! A loop's order, bounds and ends; time is paused, so nothing waits.
 
 use super::*;
-use crate::post::Posting;
 use narthex_model::storage::Budget;
 
 /// An Alertmanager that answers as told, each answer once, and then takes everything.
@@ -31,15 +30,13 @@ impl Scripted {
 }
 
 impl Post for Scripted {
-    fn post<'a>(&'a self, body: &'a [u8]) -> Posting<'a> {
-        Box::pin(async move {
-            let at = self.begin.map_or(Duration::ZERO, |begin| begin.elapsed());
-            let text = String::from_utf8(body.to_vec()).unwrap();
-            self.bodies.lock().whole().push((at, text));
-            tokio::time::sleep(self.delay).await;
-            let answer = self.answers.lock().whole().pop_front();
-            answer.unwrap_or(Ok(()))
-        })
+    async fn post(&self, body: &[u8]) -> Result<(), PostError> {
+        let at = self.begin.map_or(Duration::ZERO, |begin| begin.elapsed());
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        self.bodies.lock().whole().push((at, text));
+        tokio::time::sleep(self.delay).await;
+        let answer = self.answers.lock().whole().pop_front();
+        answer.unwrap_or(Ok(()))
     }
 }
 
@@ -61,12 +58,16 @@ fn alerts(names: &[&str]) -> Vec<Arc<Encoded>> {
 
 /// Returns a loop whose series no other test has.
 fn send_loop(name: &str, capacity: usize, batch_size: usize, drains: bool) -> SendLoop {
-    let options = LoopOptions {
-        capacity,
-        batch_size,
-        drains,
+    let options = NotifierOptions {
+        queue_capacity: capacity,
+        max_batch_size: batch_size,
+        drain_on_shutdown: drains,
+        ..NotifierOptions::default()
     };
-    SendLoop::new(&format!("http://{name}:9093/api/v2/alerts"), options)
+    SendLoop::new(
+        &format!("http://{name}:9093/api/v2/alerts"),
+        Arc::new(options),
+    )
 }
 
 /// Runs a loop until nothing happens for an hour of its time.
