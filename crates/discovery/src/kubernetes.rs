@@ -6,14 +6,13 @@
 //! Invariant: nothing is reported before every required list has arrived once; afterwards an object's group is rebuilt
 //! exactly when something it is built from has changed.
 
-mod access;
-mod api;
+pub(crate) mod access;
+pub(crate) mod api;
 mod build;
 mod cluster_state;
 pub(crate) mod objects;
 mod resource;
 pub(crate) mod selector;
-mod stores;
 
 use std::sync::Arc;
 
@@ -25,9 +24,9 @@ use crate::config::{AttachMetadata, KubernetesSdConfig, Role, Selector};
 use crate::discoverer::{Discoverer, Options, Run, TASK, Updates};
 use crate::error::{DiscoveryError, invalid};
 use api::{Api, Query, follow};
-use cluster_state::ClusterState;
+use cluster_state::{ClusterState, Event};
 use objects::{EndpointSlice, Endpoints, Ingress, Job, Namespace, Node, Pod, ReplicaSet, Service};
-use resource::{Event, Resource};
+use resource::Resource;
 
 /// Capacity of the queue of changes.
 const QUEUE: usize = 256;
@@ -124,10 +123,10 @@ impl KubernetesDiscovery {
             let Some(Some(event)) = stop.run(receiver.recv()).await else {
                 return;
             };
-            cluster.apply(event);
+            event(&mut cluster);
             for _more in 1..BATCH {
                 match receiver.try_recv() {
-                    Ok(event) => cluster.apply(event),
+                    Ok(event) => event(&mut cluster),
                     Err(_none) => break,
                 }
             }
@@ -175,36 +174,6 @@ impl Informers {
 impl Discoverer for KubernetesDiscovery {
     fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run {
         Box::pin(self.watch(updates, stop))
-    }
-}
-
-/// Parses a watch as it arrives, whole and in pieces, for the fuzz target.
-pub(crate) fn fuzz_watch(data: &[u8]) {
-    let whole = api::fuzz_lines(data, data.len());
-    assert_eq!(whole, api::fuzz_lines(data, 1));
-    assert_eq!(whole, api::fuzz_lines(data, 7));
-    let ends = data.iter().filter(|byte| **byte == b'\n').count();
-    assert_eq!(whole.len(), ends);
-    fuzz_read(data);
-}
-
-/// Parses bytes as lists and events of kinds that cover every sort of field, for the fuzz target.
-pub(crate) fn fuzz_read(data: &[u8]) {
-    api::fuzz_read::<Pod>(data);
-    api::fuzz_read::<EndpointSlice>(data);
-    api::fuzz_read::<Ingress>(data);
-}
-
-pub(crate) fn fuzz_selector(text: &str) {
-    if let Err(reason) = selector::check_labels(text) {
-        assert!(!reason.is_empty());
-    }
-}
-
-pub(crate) fn fuzz_kubeconfig(text: &str) {
-    let file = std::path::Path::new("/nowhere/kubeconfig");
-    if let Ok((server, _http)) = access::from_kubeconfig(text, file) {
-        assert!(!server.is_empty());
     }
 }
 

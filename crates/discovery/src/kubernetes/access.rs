@@ -95,7 +95,7 @@ fn of_environment() -> ProxyConfig {
 }
 
 /// The parts of a kubeconfig that a server process can use.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct KubeConfig {
     current_context: Option<String>,
@@ -104,28 +104,28 @@ struct KubeConfig {
     users: Vec<NamedUser>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedContext {
     name: String,
     context: Context,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct Context {
     cluster: String,
     user: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedCluster {
     name: String,
     cluster: Cluster,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Cluster {
     server: String,
@@ -159,16 +159,8 @@ struct User {
     auth_provider: Option<serde::de::IgnoredAny>,
 }
 
-impl std::fmt::Debug for NamedUser {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NamedUser")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Returns the API's URL and its client settings.
-pub(super) fn from_kubeconfig(
+pub(crate) fn from_kubeconfig(
     text: &str,
     file: &Path,
 ) -> Result<(String, HttpClientConfig), DiscoveryError> {
@@ -235,22 +227,16 @@ pub(super) fn from_kubeconfig(
 fn chosen(text: &str) -> Result<(Cluster, User), String> {
     let config: KubeConfig = read_yaml(text)?.unwrap_or_default();
     let wanted = config.current_context.unwrap_or_default();
-    let mut contexts = config.contexts.into_iter();
-    let context = contexts.find(|c| c.name == wanted);
-    let context = context
-        .ok_or_else(|| format!("context {wanted:?} does not exist"))?
-        .context;
-    let mut clusters = config.clusters.into_iter();
-    let cluster = clusters.find(|c| c.name == context.cluster);
-    let cluster = cluster
-        .ok_or_else(|| format!("cluster {:?} does not exist", context.cluster))?
-        .cluster;
-    let Some(name) = context.user.filter(|name| !name.is_empty()) else {
+    let absent = |what: &str, name: &str| format!("{what} {name:?} does not exist");
+    let context = config.contexts.into_iter().find(|c| c.name == wanted);
+    let Context { cluster, user } = context.ok_or_else(|| absent("context", &wanted))?.context;
+    let found = config.clusters.into_iter().find(|c| c.name == cluster);
+    let cluster = found.ok_or_else(|| absent("cluster", &cluster))?.cluster;
+    let Some(name) = user.filter(|name| !name.is_empty()) else {
         return Ok((cluster, User::default()));
     };
     let user = config.users.into_iter().find(|u| u.name == name);
-    let user = user.ok_or_else(|| format!("user {name:?} does not exist"))?;
-    Ok((cluster, user.user))
+    Ok((cluster, user.ok_or_else(|| absent("user", &name))?.user))
 }
 
 /// Sets the user's credentials; a token takes precedence over a name with a password.

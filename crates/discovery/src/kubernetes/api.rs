@@ -13,7 +13,8 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::resource::{Change, Event, Resource};
+use super::cluster_state::{Event, event};
+use super::resource::{Change, Resource};
 use crate::error::DiscoveryError;
 use crate::metrics;
 
@@ -108,53 +109,34 @@ pub(crate) async fn follow<K: Resource>(api: Arc<Api>, query: Query, events: mps
     let mut pauses = Pauses::new();
     let mut version: Option<String> = None;
     loop {
-        let start = Instant::now();
-        let failed = match version.take() {
-            None => match api.list::<K>(&query).await {
-                Ok((listed, objects)) => {
-                    let change = Change::Replaced {
-                        namespace: query.namespace.clone(),
-                        objects,
-                    };
-                    if events.send(K::event(change)).await.is_err() {
-                        return;
-                    }
-                    version = Some(listed);
-                    pauses.reset();
-                    continue;
-                }
-                Err(failure) => failure,
-            },
-            Some(mut seen) => {
-                let ended = api.watch::<K>(&query, &mut seen, &events).await;
-                if events.is_closed() {
-                    return;
-                }
-                match ended {
-                    Ok(()) if start.elapsed() >= SHORT_WATCH => {
-                        pauses.reset();
-                        version = Some(seen);
-                        continue;
-                    }
-                    Ok(()) => {
-                        version = Some(seen);
-                        tokio::time::sleep(pauses.next()).await;
-                        continue;
-                    }
-                    Err(Failure::Gone) => Failure::Gone,
-                    Err(failure) => {
-                        version = Some(seen);
-                        failure
-                    }
-                }
-            }
+        let (start, is_list) = (Instant::now(), version.is_none());
+        let ended = if let Some(seen) = &mut version {
+            api.watch::<K>(&query, seen, &events).await
+        } else {
+            let listed = api.list::<K>(&query, &events).await;
+            listed.map(|listed| version = Some(listed))
         };
-        metrics::KUBERNETES_FAILURES.inc();
-        match failed {
-            // List again, but not in a tight loop if the API is never satisfied.
-            Failure::Gone => tracing::debug!(path = query.path, "Listing anew."),
-            Failure::Other(error) => {
-                tracing::warn!(%error, path = query.path, "Kubernetes API request failed.");
+        if events.is_closed() {
+            return;
+        }
+        match ended {
+            Ok(()) if is_list || start.elapsed() >= SHORT_WATCH => {
+                pauses.reset();
+                continue;
+            }
+            Ok(()) => {}
+            Err(failure) => {
+                metrics::KUBERNETES_FAILURES.inc();
+                match failure {
+                    // List again, but not in a tight loop if the API is never satisfied.
+                    Failure::Gone => {
+                        version = None;
+                        tracing::debug!(path = query.path, "Listing anew.");
+                    }
+                    Failure::Other(error) => {
+                        tracing::warn!(%error, path = query.path, "Kubernetes API request failed.");
+                    }
+                }
             }
         }
         tokio::time::sleep(pauses.next()).await;
@@ -162,8 +144,12 @@ pub(crate) async fn follow<K: Resource>(api: Arc<Api>, query: Query, events: mps
 }
 
 impl Api {
-    /// Returns every object, and the version from which a watch continues.
-    async fn list<K: Resource>(&self, query: &Query) -> Result<(String, Vec<K>), Failure> {
+    /// Sends every object; returns the version from which a watch continues.
+    async fn list<K: Resource>(
+        &self,
+        query: &Query,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<String, Failure> {
         let mut objects = Vec::new();
         let mut next: Option<String> = None;
         let mut body = Vec::new();
@@ -183,9 +169,15 @@ impl Api {
             let page: List<K> =
                 serde_json::from_slice(&body).map_err(|error| parse(query, &error))?;
             objects.extend(page.items.unwrap_or_default());
-            match page.metadata.next.filter(|next| !next.is_empty()) {
-                Some(more) => next = Some(more),
-                None => return Ok((page.metadata.resource_version, objects)),
+            next = page.metadata.next.filter(|next| !next.is_empty());
+            if next.is_none() {
+                let change = Change::Replaced {
+                    namespace: query.namespace.clone(),
+                    objects,
+                };
+                // The caller looks whether anybody is left to get it.
+                let _ = events.send(event(change)).await;
+                return Ok(page.metadata.resource_version);
             }
         }
     }
@@ -223,9 +215,8 @@ impl Api {
         }
         loop {
             while let Some(line) = lines.next()? {
-                let event = read_event::<K>(line, query, version)?;
-                if let Some(change) = event
-                    && events.send(K::event(change)).await.is_err()
+                if let Some(change) = read_event::<K>(line, query, version)?
+                    && events.send(event(change)).await.is_err()
                 {
                     return Ok(());
                 }

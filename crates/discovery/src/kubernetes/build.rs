@@ -10,7 +10,7 @@ use super::objects::{
     EndpointSlice, Endpoints, Ingress, Map, Meta, Node, Pod, SERVICE_NAME_LABEL, Service,
     SliceEndpoint, SlicePort, TargetRef, key,
 };
-use super::stores::Stores;
+use super::resource::Stores;
 use crate::config::Role;
 use crate::dns::join_host_port;
 use crate::group::{ADDRESS_LABEL, LabelMap, TargetGroup};
@@ -27,8 +27,6 @@ pub(super) fn group(stores: &Stores, key: &str) -> Option<TargetGroup> {
         Role::Service => "svc",
         role => role.name(),
     };
-    let source = format!("{prefix}/{key}");
-    let gone = || Some(TargetGroup::gone(source.clone()));
     let built = match stores.role {
         Role::Pod => stores.pods.get(key).map(|pod| pod_group(stores, pod)),
         Role::Service => stores.services.get(key).map(|s| service_group(stores, s)),
@@ -36,27 +34,23 @@ pub(super) fn group(stores: &Stores, key: &str) -> Option<TargetGroup> {
         Role::Endpoints => stores
             .endpoints
             .get(key)
-            .map(|endpoints| endpoints_group(stores, endpoints)),
+            .map(|e| endpoints_group(stores, e)),
         Role::EndpointSlice => stores
             .slices
             .get(key)
             .map(|slice| slice_group(stores, slice)),
-        Role::Node => match stores.nodes.get(key) {
-            None => return gone(),
-            Some(node) => match node_group(node) {
-                Some(group) => Some(group),
-                None => {
-                    tracing::warn!(node = key, "No node address found.");
-                    return None;
-                }
-            },
+        Role::Node => match stores.nodes.get(key).map(node_group) {
+            Some(None) => {
+                tracing::warn!(node = key, "No node address found.");
+                return None;
+            }
+            found => found.flatten(),
         },
     };
-    let Some(mut group) = built else {
-        return gone();
-    };
-    group.source = source;
-    Some(group)
+    Some(TargetGroup {
+        source: format!("{prefix}/{key}"),
+        ..built.unwrap_or_default()
+    })
 }
 
 /// Collects labels; later values replace earlier ones of the same name.
@@ -64,18 +58,25 @@ pub(super) fn group(stores: &Stores, key: &str) -> Option<TargetGroup> {
 struct Labels(LabelMap);
 
 impl Labels {
+    /// Returns the labels of a main object's group: its own, and those of its namespace.
+    fn of(stores: &Stores, meta: &Meta, resource: &str) -> Self {
+        let mut labels = Self::default();
+        labels.set("namespace", meta.namespace.as_str());
+        labels.object(meta, resource);
+        if stores.attach.namespace
+            && let Some(found) = stores.namespaces.get(&meta.namespace)
+        {
+            labels.metadata(&found.metadata, "namespace");
+        }
+        labels
+    }
+
     /// Sets a label with the prefix `__meta_kubernetes_`.
     fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(format!("{PREFIX}{name}"), value.into());
     }
 
-    fn set_some(&mut self, name: &str, value: Option<&String>) {
-        if let Some(value) = value {
-            self.set(name, value.as_str());
-        }
-    }
-
-    fn set_bool(&mut self, name: &str, value: Option<bool>) {
+    fn set_some(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.set(name, value.to_string());
         }
@@ -105,11 +106,10 @@ impl Labels {
         self.metadata(meta, resource);
     }
 
-    fn namespace_metadata(&mut self, stores: &Stores, namespace: &str) {
-        if stores.attach.namespace
-            && let Some(found) = stores.namespaces.get(namespace)
-        {
-            self.metadata(&found.metadata, "namespace");
+    fn reference(&mut self, reference: Option<&TargetRef>, resource: &str) {
+        if let Some(TargetRef { kind, name, .. }) = reference {
+            self.set(&format!("{resource}_address_target_kind"), kind.as_str());
+            self.set(&format!("{resource}_address_target_name"), name.as_str());
         }
     }
 
@@ -145,11 +145,9 @@ fn pod_group(stores: &Stores, pod: &Pod) -> TargetGroup {
     if ip.is_empty() || (stores.attach.node && !node_known) {
         return TargetGroup::default();
     }
-    let mut labels = Labels::default();
+    let mut labels = Labels::of(stores, &pod.metadata, "pod");
     pod_labels(stores, pod, &mut labels);
-    labels.set("namespace", pod.metadata.namespace.as_str());
     labels.node_metadata(stores, Some(&pod.spec.node_name));
-    labels.namespace_metadata(stores, &pod.metadata.namespace);
     let mut targets = Vec::new();
     for (container, is_init) in containers(pod) {
         let statuses = if is_init {
@@ -168,9 +166,7 @@ fn pod_group(stores: &Stores, pod: &Pod) -> TargetGroup {
         }
         for port in &container.ports {
             let mut target = target.clone();
-            target.set("pod_container_port_number", port.container_port.to_string());
-            target.set("pod_container_port_name", port.name.as_str());
-            target.set("pod_container_port_protocol", port.protocol.as_str());
+            container_labels(container, port, is_init, &mut target);
             targets.push(target.address(join_host_port(ip, port.container_port)).0);
         }
     }
@@ -275,15 +271,8 @@ fn node_group(node: &Node) -> Option<TargetGroup> {
     Some(group_of(labels, vec![target.0]))
 }
 
-fn service_labels(service: &Service, labels: &mut Labels) {
-    labels.set("namespace", service.metadata.namespace.as_str());
-    labels.object(&service.metadata, "service");
-}
-
 fn service_group(stores: &Stores, service: &Service) -> TargetGroup {
-    let mut labels = Labels::default();
-    service_labels(service, &mut labels);
-    labels.namespace_metadata(stores, &service.metadata.namespace);
+    let labels = Labels::of(stores, &service.metadata, "service");
     let spec = &service.spec;
     let host = format!(
         "{}.{}.svc",
@@ -325,12 +314,9 @@ fn load_balancer_ips(service: &Service) -> String {
 }
 
 fn ingress_group(stores: &Stores, ingress: &Ingress) -> TargetGroup {
-    let mut labels = Labels::default();
-    labels.set("namespace", ingress.metadata.namespace.as_str());
+    let mut labels = Labels::of(stores, &ingress.metadata, "ingress");
     let class = ingress.spec.ingress_class_name.as_ref();
     labels.set_some("ingress_class_name", class);
-    labels.object(&ingress.metadata, "ingress");
-    labels.namespace_metadata(stores, &ingress.metadata.namespace);
     let mut targets = Vec::new();
     for rule in &ingress.spec.rules {
         let mut encrypted = ingress.spec.tls.iter().flat_map(|tls| &tls.hosts);
@@ -363,20 +349,23 @@ fn host_matches(pattern: &str, host: &str) -> bool {
 /// Pods with the ports for which an endpoint was seen.
 type Seen<'a> = BTreeMap<String, (&'a Pod, Vec<i64>)>;
 
-fn pod_of<'a>(stores: &'a Stores, target: Option<&TargetRef>) -> Option<&'a Pod> {
-    let target = target.filter(|target| target.kind == "Pod")?;
-    stores.pods.get(&key(&target.namespace, &target.name))
-}
-
-/// Adds a pod's labels, and those of the container with the port; `protocol` replaces the container's where the
-/// endpoint's is exposed.
-fn add_pod(
-    stores: &Stores,
-    pod: &Pod,
+/// Adds the labels of the pod that an endpoint refers to, if any, and those of the container with the port; `protocol`
+/// replaces the container's where the endpoint's is exposed.
+fn add_pod<'a>(
+    stores: &'a Stores,
+    reference: Option<&TargetRef>,
     port: Option<i64>,
     protocol: Option<&str>,
+    seen: &mut Seen<'a>,
     target: &mut Labels,
 ) {
+    let reference = reference.filter(|reference| reference.kind == "Pod");
+    let pod = reference.and_then(|pod| stores.pods.get(&key(&pod.namespace, &pod.name)));
+    let Some(pod) = pod else {
+        return;
+    };
+    let seen = seen.entry(pod.metadata.key());
+    seen.or_insert((pod, Vec::new())).1.extend(port);
     pod_labels(stores, pod, target);
     for (container, is_init) in containers(pod) {
         let same = |p: &&ContainerPort| Some(p.container_port) == port;
@@ -426,13 +415,10 @@ fn add_other_ports(stores: &Stores, seen: &Seen<'_>, targets: &mut Vec<LabelMap>
 
 fn endpoints_group(stores: &Stores, endpoints: &Endpoints) -> TargetGroup {
     let meta = &endpoints.metadata;
-    let mut labels = Labels::default();
-    labels.set("namespace", meta.namespace.as_str());
+    let mut labels = Labels::of(stores, meta, "endpoints");
     if let Some(service) = stores.services.get(&meta.key()) {
-        service_labels(service, &mut labels);
+        labels.object(&service.metadata, "service");
     }
-    labels.object(meta, "endpoints");
-    labels.namespace_metadata(stores, &meta.namespace);
     if let Some(cut @ ("truncated" | "warning")) =
         meta.labels.get(OVER_CAPACITY).map(String::as_str)
     {
@@ -469,44 +455,29 @@ fn endpoint_target<'a>(
     target.set("endpoint_port_protocol", port.protocol.as_str());
     target.set("endpoint_ready", ready);
     let reference = address.target_ref.as_ref();
-    if let Some(reference) = reference {
-        target.set("endpoint_address_target_kind", reference.kind.as_str());
-        target.set("endpoint_address_target_name", reference.name.as_str());
-    }
+    target.reference(reference, "endpoint");
     target.set_some("endpoint_node_name", address.node_name.as_ref());
     if !address.hostname.is_empty() {
         target.set("endpoint_hostname", address.hostname.as_str());
     }
     let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
     target.node_metadata(stores, address.node_name.as_ref().or(of_node));
-    if let Some(pod) = pod_of(stores, reference) {
-        add_pod(
-            stores,
-            pod,
-            Some(port.port),
-            Some(&port.protocol),
-            &mut target,
-        );
-        let seen = seen.entry(pod.metadata.key());
-        seen.or_insert((pod, Vec::new())).1.push(port.port);
-    }
+    let (number, protocol) = (Some(port.port), Some(&*port.protocol));
+    add_pod(stores, reference, number, protocol, seen, &mut target);
     target.address(join_host_port(&address.ip, port.port)).0
 }
 
 fn slice_group(stores: &Stores, slice: &EndpointSlice) -> TargetGroup {
     let meta = &slice.metadata;
-    let mut labels = Labels::default();
-    labels.set("namespace", meta.namespace.as_str());
+    let mut labels = Labels::of(stores, meta, "endpointslice");
     labels.set("endpointslice_address_type", slice.address_type.as_str());
-    labels.object(meta, "endpointslice");
     let service = meta.labels.get(SERVICE_NAME_LABEL).and_then(|name| {
         let of = key(&meta.namespace, name);
         stores.services.get(&of)
     });
     if let Some(service) = service {
-        service_labels(service, &mut labels);
+        labels.object(&service.metadata, "service");
     }
-    labels.namespace_metadata(stores, &meta.namespace);
     if service.is_some_and(|service| is_second_family(service, slice)) {
         return group_of(labels, Vec::new());
     }
@@ -544,8 +515,7 @@ fn slice_target<'a>(
     let mut target = Labels::default();
     target.set_some("endpointslice_port_name", port.name.as_ref());
     target.set_some("endpointslice_port_protocol", port.protocol.as_ref());
-    let number = port.port.map(|port| port.to_string());
-    target.set_some("endpointslice_port", number.as_ref());
+    target.set_some("endpointslice_port", port.port);
     target.set_some(
         "endpointslice_port_app_protocol",
         port.app_protocol.as_ref(),
@@ -556,40 +526,27 @@ fn slice_target<'a>(
         ("serving", conditions.serving),
         ("terminating", conditions.terminating),
     ] {
-        target.set_bool(&format!("endpointslice_endpoint_conditions_{name}"), value);
+        target.set_some(&format!("endpointslice_endpoint_conditions_{name}"), value);
     }
     target.set_some(
         "endpointslice_endpoint_hostname",
         endpoint.hostname.as_ref(),
     );
     let reference = endpoint.target_ref.as_ref();
-    if let Some(reference) = reference {
-        target.set("endpointslice_address_target_kind", reference.kind.as_str());
-        target.set("endpointslice_address_target_name", reference.name.as_str());
-    }
+    target.reference(reference, "endpointslice");
     target.set_some(
         "endpointslice_endpoint_node_name",
         endpoint.node_name.as_ref(),
     );
     target.set_some("endpointslice_endpoint_zone", endpoint.zone.as_ref());
     for (name, value) in &endpoint.deprecated_topology {
-        let name = sanitize(name);
-        target.set(
-            &format!("endpointslice_endpoint_topology_{name}"),
-            value.as_str(),
-        );
-        target.set(
-            &format!("endpointslice_endpoint_topology_present_{name}"),
-            "true",
-        );
+        let topology = |what| format!("endpointslice_endpoint_topology_{what}{}", sanitize(name));
+        target.set(&topology(""), value.as_str());
+        target.set(&topology("present_"), "true");
     }
     let of_node = reference.filter(|r| r.kind == "Node").map(|r| &r.name);
     target.node_metadata(stores, of_node.or(endpoint.node_name.as_ref()));
-    if let Some(pod) = pod_of(stores, reference) {
-        add_pod(stores, pod, port.port, None, &mut target);
-        let seen = seen.entry(pod.metadata.key());
-        seen.or_insert((pod, Vec::new())).1.extend(port.port);
-    }
+    add_pod(stores, reference, port.port, None, seen, &mut target);
     let address = match port.port {
         Some(port) => join_host_port(address, port),
         None => address.to_owned(),

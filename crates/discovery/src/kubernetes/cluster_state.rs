@@ -6,9 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::build;
-use super::objects::{EndpointSlice, Endpoints, Pod, SERVICE_NAME_LABEL, TargetRef, key};
-use super::resource::{Change, Event, Resource};
-use super::stores::{Store, Stores};
+use super::resource::{Change, Reference, Resource, Store, Stores, reference};
 use crate::config::{AttachMetadata, Role};
 use crate::group::TargetGroup;
 use crate::metrics;
@@ -24,15 +22,12 @@ pub(crate) struct ClusterState {
     missing: usize,
 }
 
-/// An object that a main object's labels come from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Reference {
-    Pod(String),
-    Node(String),
-    Service(String),
-    Namespace(String),
-    ReplicaSet(String),
-    Job(String),
+/// A change, sent to the state that applies it.
+pub(crate) type Event = Box<dyn FnOnce(&mut ClusterState) + Send>;
+
+/// Returns a change as an event.
+pub(crate) fn event<K: Resource>(change: Change<K>) -> Event {
+    Box::new(move |cluster: &mut ClusterState| cluster.apply(change))
 }
 
 /// Effect of a change on one object.
@@ -56,56 +51,20 @@ impl ClusterState {
         }
     }
 
-    /// Applies a change.
-    pub(crate) fn apply(&mut self, event: Event) {
-        match event {
-            Event::Pod(change) => {
-                let touched = self.store(change, |s| &mut s.pods);
-                self.touched(Role::Pod, touched, Reference::Pod, |s, key| {
-                    s.pods.get(key).map(of_pod)
-                });
+    /// Applies a change to main objects, or to objects that they refer to.
+    fn apply<K: Resource>(&mut self, change: Change<K>) {
+        for (key, effect) in self.store(change) {
+            if let Some(role) = K::ROLE {
+                count(role, effect);
             }
-            Event::Node(change) => {
-                let touched = self.store(change, |s| &mut s.nodes);
-                self.touched(Role::Node, touched, Reference::Node, |s, key| {
-                    s.nodes.contains_key(key).then(Vec::new)
-                });
+            if effect == Effect::Untouched {
+                continue;
             }
-            Event::Service(change) => {
-                let touched = self.store(change, |s| &mut s.services);
-                self.touched(Role::Service, touched, Reference::Service, |s, key| {
-                    s.services.get(key).map(of_namespace)
-                });
-            }
-            Event::Ingress(change) => {
-                let touched = self.store(change, |s| &mut s.ingresses);
-                self.main(Role::Ingress, touched, |s, key| {
-                    s.ingresses.get(key).map(of_namespace)
-                });
-            }
-            Event::Endpoints(change) => {
-                let touched = self.store(change, |s| &mut s.endpoints);
-                self.main(Role::Endpoints, touched, |s, key| {
-                    s.endpoints.get(key).map(of_endpoints)
-                });
-            }
-            Event::EndpointSlice(change) => {
-                let touched = self.store(change, |s| &mut s.slices);
-                self.main(Role::EndpointSlice, touched, |s, key| {
-                    s.slices.get(key).map(of_slice)
-                });
-            }
-            Event::Namespace(change) => {
-                let touched = self.store(change, |s| &mut s.namespaces);
-                self.side(&touched, Reference::Namespace);
-            }
-            Event::ReplicaSet(change) => {
-                let touched = self.store(change, |s| &mut s.replica_sets);
-                self.side(&touched, Reference::ReplicaSet);
-            }
-            Event::Job(change) => {
-                let touched = self.store(change, |s| &mut s.jobs);
-                self.side(&touched, Reference::Job);
+            if K::ROLE == Some(self.stores.role) {
+                self.refer::<K>(&key);
+                self.dirty.insert(key);
+            } else if let Some(referrers) = self.referrers.get(&reference::<K>(key)) {
+                self.dirty.extend(referrers.iter().cloned());
             }
         }
     }
@@ -124,12 +83,8 @@ impl ClusterState {
     }
 
     /// Stores a change; returns the affected keys.
-    fn store<K: Resource>(
-        &mut self,
-        change: Change<K>,
-        store: fn(&mut Stores) -> &mut Store<K>,
-    ) -> Vec<(String, Effect)> {
-        let known = store(&mut self.stores);
+    fn store<K: Resource>(&mut self, change: Change<K>) -> Vec<(String, Effect)> {
+        let known = K::store(&mut self.stores);
         let mut touched = Vec::new();
         match change {
             Change::Applied(object) => touched.push(upsert(known, object)),
@@ -159,65 +114,25 @@ impl ClusterState {
         touched
     }
 
-    /// Handles changes to objects that may be main objects, or others' references.
-    fn touched(
-        &mut self,
-        role: Role,
-        touched: Vec<(String, Effect)>,
-        reference: fn(String) -> Reference,
-        references: fn(&Stores, &str) -> Option<Vec<Reference>>,
-    ) {
-        if self.stores.role == role {
-            self.main(role, touched, references);
+    /// Indexes a main object under what it refers to, instead of what it did before.
+    fn refer<K: Resource>(&mut self, key: &str) {
+        for old in self.references.remove(key).unwrap_or_default() {
+            if let Some(referrers) = self.referrers.get_mut(&old) {
+                referrers.remove(key);
+                if referrers.is_empty() {
+                    self.referrers.remove(&old);
+                }
+            }
+        }
+        let Some(object) = K::store(&mut self.stores).get(key) else {
             return;
+        };
+        let found = object.references();
+        for reference in &found {
+            let referrers = self.referrers.entry(reference.clone()).or_default();
+            referrers.insert(key.to_owned());
         }
-        for (_key, effect) in &touched {
-            count(role, *effect);
-        }
-        self.side(&touched, reference);
-    }
-
-    /// Handles changes to main objects.
-    fn main(
-        &mut self,
-        role: Role,
-        touched: Vec<(String, Effect)>,
-        references: fn(&Stores, &str) -> Option<Vec<Reference>>,
-    ) {
-        for (key, effect) in touched {
-            count(role, effect);
-            if effect == Effect::Untouched {
-                continue;
-            }
-            for old in self.references.remove(&key).unwrap_or_default() {
-                if let Some(referrers) = self.referrers.get_mut(&old) {
-                    referrers.remove(&key);
-                    if referrers.is_empty() {
-                        self.referrers.remove(&old);
-                    }
-                }
-            }
-            if let Some(found) = references(&self.stores, &key) {
-                for reference in &found {
-                    let referrers = self.referrers.entry(reference.clone()).or_default();
-                    referrers.insert(key.clone());
-                }
-                self.references.insert(key.clone(), found);
-            }
-            self.dirty.insert(key);
-        }
-    }
-
-    /// Handles changes to objects that others refer to.
-    fn side(&mut self, touched: &[(String, Effect)], reference: fn(String) -> Reference) {
-        for (key, effect) in touched {
-            if *effect == Effect::Untouched {
-                continue;
-            }
-            if let Some(referrers) = self.referrers.get(&reference(key.clone())) {
-                self.dirty.extend(referrers.iter().cloned());
-            }
-        }
+        self.references.insert(key.to_owned(), found);
     }
 }
 
@@ -239,55 +154,4 @@ fn count(role: Role, effect: Effect) {
         Effect::Removed => "delete",
     };
     metrics::KUBERNETES_EVENTS.update(&[event, role.name()], |c| c.inc());
-}
-
-fn of_namespace<K: Resource>(object: &K) -> Vec<Reference> {
-    vec![Reference::Namespace(object.meta().namespace.clone())]
-}
-
-fn of_pod(pod: &Pod) -> Vec<Reference> {
-    let mut found = of_namespace(pod);
-    found.push(Reference::Node(pod.spec.node_name.clone()));
-    if let Some(owner) = pod.metadata.controller() {
-        let of = key(&pod.metadata.namespace, &owner.name);
-        match owner.kind.as_str() {
-            "ReplicaSet" => found.push(Reference::ReplicaSet(of)),
-            "Job" => found.push(Reference::Job(of)),
-            _ => {}
-        }
-    }
-    found
-}
-
-fn of_endpoints(endpoints: &Endpoints) -> Vec<Reference> {
-    let mut found = of_namespace(endpoints);
-    found.push(Reference::Service(endpoints.metadata.key()));
-    for subset in &endpoints.subsets {
-        for address in subset.addresses.iter().chain(&subset.not_ready_addresses) {
-            found.extend(address.node_name.clone().map(Reference::Node));
-            found.extend(address.target_ref.as_ref().and_then(of_target));
-        }
-    }
-    found
-}
-
-fn of_slice(slice: &EndpointSlice) -> Vec<Reference> {
-    let mut found = of_namespace(slice);
-    if let Some(service) = slice.metadata.labels.get(SERVICE_NAME_LABEL) {
-        let of = key(&slice.metadata.namespace, service);
-        found.push(Reference::Service(of));
-    }
-    for endpoint in &slice.endpoints {
-        found.extend(endpoint.node_name.clone().map(Reference::Node));
-        found.extend(endpoint.target_ref.as_ref().and_then(of_target));
-    }
-    found
-}
-
-fn of_target(target: &TargetRef) -> Option<Reference> {
-    match target.kind.as_str() {
-        "Pod" => Some(Reference::Pod(key(&target.namespace, &target.name))),
-        "Node" => Some(Reference::Node(target.name.clone())),
-        _ => None,
-    }
 }
