@@ -2,7 +2,7 @@
 //!
 //! Invariant: two equal configurations find the same targets, so jobs may share one discoverer.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use narthex_net::HttpClientConfig;
@@ -52,25 +52,6 @@ impl SdConfig {
             Self::Http(config) => config.validate(),
             Self::Dns(config) => config.validate(),
             Self::Kubernetes(config) => config.validate(),
-        }
-    }
-
-    /// Makes relative paths relative to `directory`.
-    pub fn set_directory(&mut self, directory: &Path) {
-        match self {
-            Self::Static(_) | Self::Dns(_) => {}
-            Self::File(config) => {
-                for file in &mut config.files {
-                    *file = directory.join(&*file).to_string_lossy().into_owned();
-                }
-            }
-            Self::Http(config) => config.http.set_directory(directory),
-            Self::Kubernetes(config) => {
-                config.http.set_directory(directory);
-                if let Some(file) = &mut config.kubeconfig_file {
-                    *file = directory.join(&*file);
-                }
-            }
         }
     }
 }

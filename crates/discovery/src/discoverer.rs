@@ -12,34 +12,27 @@ use crate::group::TargetGroup;
 /// Task name that panics of discoverers are counted under.
 pub(crate) const TASK: &str = "discovery";
 /// A running discoverer.
-pub type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A mechanism with its settings, ready to run.
-pub trait Discoverer: Send {
+pub(crate) trait Discoverer: Send {
     /// Reports groups until stopped. A group replaces the previous one with its source.
     fn run(self: Box<Self>, updates: Updates, stop: StopToken) -> Run;
 }
 
 /// Receiver of a discoverer's reports. Cheap to clone.
 #[derive(Clone)]
-pub struct Updates(Arc<dyn Fn(Vec<TargetGroup>) + Send + Sync>);
+pub(crate) struct Updates(Arc<dyn Fn(Vec<TargetGroup>) + Send + Sync>);
 
 impl Updates {
     /// Returns updates that are passed to a function.
-    #[must_use]
-    pub fn to(sink: impl Fn(Vec<TargetGroup>) + Send + Sync + 'static) -> Self {
+    pub(crate) fn to(sink: impl Fn(Vec<TargetGroup>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(sink))
     }
 
     /// Reports new or changed groups; a group without targets removes its source.
-    pub fn send(&self, groups: Vec<TargetGroup>) {
+    pub(crate) fn send(&self, groups: Vec<TargetGroup>) {
         (self.0)(groups);
-    }
-}
-
-impl std::fmt::Debug for Updates {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Updates")
     }
 }
 

@@ -39,9 +39,11 @@ impl DnsDiscovery {
             },
         }
     }
+}
 
+impl Round for DnsDiscovery {
     /// Queries all names at once. Failed ones are missing from the result.
-    async fn ask(&self) -> Vec<TargetGroup> {
+    async fn round(&mut self) -> Result<Vec<TargetGroup>, DiscoveryError> {
         let mut lookups = JoinSet::new();
         for name in self.config.names.clone() {
             let (config, resolv_conf) = (Arc::clone(&self.config), self.resolv_conf.clone());
@@ -62,13 +64,7 @@ impl DnsDiscovery {
         while let Some(done) = lookups.join_next().await {
             groups.extend(done.ok().flatten());
         }
-        groups
-    }
-}
-
-impl Round for DnsDiscovery {
-    async fn round(&mut self) -> Result<Vec<TargetGroup>, DiscoveryError> {
-        Ok(self.ask().await)
+        Ok(groups)
     }
 }
 

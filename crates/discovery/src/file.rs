@@ -172,14 +172,11 @@ pub fn read_file(path: &str) -> Result<Vec<TargetGroup>, DiscoveryError> {
 
 /// Returns a watcher, if possible; without one, files are still read at every interval.
 fn watcher() -> Option<Watcher> {
-    match Watcher::new() {
-        Ok(watcher) => Some(watcher),
-        Err(error) => {
-            metrics::FILE_WATCHER_ERRORS.inc();
-            tracing::error!(%error, "Error adding file watcher, files are only polled.");
-            None
-        }
-    }
+    let watcher = Watcher::new().inspect_err(|error| {
+        metrics::FILE_WATCHER_ERRORS.inc();
+        tracing::error!(%error, "Error adding file watcher, files are only polled.");
+    });
+    watcher.ok()
 }
 
 /// Waits for a change; forever if nothing is watched.

@@ -1,7 +1,7 @@
 //! Finds scrape targets and keeps the list of them current: static lists, files, HTTP, DNS,
 //! Kubernetes.
 //!
-//! **Is**: the settings of each mechanism ([`SdConfig`]), a [`Manager`] that runs one [`Discoverer`] for each distinct
+//! **Is**: the settings of each mechanism ([`SdConfig`]), a [`Manager`] that runs one discoverer for each distinct
 //! setting and publishes their results ([`Targets`]), and Prometheus' metrics of discovery ([`register_metrics`]).
 //!
 //! **Is not**: relabelling, scraping, or parsing of the configuration file.
@@ -45,7 +45,7 @@ pub use config::{
     AttachMetadata, DnsSdConfig, FileSdConfig, HttpSdConfig, KubernetesSdConfig, Namespaces, Role,
     SdConfig, Selector,
 };
-pub use discoverer::{Discoverer, Options, Run, Updates};
+pub use discoverer::Options;
 pub use dns::record_type::RecordType;
 pub use error::DiscoveryError;
 pub use file::read_file;

@@ -159,7 +159,7 @@ impl Manager {
                 Some(at) => before.swap_remove(at),
                 None => {
                     failed += 1;
-                    shared.start_empty(&mut state)
+                    shared.start_static(&mut state, &[])
                 }
             };
             provider.jobs = BTreeSet::from([job.clone()]);
@@ -265,9 +265,8 @@ impl Shared {
         first: Box<dyn Discoverer>,
         mut again: impl FnMut() -> Option<Result<Box<dyn Discoverer>, DiscoveryError>> + Send + 'static,
     ) -> Provider {
-        let (stopper, stop) = self.stop.child();
-        state.last_id += 1;
-        let id = state.last_id;
+        let (provider, stop) = self.provider(state, config.clone());
+        let id = provider.id;
         let shared: Weak<Self> = Arc::downgrade(self);
         let reporter = Weak::clone(&shared);
         let updates = Updates::to(move |groups| {
@@ -306,15 +305,23 @@ impl Shared {
                 next = again();
             }
         });
-        Provider {
-            id,
-            config: config.clone(),
+        provider
+    }
+
+    /// Returns a provider that has reported nothing yet, and what tells its discoverer to stop.
+    fn provider(&self, state: &mut State, config: SdConfig) -> (Provider, StopToken) {
+        let (stopper, stop) = self.stop.child();
+        state.last_id += 1;
+        let provider = Provider {
+            id: state.last_id,
+            config,
             jobs: BTreeSet::new(),
             groups: BTreeMap::new(),
             reported: false,
             renewed: false,
             stopper,
-        }
+        };
+        (provider, stop)
     }
 
     /// Records that a discoverer restarts.
@@ -327,8 +334,7 @@ impl Shared {
 
     /// Starts static targets without a task: they are part of the first publication.
     fn start_static(&self, state: &mut State, groups: &[TargetGroup]) -> Provider {
-        state.last_id += 1;
-        let (stopper, _stop) = self.stop.child();
+        let (mut provider, _stop) = self.provider(state, SdConfig::Static(groups.to_vec()));
         let named = groups.iter().enumerate().map(|(at, group)| {
             let source = at.to_string();
             let group = TargetGroup {
@@ -337,19 +343,9 @@ impl Shared {
             };
             (source, Arc::new(group))
         });
-        Provider {
-            id: state.last_id,
-            config: SdConfig::Static(groups.to_vec()),
-            jobs: BTreeSet::new(),
-            groups: named.filter(|(_, g)| !g.targets.is_empty()).collect(),
-            reported: true,
-            renewed: false,
-            stopper,
-        }
-    }
-
-    fn start_empty(&self, state: &mut State) -> Provider {
-        self.start_static(state, &[])
+        provider.groups = named.filter(|(_, g)| !g.targets.is_empty()).collect();
+        provider.reported = true;
+        provider
     }
 
     /// Accepts a discoverer's report, unless it was stopped.
@@ -370,11 +366,9 @@ impl Shared {
                 provider.groups.insert(source, Arc::new(group));
             }
         }
-        let first = !std::mem::replace(&mut provider.reported, true);
-        let why = if first {
-            Pending::First
-        } else {
-            Pending::Update
+        let why = match std::mem::replace(&mut provider.reported, true) {
+            false => Pending::First,
+            true => Pending::Update,
         };
         self.due(&mut state, why);
     }

@@ -64,7 +64,7 @@ pub(crate) fn question(id: u16, name: &str, kind: RecordType, edns: bool) -> Opt
     if out.len() - start > MAX_NAME_BYTES {
         return None;
     }
-    out.extend_from_slice(&kind.code().to_be_bytes());
+    out.extend_from_slice(&(kind as u16).to_be_bytes());
     out.extend_from_slice(&CLASS_IN.to_be_bytes());
     if edns {
         out.push(0);

@@ -2,19 +2,20 @@
 
 use crate::error::{DiscoveryError, invalid};
 
-/// Record type to query.
+/// Record type to query, by its code in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
 pub enum RecordType {
     /// `A`
-    A,
-    /// `AAAA`
-    Aaaa,
-    /// `SRV`
-    Srv,
-    /// `MX`
-    Mx,
+    A = 1,
     /// `NS`
-    Ns,
+    Ns = 2,
+    /// `MX`
+    Mx = 15,
+    /// `AAAA`
+    Aaaa = 28,
+    /// `SRV`
+    Srv = 33,
 }
 
 impl RecordType {
@@ -30,28 +31,6 @@ impl RecordType {
             "MX" => Ok(Self::Mx),
             "NS" => Ok(Self::Ns),
             _ => Err(invalid(format!("invalid DNS-SD records type {text}"))),
-        }
-    }
-
-    /// Returns the type's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::Aaaa => "AAAA",
-            Self::Srv => "SRV",
-            Self::Mx => "MX",
-            Self::Ns => "NS",
-        }
-    }
-
-    pub(crate) fn code(self) -> u16 {
-        match self {
-            Self::A => 1,
-            Self::Ns => 2,
-            Self::Mx => 15,
-            Self::Aaaa => 28,
-            Self::Srv => 33,
         }
     }
 }

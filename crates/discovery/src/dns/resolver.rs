@@ -182,10 +182,10 @@ async fn ask_stream(server: SocketAddr, question: &[u8]) -> io::Result<Answer> {
 }
 
 async fn within<T>(exchange: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    match tokio::time::timeout(TIMEOUT, exchange).await {
-        Ok(done) => done,
-        Err(_elapsed) => Err(io::Error::new(io::ErrorKind::TimedOut, "i/o timeout")),
-    }
+    let late = |_elapsed| Err(io::Error::new(io::ErrorKind::TimedOut, "i/o timeout"));
+    tokio::time::timeout(TIMEOUT, exchange)
+        .await
+        .unwrap_or_else(late)
 }
 
 /// Returns a random query id; with the socket's random port it is unpredictable enough: the hasher's keys come from the

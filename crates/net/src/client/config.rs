@@ -5,7 +5,7 @@
 //!
 //! Invariant: `Debug` shows no secrets, including a proxy's password.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::proxy_url::ProxyUrl;
 use crate::error::{NetError, invalid};
@@ -346,29 +346,6 @@ impl HttpClientConfig {
         Ok(())
     }
 
-    /// Resolves relative paths against `directory`.
-    pub fn set_directory(&mut self, directory: &Path) {
-        join(directory, &mut self.bearer_token_file);
-        self.tls.set_directory(directory);
-        if let Some(basic) = &mut self.basic_auth {
-            join(directory, &mut basic.username_file);
-            join(directory, &mut basic.password_file);
-        }
-        if let Some(authorization) = &mut self.authorization {
-            join(directory, &mut authorization.credentials_file);
-        }
-        if let Some(oauth2) = &mut self.oauth2 {
-            join(directory, &mut oauth2.client_secret_file);
-            join(directory, &mut oauth2.client_certificate_key_file);
-            oauth2.tls.set_directory(directory);
-        }
-        for (_name, sources) in &mut self.headers {
-            for file in &mut sources.files {
-                *file = directory.join(&file);
-            }
-        }
-    }
-
     fn check_bearer(&self) -> Result<(), NetError> {
         let token = !self.bearer_token.is_empty();
         let file = self.bearer_token_file.is_some();
@@ -502,13 +479,6 @@ impl TlsConfig {
         }
         Ok(())
     }
-
-    /// Resolves relative paths against `directory`.
-    pub fn set_directory(&mut self, directory: &Path) {
-        for file in [&mut self.ca_file, &mut self.cert_file, &mut self.key_file] {
-            join(directory, file);
-        }
-    }
 }
 
 impl ProxyConfig {
@@ -579,12 +549,6 @@ fn canonical_name(name: &str) -> String {
         })
     };
     name.split('-').map(word).collect::<Vec<_>>().join("-")
-}
-
-fn join(directory: &Path, file: &mut Option<PathBuf>) {
-    if let Some(file) = file {
-        *file = directory.join(&file);
-    }
 }
 
 fn at_most_one(given: [bool; 2], message: &str) -> Result<(), NetError> {

@@ -30,24 +30,3 @@ fn bearer_tokens_become_authorizations() {
     assert!(config.bearer_token.is_empty());
     config.validate().expect("still usable");
 }
-
-#[test]
-fn files_are_beside_the_configuration() {
-    let mut config = HttpClientConfig {
-        bearer_token_file: Some("t".into()),
-        headers: vec![(
-            "X".to_owned(),
-            HeaderSources {
-                files: vec!["h".into(), "/abs".into()],
-                ..HeaderSources::default()
-            },
-        )],
-        ..HttpClientConfig::default()
-    };
-    config.tls.ca_file = Some("ca".into());
-    config.set_directory(Path::new("/etc"));
-    assert_eq!(config.bearer_token_file, Some("/etc/t".into()));
-    assert_eq!(config.tls.ca_file, Some("/etc/ca".into()));
-    let files = [PathBuf::from("/etc/h"), PathBuf::from("/abs")];
-    assert_eq!(config.headers[0].1.files, files);
-}
