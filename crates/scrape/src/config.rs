@@ -6,7 +6,7 @@ use narthex_discovery::{LabelMap, TargetGroup};
 use narthex_expfmt::{Escaping, ScrapeProtocol};
 use narthex_model::{labels::NameScheme, relabel::Rule};
 use narthex_net::HttpClientConfig;
-use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// One entry of `scrape_configs`.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,10 @@ pub struct JobConfig {
     pub metric_name_validation_scheme: NameScheme,
     /// How targets should escape other names; `None` derives it from the validation scheme.
     pub metric_name_escaping_scheme: Option<Escaping>,
-    /// Rules that turn discovered labels into targets.
-    pub relabel_configs: Rules,
-    /// Rules applied to each series before it is stored.
-    pub metric_relabel_configs: Rules,
+    /// Rules that turn discovered labels into targets, in the order they apply.
+    pub relabel_configs: Vec<Rule>,
+    /// Rules applied to each series before it is stored, in this order.
+    pub metric_relabel_configs: Vec<Rule>,
     /// HTTP settings of requests to targets.
     pub http: HttpClientConfig,
     /// Limits on one body and on the number of targets.
@@ -112,8 +112,8 @@ impl JobConfig {
             extra_scrape_metrics: false,
             metric_name_validation_scheme: NameScheme::Utf8,
             metric_name_escaping_scheme: None,
-            relabel_configs: Rules::default(),
-            metric_relabel_configs: Rules::default(),
+            relabel_configs: Vec::new(),
+            metric_relabel_configs: Vec::new(),
             http: HttpClientConfig::default(),
             limits: Limits::default(),
             static_configs: Vec::new(),
@@ -139,36 +139,6 @@ impl JobConfig {
             NameScheme::Legacy => Escaping::Underscores,
         };
         self.metric_name_escaping_scheme.unwrap_or(default)
-    }
-}
-
-/// Relabelling rules, in the order they apply.
-#[derive(Clone, Debug, Default)]
-pub struct Rules(pub Vec<Rule>);
-
-impl Deref for Rules {
-    type Target = [Rule];
-
-    fn deref(&self) -> &[Rule] {
-        &self.0
-    }
-}
-
-impl PartialEq for Rules {
-    fn eq(&self, other: &Self) -> bool {
-        let configs = |rules: &Self| {
-            rules
-                .iter()
-                .map(|rule| rule.config().clone())
-                .collect::<Vec<_>>()
-        };
-        configs(self) == configs(other)
-    }
-}
-
-impl From<Vec<Rule>> for Rules {
-    fn from(rules: Vec<Rule>) -> Self {
-        Self(rules)
     }
 }
 

@@ -39,7 +39,7 @@ mod zeros;
 #[global_allocator]
 static ALLOCATOR: narthex_testkit::alloc::Counting = narthex_testkit::alloc::Counting;
 
-pub use config::{JobConfig, Limits, Rules, StartTimes, StaticGroup};
+pub use config::{JobConfig, Limits, StartTimes, StaticGroup};
 pub use error::ScrapeError;
 pub use local::LocalSource;
 pub use manager::{LocalHandle, Manager, ManagerConfig};

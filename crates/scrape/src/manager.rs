@@ -11,7 +11,7 @@ use crate::{
     local::LocalSource,
     memory::{Refusals, ScrapeMemory},
     metrics,
-    origin::LocalOrigin,
+    origin::{LocalOrigin, Origin},
     pool::{self, Pool, Start},
     scrape_loop::{Control, ScrapeLoop, Shared},
     status::{ActiveTarget, PoolStatus},
@@ -24,7 +24,7 @@ use narthex_net::{ClientConfig, StopToken, catch_panic};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -63,10 +63,6 @@ pub struct Manager {
 /// A source inside the process that a manager collects from.
 #[derive(Debug)]
 pub struct LocalHandle(Arc<ActiveTarget>);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().whole()
-}
 
 /// Logs a panic that escaped a loop.
 fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
@@ -137,7 +133,7 @@ impl Manager {
     pub fn apply(&self, job: JobConfig, groups: &[TargetGroup]) -> Result<(), ScrapeError> {
         let client_id = self.clients.fetch_add(1, Ordering::Relaxed);
         let name = job.job_name.clone();
-        let mut pools = lock(&self.pools);
+        let mut pools = self.pools.lock().whole();
         let changed = catch_panic("targets", || {
             self.change(&mut pools, job, groups, client_id)
         });
@@ -152,7 +148,7 @@ impl Manager {
             })
         })?;
         drop(pools);
-        let mut loops = lock(&self.loops);
+        let mut loops = self.loops.lock().whole();
         // Reap loops that have ended.
         while let Some(ended) = loops.try_join_next() {
             tell_panic(ended);
@@ -185,7 +181,7 @@ impl Manager {
 
     /// Ends all pools whose names are not in `names`.
     pub fn retain(&self, names: &BTreeSet<String>) {
-        lock(&self.pools).retain(|name, pool| {
+        self.pools.lock().whole().retain(|name, pool| {
             let stays = names.contains(name);
             if !stays {
                 pool.end(&self.shared);
@@ -204,16 +200,19 @@ impl Manager {
     ) -> LocalHandle {
         let pool = target.labels.get("job").unwrap_or_default().to_owned();
         let target = pool::with_interval(target, interval);
-        let origin = LocalOrigin::new(source, &target.labels);
+        let origin = Origin::Local(Box::new(LocalOrigin::new(source, &target.labels)));
         let active = Arc::new(ActiveTarget::new(&pool, target));
         let handle = LocalHandle(Arc::clone(&active));
         let (sender, receiver) = watch::channel(Control::default());
         let before = self.ending_of(&pool);
-        lock(&self.locals).push((Arc::clone(&active), sender));
+        self.locals
+            .lock()
+            .whole()
+            .push((Arc::clone(&active), sender));
         metrics::TARGETS.inc();
         let seed = self.offset_seed.load(Ordering::Relaxed);
         let shared = Arc::clone(&self.shared);
-        let scraping = ScrapeLoop::of_source(shared, active, origin, interval, seed);
+        let scraping = ScrapeLoop::new(shared, active, origin, seed);
         let stop = self.stop.clone();
         let run = async move {
             for control in before {
@@ -221,13 +220,13 @@ impl Manager {
             }
             scraping.run(receiver, stop).await;
         };
-        lock(&self.loops).spawn_on(run, &self.runtime);
+        self.loops.lock().whole().spawn_on(run, &self.runtime);
         handle
     }
 
     /// Returns the sources of a job inside the process that have not ended yet.
     fn ending_of(&self, pool: &str) -> Vec<Arc<watch::Sender<Control>>> {
-        let mut ending = lock(&self.ending);
+        let mut ending = self.ending.lock().whole();
         ending.retain(|(_, control)| !control.is_closed());
         let of_job = ending.iter().filter(|(name, _)| name == pool);
         of_job.map(|(_, control)| Arc::clone(control)).collect()
@@ -236,19 +235,25 @@ impl Manager {
     /// Stops collecting from a source inside the process, and ends its series.
     pub fn end_local(&self, source: &LocalHandle) {
         let is_it = |(active, _): &(Arc<ActiveTarget>, _)| Arc::ptr_eq(active, &source.0);
-        let ended: Vec<_> = lock(&self.locals)
+        let ended: Vec<_> = self
+            .locals
+            .lock()
+            .whole()
             .extract_if(.., |one| is_it(one))
             .collect();
         for (active, control) in ended {
             metrics::TARGETS.dec();
             control.send_modify(|control| control.removed = true);
-            lock(&self.ending).push((active.pool.clone(), Arc::new(control)));
+            self.ending
+                .lock()
+                .whole()
+                .push((active.pool.clone(), Arc::new(control)));
         }
     }
 
     /// Waits until every loop has ended; call it after the stop.
     pub async fn join(&self) {
-        let mut loops = std::mem::take(&mut *lock(&self.loops));
+        let mut loops = std::mem::take(&mut *self.loops.lock().whole());
         while let Some(ended) = loops.join_next().await {
             tell_panic(ended);
         }
@@ -257,8 +262,8 @@ impl Manager {
     /// Returns the names of all pools, sorted.
     #[must_use]
     pub fn pool_names(&self) -> Vec<String> {
-        let mut names: BTreeSet<String> = lock(&self.pools).keys().cloned().collect();
-        let locals = lock(&self.locals);
+        let mut names: BTreeSet<String> = self.pools.lock().whole().keys().cloned().collect();
+        let locals = self.locals.lock().whole();
         names.extend(locals.iter().map(|(active, _)| active.pool.clone()));
         names.into_iter().collect()
     }
@@ -266,18 +271,22 @@ impl Manager {
     /// Returns the configuration of a pool.
     #[must_use]
     pub fn pool_config(&self, pool: &str) -> Option<JobConfig> {
-        lock(&self.pools).get(pool).map(|pool| pool.job().clone())
+        self.pools
+            .lock()
+            .whole()
+            .get(pool)
+            .map(|pool| pool.job().clone())
     }
 
     /// Returns the status of all pools, including sources inside the process, sorted by name.
     pub(crate) fn pools(&self) -> Vec<PoolStatus> {
-        let pools = lock(&self.pools);
+        let pools = self.pools.lock().whole();
         let mut all: BTreeMap<String, PoolStatus> = pools
             .iter()
             .map(|(name, pool)| (name.clone(), pool.status()))
             .collect();
         drop(pools);
-        for (active, _) in lock(&self.locals).iter() {
+        for (active, _) in self.locals.lock().whole().iter() {
             let pool = all
                 .entry(active.pool.clone())
                 .or_insert_with(|| PoolStatus {

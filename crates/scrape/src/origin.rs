@@ -87,7 +87,7 @@ pub(crate) struct LocalOrigin {
 struct OwnReport {
     frame: Frame,
     extra: bool,
-    binding: Option<Box<dyn Binding>>,
+    bound: Bound,
 }
 
 impl LocalOrigin {
@@ -112,7 +112,7 @@ impl Origin {
         match self {
             Self::Http(http) => **http = HttpOrigin::new(Arc::clone(&http.plan), memory),
             Self::Local(local) => {
-                (local.bound, local.report.binding) = (None, None);
+                (local.bound, local.report.bound) = (None, None);
                 local.is_broken = true;
             }
         }
@@ -307,7 +307,8 @@ impl HttpOrigin {
             return append(sink, &mut self.bound, frame);
         };
         own.begin(time_ms, report);
-        let mut rounds = [bind(sink, &mut self.bound, frame)?, own.bind(sink)?];
+        let own = bind(sink, &mut own.bound, &own.frame)?;
+        let mut rounds = [bind(sink, &mut self.bound, frame)?, own];
         sink.append_together(&mut rounds)
     }
 
@@ -559,7 +560,7 @@ impl OwnReport {
         Self {
             frame: Frame::new(edit.finish(), 0),
             extra,
-            binding: None,
+            bound: None,
         }
     }
 
@@ -570,7 +571,7 @@ impl OwnReport {
         sink: &dyn Sink,
     ) -> Result<Outcome, StorageError> {
         self.begin(time_ms, report);
-        self.store(sink)
+        append(sink, &mut self.bound, &self.frame)
     }
 
     fn begin(&mut self, time_ms: i64, report: &Report) {
@@ -581,25 +582,12 @@ impl OwnReport {
     fn end(&mut self, time_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
         self.restart(time_ms);
         end_report(&mut self.frame, self.extra);
-        self.store(sink).map(|_| ())
+        append(sink, &mut self.bound, &self.frame).map(drop)
     }
 
     fn restart(&mut self, time_ms: i64) {
         let schema = self.frame.schema().clone();
         self.frame.restart(&schema, time_ms);
-    }
-
-    fn store(&mut self, sink: &dyn Sink) -> Result<Outcome, StorageError> {
-        let BoundRound { binding, frame, .. } = self.bind(sink)?;
-        binding.append(frame)
-    }
-
-    fn bind(&mut self, sink: &dyn Sink) -> Result<BoundRound<'_>, StorageError> {
-        let binding = match &mut self.binding {
-            Some(binding) => binding,
-            empty => empty.insert(sink.bind(self.frame.schema())?),
-        };
-        Ok(BoundRound::new(&mut **binding, &self.frame))
     }
 }
 

@@ -3,13 +3,17 @@
 //! **Invariant:** a plan is made once per target and job configuration; a loop given an equal plan continues unchanged.
 
 use crate::{
-    config::{JobConfig, Limits, Rules, StartTimes},
+    config::{JobConfig, Limits, StartTimes},
     failure_log::FailureLog,
-    target::{Histograms, Target},
+    target::Target,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use narthex_expfmt::{Format, ParseOptions, ScrapeProtocol, accept_header};
-use narthex_model::{LabelSet, Pattern, labels::NameScheme, relabel::Action};
+use narthex_model::{
+    LabelSet, Pattern,
+    labels::NameScheme,
+    relabel::{Action, Rule},
+};
 use narthex_net::{Client, Request, Url};
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -57,7 +61,7 @@ pub(crate) struct Plan {
     /// Format of responses without a usable content type.
     pub(crate) fallback: Option<Format>,
     pub(crate) honor_labels: bool,
-    pub(crate) metric_relabel: Rules,
+    pub(crate) metric_relabel: Vec<Rule>,
     pub(crate) limits: Limits,
     pub(crate) names: NameScheme,
     pub(crate) extra_metrics: bool,
@@ -91,11 +95,6 @@ impl Plan {
         client: &Client,
         client_id: u64,
     ) -> Option<Self> {
-        let Histograms {
-            convert,
-            classic,
-            native,
-        } = target.histograms;
         let protocols = match &job.scrape_protocols {
             Some(protocols) => protocols.as_slice(),
             // As in Prometheus, the job's configuration decides, not the target's label.
@@ -105,9 +104,9 @@ impl Plan {
         let mut options = ParseOptions::default();
         options.honor_timestamps = job.honor_timestamps;
         options.track_timestamps_staleness = job.track_timestamps_staleness;
-        options.native_histograms = native;
-        options.classic_histograms = classic;
-        options.custom_buckets = convert;
+        options.native_histograms = target.histograms.native;
+        options.classic_histograms = target.histograms.classic;
+        options.custom_buckets = target.histograms.convert;
         options.start_times = job.start_times.are_read();
         options.type_and_unit_labels = job.type_and_unit_labels;
         options.sample_limit = job.limits.samples;
@@ -195,7 +194,7 @@ impl Plan {
     }
 }
 
-fn may_touch(rule: &narthex_model::relabel::Rule, labels: &LabelSet) -> bool {
+fn may_touch(rule: &Rule, labels: &LabelSet) -> bool {
     let config = rule.config();
     let matches = |name: &str| {
         let pattern = Pattern::anchored(config.regex.as_deref().unwrap_or("(.*)"));

@@ -6,6 +6,7 @@ use crate::{
     config::JobConfig,
     error::ScrapeError,
     metrics,
+    origin::{HttpOrigin, Origin},
     plan::Plan,
     scrape_loop::{Control, ScrapeLoop, Shared, go_duration},
     status::{ActiveTarget, PoolStatus, Unscraped},
@@ -264,14 +265,13 @@ fn begin(
     metrics::TARGETS.inc();
     let plan = control.plan.clone();
     let (sender, receiver) = watch::channel(control);
-    let start = plan.map(|plan| Start {
-        scraping: ScrapeLoop::of_target(
-            Arc::clone(shared),
-            Arc::clone(&active),
-            &plan,
-            offset_seed,
-        ),
-        control: receiver,
+    let start = plan.map(|plan| {
+        let origin = Origin::Http(Box::new(HttpOrigin::new(plan, &shared.memory)));
+        let (shared, active) = (Arc::clone(shared), Arc::clone(&active));
+        Start {
+            scraping: ScrapeLoop::new(shared, active, origin, offset_seed),
+            control: receiver,
+        }
     });
     let running = Running {
         active,

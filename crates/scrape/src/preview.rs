@@ -4,7 +4,7 @@
 
 use crate::{
     config::JobConfig,
-    target::{Failed, Populated, Target},
+    target::{Populated, Target},
 };
 use narthex_discovery::TargetGroup;
 use narthex_model::LabelSet;
@@ -24,22 +24,17 @@ impl JobConfig {
     /// Returns the result for each target of a group, in the group's order.
     #[must_use]
     pub fn preview(&self, group: &TargetGroup) -> Vec<Preview> {
-        let preview = |own| match Target::populate(self, own, &group.labels) {
-            Ok(Populated::Kept(target)) => Preview {
-                discovered: target.discovered,
-                labels: target.all,
-                error: None,
-            },
-            Ok(Populated::Dropped(dropped)) => Preview {
-                discovered: dropped.discovered,
-                labels: LabelSet::empty(),
-                error: None,
-            },
-            Err(Failed { discovered, reason }) => Preview {
+        let preview = |own| {
+            let (discovered, labels, error) = match Target::populate(self, own, &group.labels) {
+                Ok(Populated::Kept(target)) => (target.discovered, target.all, None),
+                Ok(Populated::Dropped(dropped)) => (dropped.discovered, LabelSet::empty(), None),
+                Err(failed) => (failed.discovered, LabelSet::empty(), Some(failed.reason)),
+            };
+            Preview {
                 discovered,
-                labels: LabelSet::empty(),
-                error: Some(reason),
-            },
+                labels,
+                error,
+            }
         };
         group.targets.iter().map(preview).collect()
     }

@@ -274,8 +274,7 @@ mod tests {
                 rule(Action::Drop, "__name__", "go_.*", ""),
                 rule(Action::Replace, "instance", "(.*):.*", "host"),
                 rule(Action::LabelDrop, "", "tmp", ""),
-            ]
-            .into();
+            ];
         });
         assert!(rules.plan.labels_are_common());
         assert_eq!(
@@ -287,7 +286,7 @@ mod tests {
             r#"m{host="i", instance="i:1", job="j"}"#
         );
         let mut touching = resolver(|job| {
-            job.metric_relabel_configs = vec![rule(Action::LabelDrop, "", "inst.*", "")].into();
+            job.metric_relabel_configs = vec![rule(Action::LabelDrop, "", "inst.*", "")];
         });
         assert!(!touching.plan.labels_are_common());
         assert_eq!(
@@ -295,7 +294,7 @@ mod tests {
             r#"m{job="j"}"#
         );
         let mut nameless = resolver(|job| {
-            job.metric_relabel_configs = vec![rule(Action::LabelDrop, "", "__name__", "")].into();
+            job.metric_relabel_configs = vec![rule(Action::LabelDrop, "", "__name__", "")];
         });
         assert_eq!(
             resolve(&mut nameless, &[("__name__", "m")]).unwrap_err(),

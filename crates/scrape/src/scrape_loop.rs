@@ -13,7 +13,7 @@ use crate::{
     failure_log::FailureLogs,
     memory::{Refusals, ScrapeMemory},
     metrics,
-    origin::{self, Fetched, HttpOrigin, LocalOrigin, NoBody, Origin, Scraped},
+    origin::{self, Fetched, NoBody, Origin, Scraped},
     plan::Plan,
     schedule::Schedule,
     status::{ActiveTarget, Health, TargetStatus},
@@ -161,41 +161,19 @@ enum Woken {
 }
 
 impl ScrapeLoop {
-    /// Returns the loop of a target over HTTP.
-    pub(crate) fn of_target(
+    /// Returns the loop of a target, whose rounds come from `origin`.
+    pub(crate) fn new(
         shared: Arc<Shared>,
         active: Arc<ActiveTarget>,
-        plan: &Arc<Plan>,
+        origin: Origin,
         offset_seed: u64,
     ) -> Self {
-        let origin = Origin::Http(Box::new(HttpOrigin::new(Arc::clone(plan), &shared.memory)));
         Self {
+            interval: active.target.interval,
             shared,
             active,
             origin,
             forced_error: None,
-            interval: plan.interval,
-            offset_seed,
-            lengths: None,
-            last_ms: None,
-            round_ms: None,
-        }
-    }
-
-    /// Returns the loop of a source inside the process.
-    pub(crate) fn of_source(
-        shared: Arc<Shared>,
-        active: Arc<ActiveTarget>,
-        source: LocalOrigin,
-        interval: Duration,
-        offset_seed: u64,
-    ) -> Self {
-        Self {
-            shared,
-            active,
-            origin: Origin::Local(Box::new(source)),
-            forced_error: None,
-            interval,
             offset_seed,
             lengths: None,
             last_ms: None,

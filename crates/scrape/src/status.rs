@@ -1,13 +1,10 @@
 //! Status of targets, for people and for the API.
 
-use crate::{
-    config::Rules,
-    target::{Dropped, Failed, Target},
-};
+use crate::target::{Dropped, Failed, Target};
 use narthex_model::sync::Whole as _;
-use narthex_model::{LabelSet, Schema};
+use narthex_model::{LabelSet, Schema, relabel::Rule};
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -85,10 +82,6 @@ impl Found {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().whole()
-}
-
 impl ActiveTarget {
     pub(crate) fn new(pool: &str, target: Target) -> Self {
         Self {
@@ -103,14 +96,14 @@ impl ActiveTarget {
 
     /// Ends the target for good if `gone` still holds; reports whether it did.
     pub(crate) fn end_if(&self, gone: impl FnOnce() -> bool) -> bool {
-        let mut ended = lock(&self.ended);
+        let mut ended = self.ended.lock().whole();
         *ended |= gone();
         *ended
     }
 
     /// Runs `go_on` unless the loop has ended; reports whether it ran.
     pub(crate) fn unless_ended(&self, go_on: impl FnOnce()) -> bool {
-        let ended = lock(&self.ended);
+        let ended = self.ended.lock().whole();
         if !*ended {
             go_on();
         }
@@ -118,31 +111,31 @@ impl ActiveTarget {
     }
 
     pub(crate) fn status(&self) -> TargetStatus {
-        lock(&self.status).clone()
+        self.status.lock().whole().clone()
     }
 
     pub(crate) fn set_status(&self, status: TargetStatus) {
-        *lock(&self.status) = status;
+        *self.status.lock().whole() = status;
     }
 
     /// Returns how the target was last discovered.
     pub(crate) fn found(&self) -> Found {
-        lock(&self.found).clone()
+        self.found.lock().whole().clone()
     }
 
     /// Records how the same target was discovered again.
     pub(crate) fn find(&self, target: &Target) {
-        *lock(&self.found) = Found::from_target(target);
+        *self.found.lock().whole() = Found::from_target(target);
     }
 
     /// Returns the schema of the last round, and how many of its families are synthetic.
     pub(crate) fn schema(&self) -> Option<(Schema, usize)> {
-        lock(&self.schema).clone()
+        self.schema.lock().whole().clone()
     }
 
     /// Stores the schema of a round; cheap if it is unchanged.
     pub(crate) fn set_schema(&self, schema: &Schema, synthetic: usize) {
-        let mut kept = lock(&self.schema);
+        let mut kept = self.schema.lock().whole();
         if !kept.as_ref().is_some_and(|(known, _)| known.same(schema)) {
             *kept = Some((schema.clone(), synthetic));
         }
@@ -156,7 +149,7 @@ pub(crate) struct PoolStatus {
     pub(crate) active: Vec<Arc<ActiveTarget>>,
     pub(crate) unscraped: Arc<Unscraped>,
     /// Rules that drop targets.
-    pub(crate) rules: Rules,
+    pub(crate) rules: Vec<Rule>,
 }
 
 /// Discovered but unscraped targets; counts are complete, lists are capped by `keep_dropped_targets`.

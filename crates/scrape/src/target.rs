@@ -178,7 +178,8 @@ impl Target {
     }
 }
 
-fn format(period: Duration) -> String {
+/// Formats a period as the configuration has it, such as `1m30s`.
+pub(crate) fn format(period: Duration) -> String {
     duration::format(i64::try_from(period.as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -200,14 +201,8 @@ fn discovered(job: &JobConfig, own: &LabelMap, group: &LabelMap) -> LabelSet {
         (METRICS_PATH, &job.metrics_path),
         (SCHEME, &job.scheme),
     ];
-    let switches = HISTOGRAM_LABELS.iter().map(|(name, _)| *name).zip(
-        [
-            job.convert_classic_histograms_to_nhcb,
-            job.always_scrape_classic_histograms,
-            job.scrape_native_histograms,
-        ]
-        .map(|on| if on { "true" } else { "false" }),
-    );
+    let switches = HISTOGRAM_LABELS.iter().zip(switches(job));
+    let switches = switches.map(|((name, _), on)| (*name, if on { "true" } else { "false" }));
     for (name, value) in defaults.into_iter().chain(switches) {
         if labels.get(name).is_none() {
             labels.set(name, value);
@@ -232,12 +227,17 @@ fn period(labels: &LabelSet, name: &str, what: &str) -> Result<Duration, String>
     }
 }
 
-fn histograms(job: &JobConfig, labels: &LabelSet) -> Result<Histograms, String> {
-    let mut switches = [
+/// Returns what a job says of histograms, in the order of [`HISTOGRAM_LABELS`].
+fn switches(job: &JobConfig) -> [bool; 3] {
+    [
         job.convert_classic_histograms_to_nhcb,
         job.always_scrape_classic_histograms,
         job.scrape_native_histograms,
-    ];
+    ]
+}
+
+fn histograms(job: &JobConfig, labels: &LabelSet) -> Result<Histograms, String> {
+    let mut switches = switches(job);
     for (switch, (name, what)) in switches.iter_mut().zip(HISTOGRAM_LABELS) {
         match labels.get(name) {
             None => {}
@@ -407,8 +407,7 @@ mod tests {
                 "__address__",
                 "$1:9100",
             ),
-        ]
-        .into();
+        ];
         assert_eq!(
             kept(&job, &[("__address__", "h:80")])
                 .labels

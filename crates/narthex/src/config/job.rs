@@ -84,10 +84,9 @@ pub(super) fn read(node: &mut Node, global: &Node) -> Result<Job, ConfigError> {
     escaping(node, global, name_scheme, local_scheme)?;
     let mut scrape = JobConfig::new(&name);
     let what = "empty or null target relabeling rule in scrape config";
-    scrape.relabel_configs = rules(node, "relabel_configs", name_scheme, what)?.into();
+    scrape.relabel_configs = rules(node, "relabel_configs", name_scheme, what)?;
     let what = "empty or null metric relabeling rule in scrape config";
-    scrape.metric_relabel_configs =
-        rules(node, "metric_relabel_configs", name_scheme, what)?.into();
+    scrape.metric_relabel_configs = rules(node, "metric_relabel_configs", name_scheme, what)?;
     scrape.http = http;
     scrape.metric_name_validation_scheme = name_scheme;
     read_plain_settings(&mut scrape, node);

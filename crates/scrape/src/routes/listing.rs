@@ -4,18 +4,15 @@
 //! client keeps no series of such targets alive. Everything else the list holds is told, to be leased until it is sent.
 
 use crate::{
-    config::Rules,
     selector::Selector,
     status::{ActiveTarget, PoolStatus, Unscraped},
+    target::format,
     why,
 };
-use narthex_model::{Family, LabelSet, MetricType, Schema, date::rfc3339, duration};
+use narthex_model::{Family, LabelSet, MetricType, Schema, date::rfc3339, relabel::Rule};
 use narthex_net::{Comma, Listing};
 use serde_json::{Map, Value, json};
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 fn write_json(out: &mut Vec<u8>, value: &Value) {
     out.extend_from_slice(value.to_string().as_bytes());
@@ -45,7 +42,7 @@ enum Stage {
 struct Unlisted {
     name: String,
     unscraped: Arc<Unscraped>,
-    rules: Rules,
+    rules: Vec<Rule>,
     /// Whether the request includes this pool.
     here: bool,
 }
@@ -215,8 +212,8 @@ fn shown(active: &ActiveTarget) -> Value {
         "lastScrapeBytes": status.body_bytes,
         "lastScrapeSamples": status.samples,
         "health": status.health.as_str(),
-        "scrapeInterval": period(found.interval),
-        "scrapeTimeout": period(found.timeout),
+        "scrapeInterval": format(found.interval),
+        "scrapeTimeout": format(found.timeout),
     })
 }
 
@@ -338,10 +335,6 @@ pub(super) fn labels(set: &LabelSet) -> Value {
         .iter()
         .map(|label| (label.name().to_owned(), Value::from(label.value())));
     Value::Object(pairs.collect::<Map<String, Value>>())
-}
-
-fn period(duration: Duration) -> String {
-    duration::format(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

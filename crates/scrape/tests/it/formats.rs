@@ -182,8 +182,7 @@ async fn series_are_relabelled_and_counted() {
             rule(Action::Drop, "drop_.*", "", "$1"),
             rule(Action::Replace, "(.*)", "__name__", "kept_$1"),
             rule(Action::Replace, ".*", "instance", "same"),
-        ]
-        .into();
+        ];
         job.limits.samples = 1;
     });
     scraping

@@ -162,7 +162,7 @@ async fn the_api_shows_targets_pools_and_metadata() {
         action: Some(Action::Drop),
         ..RelabelConfig::default()
     };
-    dropping.relabel_configs = vec![Rule::new(config, NameScheme::Utf8).unwrap()].into();
+    dropping.relabel_configs = vec![Rule::new(config, NameScheme::Utf8).unwrap()];
     dropping.limits.keep_dropped_targets = 1;
     let addresses = [
         page.address(),

@@ -29,7 +29,7 @@ fn pool() -> PoolStatus {
             drops_by_rule: vec![MANY],
             ..Unscraped::default()
         }),
-        rules: Rules::default(),
+        rules: Vec::new(),
     }
 }
 
