@@ -7,12 +7,12 @@ mod listing;
 #[cfg(test)]
 mod tests;
 
-use crate::{config::JobConfig, manager::Manager, selector, selector::Selector, why};
+use crate::{config::JobConfig, manager::Manager, why};
 use http::HeaderMap;
 use listing::{Metadata, Targets, labels};
 use narthex_model::{
-    LabelSet, relabel,
-    storage::{Budget, Context},
+    LabelSet, Matcher, relabel,
+    storage::{Budget, Context, Lease},
 };
 use narthex_net::{
     Gate, Listing, ListingResponse, Refusal, Router,
@@ -27,6 +27,10 @@ use std::{
 };
 
 type Params = Query<HashMap<String, String>>;
+
+/// Parses a selector of targets, such as `{job="api",zone=~"eu-.*"}`, within the budget of its context; the lease is held
+/// as long as the matchers. The error is for the client.
+pub type ParseSelector = fn(&str, &Context) -> Result<(Vec<Matcher>, Lease), String>;
 
 /// Limits of the routes.
 #[derive(Clone, Debug)]
@@ -54,14 +58,16 @@ const AT_ONCE: usize = 4;
 struct Routes {
     manager: Arc<Manager>,
     limits: RouteLimits,
+    parse_selector: ParseSelector,
     gate: Gate,
 }
 
 /// Returns the handlers of scraping.
-pub fn routes(manager: Arc<Manager>, limits: RouteLimits) -> Router {
+pub fn routes(manager: Arc<Manager>, limits: RouteLimits, parse_selector: ParseSelector) -> Router {
     let routes = Arc::new(Routes {
         manager,
         limits,
+        parse_selector,
         gate: Gate::new("targets", AT_ONCE),
     });
     let route = |path: &str, make: Make| {
@@ -145,12 +151,10 @@ fn metadata(routes: &Routes, query: &HashMap<String, String>) -> Result<Made, Re
         budget: routes.limits.memory.clone(),
         ..Context::unlimited()
     };
-    let selector = match text(query, "match_target") {
-        None => Selector::default(),
-        Some(text) => selector::parse(text, &ctx).map_err(|error| {
-            Refusal::BadData(format!("invalid parameter \"match_target\": {error}"))
-        })?,
-    };
+    let selector = text(query, "match_target").map(|text| (routes.parse_selector)(text, &ctx));
+    let selector = selector.transpose().map_err(|error| {
+        Refusal::BadData(format!("invalid parameter \"match_target\": {error}"))
+    })?;
     let metric = text(query, "metric").map(str::to_owned);
     let list = Metadata::new(&routes.manager.pools(), selector, metric, limit);
     let held_bytes = list.held_bytes();

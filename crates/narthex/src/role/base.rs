@@ -141,7 +141,10 @@ impl Base {
         };
         self.gate.open(web::inner(web::Parts {
             api: api.merge(self.notified.clone()),
-            targets: narthex_scrape::routes(Arc::clone(manager), listings),
+            targets: narthex_scrape::routes(Arc::clone(manager), listings, |text, ctx| {
+                let parsed = narthex_promql::parse_selector_within(text, &ctx.clone().into());
+                parsed.map_err(|error| error.to_string())
+            }),
             own: Arc::clone(&self.own),
             exposed,
             facts: host_facts(reloader.clone()),

@@ -4,12 +4,13 @@
 //! client keeps no series of such targets alive. Everything else the list holds is told, to be leased until it is sent.
 
 use crate::{
-    selector::Selector,
     status::{ActiveTarget, PoolStatus, Unscraped},
     target::format,
     why,
 };
-use narthex_model::{Family, LabelSet, MetricType, Schema, date::rfc3339, relabel::Rule};
+use narthex_model::{
+    Family, LabelSet, Matcher, MetricType, Schema, date::rfc3339, relabel::Rule, storage::Lease,
+};
 use narthex_net::{Comma, Listing};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Weak};
@@ -222,7 +223,9 @@ pub(super) struct Metadata {
     begun: bool,
     comma: Comma,
     targets: std::vec::IntoIter<Weak<ActiveTarget>>,
-    selector: Selector,
+    matchers: Vec<Matcher>,
+    /// Memory of the matchers.
+    _lease: Option<Lease>,
     metric: Option<String>,
     /// Remaining limit of entries.
     left: usize,
@@ -240,17 +243,19 @@ impl Metadata {
     /// Lists up to `limit` entries of `metric`, or of all metrics.
     pub(super) fn new(
         pools: &[PoolStatus],
-        selector: Selector,
+        selector: Option<(Vec<Matcher>, Lease)>,
         metric: Option<String>,
         limit: usize,
     ) -> Self {
         let active = pools.iter().flat_map(|pool| &pool.active);
         let targets: Vec<_> = active.map(Arc::downgrade).collect();
+        let (matchers, lease) = selector.unzip();
         Self {
             begun: false,
             comma: Comma::default(),
             targets: targets.into_iter(),
-            selector,
+            matchers: matchers.unwrap_or_default(),
+            _lease: lease,
             metric,
             left: limit,
             current: None,
@@ -268,7 +273,11 @@ impl Metadata {
             return false;
         };
         let target = target.upgrade();
-        let taken = target.filter(|target| self.selector.takes(&target.target.labels));
+        let taken = target.filter(|target| {
+            let value = |name| target.target.labels.get(name).unwrap_or_default();
+            let mut matchers = self.matchers.iter();
+            matchers.all(|matcher| matcher.matches(value(&matcher.name)))
+        });
         self.current = taken.and_then(|target| {
             let (schema, synthetic) = target.schema()?;
             Some(Families {

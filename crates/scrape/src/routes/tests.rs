@@ -22,6 +22,7 @@ async fn who_waits_in_vain_is_told_so_and_passes_later() {
             wait: Duration::ZERO,
             ..RouteLimits::default()
         },
+        parse_selector: |_, _| Err("no test has a selector".to_owned()),
         gate: Gate::new("targets-test", 1),
     });
     let ask = async || {

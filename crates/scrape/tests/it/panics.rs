@@ -1,6 +1,9 @@
 //! Panics inside a scrape loop: the round fails, the target's series end, and the loop continues.
 
-use crate::{page::Page, support::Scraping};
+use crate::{
+    page::Page,
+    support::{Scraping, parse_selector},
+};
 use narthex_client::Registry;
 use narthex_model::{
     ColumnId, Family, Frame, LabelSet, METRIC_NAME, MemStore, Schema,
@@ -86,7 +89,11 @@ async fn targets(scraping: &Scraping) -> Value {
     let url = format!("http://{}/api/v1/targets", server.local_addrs()[0]);
     let (stopper, stop) = Stopper::new();
     let serving = tokio::spawn(server.serve(
-        routes(Arc::clone(&scraping.manager), RouteLimits::default()),
+        routes(
+            Arc::clone(&scraping.manager),
+            RouteLimits::default(),
+            parse_selector,
+        ),
         stop,
     ));
     let mut body = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::{
     page::Page,
-    support::{Scraping, job},
+    support::{Scraping, job, parse_selector},
 };
 use narthex_discovery::{LabelMap, TargetGroup};
 use narthex_model::{
@@ -183,7 +183,11 @@ async fn the_api_shows_targets_pools_and_metadata() {
     let base = format!("http://{}/api/v1", server.local_addrs()[0]);
     let (stopper, stop) = Stopper::new();
     tokio::spawn(server.serve(
-        routes(Arc::clone(&scraping.manager), RouteLimits::default()),
+        routes(
+            Arc::clone(&scraping.manager),
+            RouteLimits::default(),
+            parse_selector,
+        ),
         stop,
     ));
     let get = |path: &str| {

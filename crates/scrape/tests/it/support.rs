@@ -3,7 +3,7 @@
 use crate::page::Page;
 use narthex_model::{
     MatchOp, Matcher, MemStore,
-    storage::{Context, LastCell, Selector, Sink, Store, TimeRange},
+    storage::{Context, LastCell, Lease, Selector, Sink, Store, TimeRange},
 };
 use narthex_net::{ClientConfig, StopToken, Stopper};
 use narthex_scrape::{JobConfig, Manager, ManagerConfig, ScrapeMemory, StaticGroup};
@@ -18,6 +18,14 @@ pub(crate) fn job() -> JobConfig {
     job.scrape_interval = Duration::from_millis(100);
     job.scrape_timeout = Duration::from_millis(80);
     job
+}
+
+/// Parses `{name="value"}`, all that tests select targets with.
+pub(crate) fn parse_selector(text: &str, ctx: &Context) -> Result<(Vec<Matcher>, Lease), String> {
+    let pair = text.trim_matches(['{', '}', '"']).split_once("=\"");
+    let (name, value) = pair.ok_or("no matcher")?;
+    let lease = ctx.budget.lease(0).map_err(|over| over.to_string())?;
+    Ok((vec![Matcher::equal(name, value)], lease))
 }
 
 /// A manager over a store in memory, scraping one page every 100 ms.

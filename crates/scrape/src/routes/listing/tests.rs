@@ -92,7 +92,7 @@ fn a_list_keeps_no_target_that_is_gone() {
     let mut pools = vec![pool()];
     let target = Arc::downgrade(&pools[0].active[MANY - 1]);
     let list = Targets::new(pools.clone(), Some("active"), None);
-    let metadata = Metadata::new(&pools, Selector::default(), None, usize::MAX);
+    let metadata = Metadata::new(&pools, None, None, usize::MAX);
     let response = begun(list, 0, &Budget::unlimited());
     pools[0].active.truncate(MANY / 2);
     assert!(target.upgrade().is_none(), "a list keeps its targets");
