@@ -39,16 +39,12 @@ pub(crate) fn on_signals() -> Result<(), BenchError> {
         .enable_all()
         .build()
         .map_err(BenchError::io("start the signal thread"))?;
-    let handlers = {
-        let _inside = runtime.enter();
-        let handler = |kind| signal(kind).map_err(BenchError::io("handle signals"));
-        (
-            handler(SignalKind::interrupt())?,
-            handler(SignalKind::terminate())?,
-            handler(SignalKind::hangup())?,
-        )
-    };
-    let (mut interrupt, mut terminate, mut hangup) = handlers;
+    let inside = runtime.enter();
+    let handler = |kind| signal(kind).map_err(BenchError::io("handle signals"));
+    let mut interrupt = handler(SignalKind::interrupt())?;
+    let mut terminate = handler(SignalKind::terminate())?;
+    let mut hangup = handler(SignalKind::hangup())?;
+    drop(inside);
     let wait = move || {
         let code = runtime.block_on(async {
             tokio::select! {
@@ -115,9 +111,10 @@ impl Group {
         self.pid
     }
 
-    /// Returns how the leader ended, or nothing while it runs.
-    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+    /// Returns how the leader ended, or nothing while it runs; an error calls it `what`.
+    pub(crate) fn ended(&mut self, what: &str) -> Result<Option<ExitStatus>, BenchError> {
+        let ended = self.child.try_wait();
+        ended.map_err(BenchError::io(format!("wait for {what}")))
     }
 
     /// Kills the group with SIGKILL and waits for its leader.

@@ -16,6 +16,8 @@ use std::{
 };
 
 const READING: &str = "read procfs";
+/// Cores used by other processes above which most results are noisy.
+pub(crate) const QUIET_CORES: f64 = 0.1;
 
 /// Usage of a process tree since its start, and the memory it holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -155,8 +157,13 @@ impl MachineLoad {
         busy / (self.at - earlier.at).as_secs_f64().max(1e-9)
     }
 
+    /// Returns the cost that makes a run noisy: cores that other processes used since `earlier`.
+    pub(crate) fn others_since(&self, earlier: &Self) -> OwnCost {
+        OwnCost::new("cores of others", "", self.cores_since(earlier)).warn_above(QUIET_CORES)
+    }
+
     /// Returns how many cores were used since `earlier` by processes that are neither measured nor this one.
-    pub(crate) fn cores_since(&self, earlier: &Self) -> f64 {
+    fn cores_since(&self, earlier: &Self) -> f64 {
         let known = self.known.saturating_sub(earlier.known);
         let others = self.busy.saturating_sub(earlier.busy).saturating_sub(known);
         others.as_secs_f64() / (self.at - earlier.at).as_secs_f64().max(1e-9)

@@ -8,6 +8,7 @@ pub(crate) mod error;
 mod kind;
 pub(crate) mod machine;
 pub(crate) mod measure;
+pub(crate) mod poll;
 pub(crate) mod progress;
 pub(crate) mod run_loop;
 mod scenario_file;

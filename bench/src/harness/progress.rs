@@ -45,10 +45,10 @@ impl Progress {
         }
     }
 
-    /// Shows it even where lines are rate-limited, because a new phase begins.
-    pub(crate) fn begin(&self, text: &str) {
+    /// Shows a phase of a subject, even where lines are rate-limited.
+    pub(crate) fn begin(&self, label: &str, phase: &str) {
         *lock(&self.printed) = None;
-        self.show(text);
+        self.show(&format!("{label}: {phase}"));
     }
 }
 

@@ -8,6 +8,8 @@ use super::{
     cleanup::{Group, WorkDir},
     cli::{Values, usage},
     error::BenchError,
+    measure::Usage,
+    poll::poll,
 };
 use crate::record::Subject;
 use narthex_cli::flags;
@@ -17,7 +19,6 @@ use std::{
     net::{SocketAddrV4, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -277,18 +278,9 @@ impl RunningServer {
         let started = Instant::now();
         // It may have ended a moment ago, which is fine.
         let _ = rustix::process::kill_process(self.group.pid(), rustix::process::Signal::TERM);
-        loop {
-            let ended = self.group.ended();
-            if ended
-                .map_err(BenchError::io("wait for the server"))?
-                .is_some()
-            {
-                return Ok(started.elapsed());
-            }
-            if started.elapsed() > limit {
-                return Err(self.error(format!("did not end within {limit:?}")));
-            }
-            thread::sleep(POLL);
+        match poll(POLL, limit, || self.group.ended("the server"))? {
+            Some(_) => Ok(started.elapsed()),
+            None => Err(self.error(format!("did not end within {limit:?}"))),
         }
     }
 
@@ -306,6 +298,11 @@ impl RunningServer {
     /// Returns its process id.
     pub(crate) fn pid(&self) -> i32 {
         self.group.pid().as_raw_nonzero().get()
+    }
+
+    /// Reads what it and its descendants have used so far.
+    pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
+        Usage::read_tree(self.pid())
     }
 
     /// Returns its data directory.
@@ -345,11 +342,7 @@ impl RunningServer {
 
     /// Fails if it has ended.
     pub(crate) fn check(&mut self) -> Result<(), BenchError> {
-        let ended = self
-            .group
-            .ended()
-            .map_err(BenchError::io("wait for the server"))?;
-        match ended {
+        match self.group.ended("the server")? {
             Some(status) => Err(self.error(format!("ended ({status})"))),
             None => Ok(()),
         }
@@ -362,17 +355,11 @@ impl RunningServer {
         limit: Duration,
         mut found: impl FnMut(&Self) -> Option<T>,
     ) -> Result<T, BenchError> {
-        let end = Instant::now() + limit;
-        loop {
-            if let Some(found) = found(self) {
-                return Ok(found);
-            }
-            self.check()?;
-            if Instant::now() > end {
-                return Err(self.error(format!("did not {what} within {limit:?}")));
-            }
-            thread::sleep(POLL);
-        }
+        let found = poll(POLL, limit, || match found(self) {
+            None => self.check().map(|()| None),
+            found => Ok(found),
+        })?;
+        found.ok_or_else(|| self.error(format!("did not {what} within {limit:?}")))
     }
 
     /// Waits until it reports that it is ready.

@@ -43,7 +43,7 @@ pub(crate) struct Edge {
 impl Edge {
     /// Reads a server and its fleet.
     pub(crate) fn read(server: &RunningServer, fleet: &FleetServer) -> Result<Self, BenchError> {
-        let usage = Usage::read_tree(server.pid())?;
+        let usage = server.usage()?;
         let (answered, samples) = fleet.counts();
         Ok(Self {
             at: Instant::now(),

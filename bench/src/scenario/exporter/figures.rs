@@ -5,7 +5,7 @@
 
 use super::{compare::Comparison, measure::Scraped, page::without_values};
 use crate::{
-    harness::measure::ms,
+    harness::measure::{QUIET_CORES, ms},
     load::latency::Histogram,
     record::{Difference, Figure, OwnCost, Record, Run},
 };
@@ -13,8 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum rows of a table.
 const MOST_ROWS: usize = 100;
-/// Cores used by other processes above which a result is noisy.
-const QUIET_CORES: f64 = 0.1;
 const SYSCALLS: &str = "system calls a scrape";
 
 /// Returns the run of one turn.

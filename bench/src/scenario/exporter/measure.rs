@@ -85,7 +85,7 @@ impl Exporter {
         let pid = self.server.pid();
         let (mut took, mut bytes, mut last) = (Vec::new(), 0, Vec::new());
         let from = Threads::read(pid)?;
-        let meter = Meter::start(Usage::read_tree(pid)?)?;
+        let meter = Meter::start(self.server.usage()?)?;
         for _ in 0..plan.flags.scrapes {
             let next = Instant::now() + plan.flags.interval;
             let start = Instant::now();
@@ -94,7 +94,7 @@ impl Exporter {
             bytes += last.len();
             thread::sleep(next.saturating_duration_since(Instant::now()));
         }
-        let used = meter.stop(Usage::read_tree(pid)?)?;
+        let used = meter.stop(self.server.usage()?)?;
         let cpu = Threads::read(pid)?.since(&from);
         self.server.check()?;
         let series = (!is_packed).then(|| self.read(plan, &last)).transpose()?;

@@ -71,7 +71,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
         each,
         |turn, spec, progress| {
             let (encoding, is_packed) = ENCODINGS[turn.variant];
-            progress.begin(&format!("{}: {encoding}", spec.label));
+            progress.begin(&spec.label, encoding);
             let scraped = exporters[turn.subject].scrape(&plan, is_packed)?;
             record
                 .runs
@@ -133,7 +133,7 @@ fn step_by_step(
     let each = plan.each();
     for_each_turn(values, servers, steps, each, |turn, spec, progress| {
         let (name, _) = incident::STEPS[turn.variant];
-        progress.begin(&format!("{}: {name}", spec.label));
+        progress.begin(&spec.label, name);
         let exporter = &mut started[turn.subject * steps + turn.variant];
         let scraped = exporter.scrape(plan, true)?;
         runs.push(figures::run(name, &scraped).for_turn(turn));

@@ -5,6 +5,7 @@
 use crate::harness::{
     cleanup::{Group, WorkDir},
     error::BenchError,
+    poll::poll,
 };
 use std::{
     collections::BTreeMap,
@@ -12,11 +13,12 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Timeout of strace's summary.
 const END_LIMIT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(5);
 /// Calls that a runtime's clock thread makes all the time, even when idle.
 const IDLE: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 
@@ -54,26 +56,14 @@ pub(crate) fn count(
         return Ok(Err(format!("strace does not attach: {}", line.trim())));
     }
     ask()?;
-    if group
-        .ended()
-        .map_err(BenchError::io("wait for strace"))?
-        .is_some()
-    {
+    if group.ended("strace")?.is_some() {
         return Ok(Err("strace ended early".to_owned()));
     }
     // It detaches and writes its summary.
     rustix::process::kill_process(group.pid(), rustix::process::Signal::INT)
         .map_err(|errno| BenchError::io("stop strace")(errno.into()))?;
-    let end = Instant::now() + END_LIMIT;
-    while group
-        .ended()
-        .map_err(BenchError::io("wait for strace"))?
-        .is_none()
-    {
-        if Instant::now() > end {
-            return Ok(Err("strace does not end".to_owned()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    if poll(POLL, END_LIMIT, || group.ended("strace"))?.is_none() {
+        return Ok(Err("strace does not end".to_owned()));
     }
     let text = fs::read_to_string(&summary).map_err(BenchError::io("read strace's summary"))?;
     Ok(parse(&text).ok_or_else(|| "strace's summary does not read".to_owned()))

@@ -8,7 +8,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    harness::measure::ms,
+    harness::measure::{QUIET_CORES, ms},
     load::{latency::Histogram, open_loop::Load, scraper::Scrape},
     record::{
         Course, Difference, Figure, OwnCost, Record, Run,
@@ -27,8 +27,6 @@ const PERCENTILES: [(&str, f64, bool); 7] = [
     ("P99.99", 0.9999, false),
     ("P100", 1.0, true),
 ];
-/// Cores used by other processes above which a result is noisy.
-const QUIET_CORES: f64 = 0.1;
 
 /// Below this, clock ticks dominate a meter's reading.
 const SHORTEST: Duration = Duration::from_millis(500);

@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         progress: &'a Progress,
     ) -> Result<Vec<Measured>, BenchError> {
         let label = spec.label.clone();
-        progress.begin(&format!("{label}: {series} series, starting"));
+        progress.begin(&label, &format!("{series} series, starting"));
         let segments = plan.flags.segments_dir.as_deref();
         let memory = presets::memory_dir(&spec.kind, segments)?;
         let places = presets::places(series, &plan.libraries, memory.as_ref());
@@ -196,23 +196,19 @@ impl<'a> Session<'a> {
     }
 
     fn begin(&self, phase: Phase) {
-        self.progress
-            .begin(&format!("{}: {}", self.label, phase.name()));
+        self.progress.begin(&self.label, phase.name());
     }
 
     fn usage(&self) -> Result<Usage, BenchError> {
-        let pid = self.server.as_ref().map(RunningServer::pid);
-        pid.map_or_else(|| Ok(Usage::default()), Usage::read_tree)
+        let server = self.server.as_ref();
+        server.map_or_else(|| Ok(Usage::default()), RunningServer::usage)
     }
 
     /// Begins to measure what the server under load uses, and the one that is scraped in its place.
     fn meters(&self) -> Result<(Meter, Option<Meter>), BenchError> {
-        let reader = self
-            .reader
-            .as_ref()
-            .map(|reader| Usage::read_tree(reader.pid()));
-        let reader = reader.map(|usage| Meter::start(usage?)).transpose()?;
-        Ok((Meter::start(self.usage()?)?, reader))
+        let reader = self.reader.as_ref();
+        let reader = reader.map(|reader| Meter::start(reader.usage()?));
+        Ok((Meter::start(self.usage()?)?, reader.transpose()?))
     }
 
     fn stop(
@@ -220,12 +216,9 @@ impl<'a> Session<'a> {
         (server, reader): (Meter, Option<Meter>),
     ) -> Result<(Used, Option<Used>), BenchError> {
         let used = server.stop(self.usage()?)?;
-        let of_reader = self
-            .reader
-            .as_ref()
-            .zip(reader)
-            .map(|(running, meter)| meter.stop(Usage::read_tree(running.pid())?));
-        Ok((used, of_reader.transpose()?))
+        let reader = self.reader.as_ref().zip(reader);
+        let reader = reader.map(|(running, meter)| meter.stop(running.usage()?));
+        Ok((used, reader.transpose()?))
     }
 
     fn running_time(&self) -> Result<Option<Duration>, BenchError> {

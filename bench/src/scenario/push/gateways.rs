@@ -69,7 +69,7 @@ impl Gateways {
     pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
         let mut all = Usage::default();
         for server in &self.servers {
-            all += Usage::read_tree(server.pid())?;
+            all += server.usage()?;
         }
         Ok(all)
     }

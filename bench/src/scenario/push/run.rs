@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         progress: &'a Progress,
     ) -> Result<Self, BenchError> {
         let label = format!("{}, {}", spec.label, fleet.mode.name());
-        progress.begin(&format!("{label}: starting"));
+        progress.begin(&label, "starting");
         let gateways = Gateways::start(fleet, spec, &plan.base)?;
         Ok(Self {
             plan,
@@ -160,15 +160,14 @@ impl<'a> Session<'a> {
             true => None,
             false => Some(self.stretch("pushing, scraped", plan.flags.duration, true, true)?),
         };
-        self.progress
-            .begin(&format!("{}: scrapes alone", self.label));
+        self.progress.begin(&self.label, "scrapes alone");
         let held = self.gateways.usage()?;
         let quiet = self.quiet()?;
         let usage = Usage {
             rss_bytes: held.rss_bytes,
             ..self.gateways.usage()?
         };
-        self.progress.begin(&format!("{}: comparing", self.label));
+        self.progress.begin(&self.label, "comparing");
         let stored = self
             .gateways
             .compare(self.fleet, &self.sent, plan.flags.push_timeout)?;
@@ -197,7 +196,7 @@ impl<'a> Session<'a> {
         is_scraped: bool,
     ) -> Result<Window, BenchError> {
         let (plan, fleet) = (self.plan, self.fleet);
-        self.progress.begin(&format!("{}: {phase}", self.label));
+        self.progress.begin(&self.label, phase);
         let mut scraper = self.gateways.scraper(plan.flags.push_timeout).gzip();
         let meter = Meter::start(self.gateways.usage()?)?;
         let start = Instant::now();
@@ -288,7 +287,7 @@ impl<'a> Session<'a> {
     }
 
     fn restart(&mut self) -> Result<Restart, BenchError> {
-        self.progress.begin(&format!("{}: restart", self.label));
+        self.progress.begin(&self.label, "restart");
         let ready = self.gateways.restart()?;
         let stored = self
             .gateways

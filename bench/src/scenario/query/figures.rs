@@ -7,13 +7,10 @@ use super::{
     measure::{Asked, Plan, Round, Written},
 };
 use crate::{
-    harness::measure::ms,
+    harness::measure::{QUIET_CORES, ms},
     load::latency::Histogram,
     record::{Difference, Figure, OwnCost, Run, summary::distinct},
 };
-
-/// Cores used by other processes above which a result is noisy.
-const QUIET_CORES: f64 = 0.1;
 
 /// Returns the run of one phase.
 pub(super) fn run(plan: &Plan, phase: &str, round: &Round, written: Option<&Written>) -> Run {

@@ -7,7 +7,7 @@ use super::{answers::Answer, questions::Question};
 use crate::{
     harness::{
         error::BenchError,
-        measure::{Meter, Usage, Used},
+        measure::{Meter, Used},
         progress::Progress,
         server::{RunningServer, ServerSpec},
     },
@@ -130,18 +130,13 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     fn begin(&self, what: &str) {
-        self.progress
-            .begin(&format!("{}: {what}", self.server.label()));
-    }
-
-    fn usage(&self) -> Result<Usage, BenchError> {
-        Usage::read_tree(self.server.pid())
+        self.progress.begin(self.server.label(), what);
     }
 
     /// Writes all samples and waits until all series are found.
     fn write(&mut self) -> Result<Written, BenchError> {
         self.begin("writing");
-        let (before, start) = (self.usage()?.cpu, Instant::now());
+        let (before, start) = (self.server.usage()?.cpu, Instant::now());
         let label = self.server.label().to_owned();
         let progress = self.progress;
         let sent = remote_write::send(
@@ -152,7 +147,7 @@ impl Subject<'_> {
             |share| progress.show(&format!("{label}: {:.0} % written", share * 100.0)),
         )?;
         let took = start.elapsed();
-        let cpu = self.usage()?.cpu.saturating_sub(before);
+        let cpu = self.server.usage()?.cpu.saturating_sub(before);
         self.wait_for_series()?;
         Ok(Written { sent, took, cpu })
     }
@@ -180,10 +175,15 @@ impl Subject<'_> {
         self.begin("settling");
         let end = Instant::now() + SETTLE_LIMIT;
         loop {
-            let (before, start) = (self.usage()?.cpu, Instant::now());
+            let (before, start) = (self.server.usage()?.cpu, Instant::now());
             thread::sleep(SETTLED);
             self.server.check()?;
-            let used = self.usage()?.cpu.saturating_sub(before).as_secs_f64();
+            let used = self
+                .server
+                .usage()?
+                .cpu
+                .saturating_sub(before)
+                .as_secs_f64();
             if used / start.elapsed().as_secs_f64() < SETTLED_CORES || Instant::now() > end {
                 return Ok(());
             }
@@ -217,7 +217,7 @@ impl Subject<'_> {
             questions.map(path).collect()
         };
         let mut asked = paths(0);
-        let meter = Meter::start(self.usage()?)?;
+        let meter = Meter::start(self.server.usage()?)?;
         let mut took = vec![Vec::with_capacity(rounds); asked.len()];
         for round in 0..rounds {
             if plan.refreshes {
@@ -233,7 +233,7 @@ impl Subject<'_> {
             self.progress
                 .show(&format!("{label}: {what}, {done} of {rounds} rounds"));
         }
-        let used = meter.stop(self.usage()?)?;
+        let used = meter.stop(self.server.usage()?)?;
         self.server.check()?;
         Ok(Round {
             took,

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     harness::{
         error::BenchError,
-        measure::{Meter, Resident, Usage, Used, directory_bytes},
+        measure::{Meter, Resident, Used, directory_bytes},
         progress::Progress,
         server::{RunningServer, ServerSpec},
         ticks::Ticks,
@@ -53,7 +53,7 @@ pub(crate) fn run(
     expected: &[Vec<Expected>],
     progress: &Progress,
 ) -> Result<Outcome, BenchError> {
-    progress.begin(&format!("{}: starting", spec.label));
+    progress.begin(&spec.label, "starting");
     let times = plan.times(now_ms());
     let feeds = plan.corpora.iter().map(|corpus| {
         let rounds = plan.rounds.min(corpus.len());
@@ -65,14 +65,14 @@ pub(crate) fn run(
     let mut server = RunningServer::start(spec, &plan.base, &places)?;
     server.wait_ready(LIMIT)?;
     let started = Instant::now();
-    let meter = Meter::start(Usage::read_tree(server.pid())?)?;
+    let meter = Meter::start(server.usage()?)?;
     let ticks = watch(plan, &mut server, &feeds, progress)?;
     let took = started.elapsed();
-    progress.begin(&format!("{}: settling", spec.label));
+    progress.begin(&spec.label, "settling");
     thread::sleep(plan.flags.settle);
-    let used = meter.stop(Usage::read_tree(server.pid())?)?;
+    let used = meter.stop(server.usage()?)?;
     let resident = Resident::read(server.pid())?;
-    progress.begin(&format!("{}: reading back", spec.label));
+    progress.begin(&spec.label, "reading back");
     make_visible(&server);
     let served = feeds
         .iter()
@@ -116,7 +116,7 @@ fn watch(
     progress: &Progress,
 ) -> Result<Ticks, BenchError> {
     let label = server.label().to_owned();
-    progress.begin(&format!("{label}: serving"));
+    progress.begin(&label, "serving");
     let (limit, mut ticks) = (plan.serving() * 2 + LIMIT, Ticks::start());
     let started = Instant::now();
     while !feeds.iter().all(Feed::is_done) {
@@ -136,7 +136,7 @@ fn watch(
                 log: String::new(),
             });
         }
-        let usage = Usage::read_tree(server.pid())?;
+        let usage = server.usage()?;
         let disk_bytes = directory_bytes(&server.data()).unwrap_or_default().0;
         let samples = served.iter().flatten().map(|served| served.samples).sum();
         ticks.push(usage, disk_bytes, samples);

@@ -5,7 +5,8 @@ use crate::{
     harness::{
         cleanup::WorkDir,
         error::BenchError,
-        measure::{Resident, Usage},
+        measure::Resident,
+        poll::poll,
         progress::Progress,
         server::{RunningServer, ServerSpec},
         ticks::Ticks,
@@ -24,8 +25,6 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 /// Timeout until every rule is healthy: the first evaluations of a group may be a whole interval away.
 const HEALTH_LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_secs(1);
-/// Cores used by other processes above which a result is noisy.
-const QUIET_CORES: f64 = 0.1;
 
 /// All measurements of one server.
 #[derive(Debug)]
@@ -61,7 +60,7 @@ pub(super) fn measure(
     has_rules: bool,
     progress: &Progress,
 ) -> Result<Outcome, BenchError> {
-    progress.begin(&format!("{}: making the fleet", spec.label));
+    progress.begin(&spec.label, "making the fleet");
     let mut measured = Measured::start(plan, spec, has_rules, progress)?;
     measured.watch("warm-up", plan.flags.warmup)?;
     if has_rules {
@@ -84,8 +83,7 @@ pub(super) fn measure(
         .fleet
         .with_answers(|answers| Schedule::read(answers, targets, interval, from.at_ms, to.at_ms));
     let mut own_costs = from.costs_until(&to, &measured.fleet, interval);
-    let others = to.machine.cores_since(&from.machine);
-    own_costs.push(OwnCost::new("cores of others", "", others).warn_above(QUIET_CORES));
+    own_costs.push(to.machine.others_since(&from.machine));
     Ok(Outcome {
         from,
         to,
@@ -140,7 +138,7 @@ impl<'a> Measured<'a> {
     /// Waits, reading the figures.
     fn watch(&mut self, phase: &str, time: Duration) -> Result<(), BenchError> {
         let label = self.server.label().to_owned();
-        self.progress.begin(&format!("{label}: {phase}"));
+        self.progress.begin(&label, phase);
         let (end, mut next) = (Instant::now() + time, Instant::now() + TICK);
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -151,7 +149,7 @@ impl<'a> Measured<'a> {
             next = (next + TICK).max(Instant::now());
             self.server.check()?;
             self.fleet.check()?;
-            let usage = Usage::read_tree(self.server.pid())?;
+            let usage = self.server.usage()?;
             let cores = self.ticks.push(usage, 0, self.fleet.counts().1).cores;
             let mb = usage.rss_bytes / 1_000_000;
             self.progress
@@ -177,19 +175,17 @@ impl<'a> Measured<'a> {
     /// Waits until every rule was evaluated and is healthy; returns the number of alerting rules in each state.
     fn wait_healthy(&mut self) -> Result<[u64; 3], BenchError> {
         const PATH: &str = "/api/v1/rules";
-        let end = Instant::now() + HEALTH_LIMIT + self.plan.flags.interval;
-        loop {
-            let found = States::read(&self.get(PATH)?);
-            if found.healthy == self.plan.flags.rules as u64 {
-                return Ok(found.alerts);
-            }
-            if Instant::now() > end {
-                let what = format!("with {} healthy rules{}", found.healthy, found.error);
-                return Err(BenchError::answer(self.server.label(), PATH, what));
-            }
+        let mut found = States::default();
+        let limit = HEALTH_LIMIT + self.plan.flags.interval;
+        let healthy = poll(TICK, limit, || {
+            found = States::read(&self.get(PATH)?);
             self.server.check()?;
-            thread::sleep(TICK);
-        }
+            Ok((found.healthy == self.plan.flags.rules as u64).then_some(found.alerts))
+        })?;
+        healthy.ok_or_else(|| {
+            let what = format!("with {} healthy rules{}", found.healthy, found.error);
+            BenchError::answer(self.server.label(), PATH, what)
+        })
     }
 
     fn check_failures(&self, said: &SelfMetrics) -> Result<(), BenchError> {

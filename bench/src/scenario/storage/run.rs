@@ -12,7 +12,8 @@ use crate::{
     harness::{
         error::BenchError,
         machine,
-        measure::{Resident, Usage, directory_bytes},
+        measure::{Resident, directory_bytes},
+        poll::poll,
         progress::Progress,
         server::{RunningServer, ServerSpec},
         ticks::Ticks,
@@ -47,8 +48,6 @@ const FIRST_ROUND_TICK: Duration = Duration::from_millis(10);
 /// Time for the fleet to finish requests of a killed server.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Cores used by other processes above which a result is noisy.
-const QUIET_CORES: f64 = 0.1;
 /// Share of all cores above which concurrent servers wait for each other.
 const ROOM_FOR_ALL: f64 = 0.7;
 /// Lateness of queries with an idle worker beyond which the machine, not the server, is to blame.
@@ -89,7 +88,7 @@ impl<'a> Measured<'a> {
         with_queries: bool,
         progress: &'a Progress,
     ) -> Result<Self, BenchError> {
-        progress.begin(&format!("{}: making the fleet", spec.label));
+        progress.begin(&spec.label, "making the fleet");
         let config = plan.fleet();
         let fleet = FleetServer::start(config)?;
         let targets = Targets::new(plan, &spec.label, fleet.addresses())?;
@@ -150,11 +149,10 @@ impl<'a> Measured<'a> {
         let schedule = self.fleet.with_answers(|answers| {
             Schedule::read(answers, targets, plan.flags.interval, from.at_ms, to.at_ms)
         });
-        self.progress
-            .begin(&format!("{}: queries", self.spec.label));
+        self.progress.begin(&self.spec.label, "queries");
         self.check_content()?;
         let alone = queries::time_all(plan, self.config.clock, &self.server)?;
-        let peak_with_queries_bytes = Usage::read_tree(self.server.pid())?.peak_rss_bytes;
+        let peak_with_queries_bytes = self.server.usage()?.peak_rss_bytes;
         let recovery = self.crash()?;
         Ok(Outcome {
             started: self.started,
@@ -178,8 +176,7 @@ impl<'a> Measured<'a> {
 
     /// Waits, reading the figures and replacing targets.
     fn watch(&mut self, phase: &str, time: Duration) -> Result<(), BenchError> {
-        self.progress
-            .begin(&format!("{}: {phase}", self.spec.label));
+        self.progress.begin(&self.spec.label, phase);
         let tick = TICK.max((self.plan.flags.warmup + self.plan.flags.duration) / MOST_TICKS);
         let end = Instant::now() + time;
         let mut next = Instant::now() + tick;
@@ -229,14 +226,13 @@ impl<'a> Measured<'a> {
         let targets = self.plan.fleet.targets;
         let nth = |answers: &[Answer]| nth_target_ms(answers, targets, 0, targets);
         if self.fleet.with_answers(nth).is_some() {
-            let usage = Usage::read_tree(self.server.pid())?;
-            self.first_round_cpu = Some(usage.cpu);
+            self.first_round_cpu = Some(self.server.usage()?.cpu);
         }
         Ok(())
     }
 
     fn tick(&mut self, phase: &str) -> Result<(), BenchError> {
-        let usage = Usage::read_tree(self.server.pid())?;
+        let usage = self.server.usage()?;
         let (answered, samples) = self.fleet.counts();
         let disk_bytes = directory_bytes(&self.server.data()).unwrap_or_default().0;
         let cores = self.ticks.push(usage, disk_bytes, samples).cores;
@@ -274,7 +270,7 @@ impl<'a> Measured<'a> {
             )
             .warn_above(room)
         } else {
-            OwnCost::new("cores of others", "", after.cores_since(before)).warn_above(QUIET_CORES)
+            after.others_since(before)
         });
         costs
     }
@@ -319,18 +315,17 @@ impl<'a> Measured<'a> {
         } else {
             format!("{counter}{{instance=\"{address}\",route=\"/api/v1/r00\"}}")
         };
-        wait_number(&mut self.server, &text, ANSWER_LIMIT, &sent)
+        wait_number(&mut self.server, &text, &sent)
     }
 
     fn expect(&mut self, text: &str, is_right: &dyn Fn(f64) -> bool) -> Result<(), BenchError> {
-        wait_number(&mut self.server, text, ANSWER_LIMIT, is_right)
+        wait_number(&mut self.server, text, is_right)
     }
 
     /// Kills the server and waits until it has recovered its former state.
     fn crash(&mut self) -> Result<Recovery, BenchError> {
         let interval = self.plan.flags.interval;
-        self.progress
-            .begin(&format!("{}: kill -9", self.spec.label));
+        self.progress.begin(&self.spec.label, "kill -9");
         let interval_ms = interval.as_millis() as i64;
         let shown = |real_ms| self.config.clock.map_or(real_ms, |clock| clock.at(real_ms));
         // All targets: a sum that is exact because its terms are whole numbers.
@@ -385,23 +380,19 @@ impl<'a> Measured<'a> {
 fn wait_number(
     server: &mut RunningServer,
     text: &str,
-    limit: Duration,
     is_right: &dyn Fn(f64) -> bool,
 ) -> Result<(), BenchError> {
-    let end = Instant::now() + limit;
-    loop {
-        let got = queries::number(server, text, None)?;
-        if got.is_some_and(is_right) {
-            return Ok(());
-        }
-        if Instant::now() > end {
-            let got = got.map_or_else(|| "nothing".to_owned(), |got| got.to_string());
-            let what = format!("with {got}, which is not what the fleet sent");
-            return Err(queries::wrong(server, text, &what));
-        }
+    let mut got = None;
+    let right = poll(SETTLE, ANSWER_LIMIT, || {
+        got = queries::number(server, text, None)?;
         server.check()?;
-        thread::sleep(SETTLE);
-    }
+        Ok(got.filter(|got| is_right(*got)))
+    })?;
+    right.map(drop).ok_or_else(|| {
+        let got = got.map_or_else(|| "nothing".to_owned(), |got| got.to_string());
+        let what = format!("with {got}, which is not what the fleet sent");
+        queries::wrong(server, text, &what)
+    })
 }
 
 /// Returns when the `nth` of the targets was first scraped after `after_ms`.
