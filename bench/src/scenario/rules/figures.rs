@@ -1,6 +1,6 @@
 //! Figures of one server: cores, per evaluation, and what it says of itself.
 
-use super::{run::Outcome, self_metrics::SelfMetrics};
+use super::run::Outcome;
 use crate::record::{Figure, Run};
 
 /// Returns a server's run; `baseline` are the cores it takes without rules.
@@ -38,8 +38,8 @@ pub(super) fn cores(outcome: &Outcome) -> f64 {
 
 fn evaluations(outcome: &Outcome, baseline: Option<f64>) -> Vec<Figure> {
     let (from, to) = &outcome.said;
-    let grown = |read: fn(&SelfMetrics) -> Option<f64>| Some(read(to)? - read(from)?);
-    let Some(count) = grown(|said| said.evaluations).filter(|count| *count > 0.0) else {
+    let grown = |key: &str| Some(to.get(key)? - from.get(key)?);
+    let Some(count) = grown("evaluations_total").filter(|count| *count > 0.0) else {
         return Vec::new();
     };
     let window = (outcome.to.at - outcome.from.at).as_secs_f64();
@@ -55,30 +55,26 @@ fn evaluations(outcome: &Outcome, baseline: Option<f64>) -> Vec<Figure> {
         let each = of_rules * window * 1e6 / count;
         figures.push(Figure::cost("CPU of rules, an evaluation", "µs", each));
     }
-    let ms = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e3);
-    let mean = grown(|said| said.rule_seconds)
-        .zip(grown(|said| said.rule_count))
+    let mean = grown("evaluation_duration_seconds_sum")
+        .zip(grown("evaluation_duration_seconds_count"))
         .map(|(seconds, count)| seconds / count.max(1.0));
-    for (key, value, is_headline) in [
-        ("evaluation mean", ms(mean), false),
-        ("evaluation p50", ms(to.rule_p50), false),
-        ("evaluation p99", ms(to.rule_p99), true),
-        ("group p50", ms(to.group_p50), false),
-        ("group p99", ms(to.group_p99), false),
+    let quantile = |what: &str, share: f64| to.get(&format!("{what}_duration_seconds {share}"));
+    for (key, seconds, is_headline) in [
+        ("evaluation mean", mean, false),
+        ("evaluation p50", quantile("evaluation", 0.5), false),
+        ("evaluation p99", quantile("evaluation", 0.99), true),
+        ("group p50", quantile("group", 0.5), false),
+        ("group p99", quantile("group", 0.99), false),
     ] {
-        let figure = value.map(|value| Figure::cost(key, "ms", value));
-        figures.extend(figure.map(|figure| {
-            if is_headline {
-                figure.headline()
-            } else {
-                figure
-            }
+        figures.extend(seconds.map(|seconds| Figure {
+            is_headline,
+            ..Figure::cost(key, "ms", seconds * 1e3)
         }));
     }
     figures.push(Figure::fact("evaluations", "a second", count / window));
-    let missed = grown(|said| said.missed);
+    let missed = grown("group_iterations_missed_total");
     figures.extend(missed.map(|missed| Figure::cost("missed iterations", "", missed)));
-    let samples = to.samples;
+    let samples = to.get("group_last_evaluation_samples");
     figures.extend(samples.map(|count| Figure::fact("samples of a round", "", count)));
     for (state, count) in ["inactive", "pending", "firing"].iter().zip(outcome.alerts) {
         figures.push(Figure::fact(

@@ -4,7 +4,6 @@
 //! healthy at the end and no evaluation failed.
 
 mod figures;
-mod files;
 mod plan;
 mod run;
 mod self_metrics;

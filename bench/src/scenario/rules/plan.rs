@@ -8,10 +8,11 @@ use crate::{
     load::fleet::{config::FleetConfig, server::MAX_TARGETS, shape::Shape},
 };
 use narthex_cli::flags;
+use narthex_testkit::fleet::rule_group;
 use std::{path::PathBuf, time::Duration};
 
 /// Rules of a group.
-pub(super) const GROUP_SIZE: usize = 20;
+const GROUP_SIZE: usize = 20;
 /// With fewer series, a target has no whole family of histograms.
 const LEAST_SERIES: i64 = 170;
 
@@ -82,6 +83,12 @@ impl Plan {
         self.flags.rules / GROUP_SIZE
     }
 
+    /// Returns one group of rules, as an entry of a rule file.
+    pub(super) fn group(&self, at: usize) -> String {
+        let interval_ms = self.flags.interval.as_millis() as u64;
+        rule_group(at, self.fleet.series, interval_ms)
+    }
+
     /// Returns the approximate time for one server: starting and reading the rules take some seconds.
     pub(super) fn each(&self) -> Duration {
         let one = self.flags.warmup + self.flags.duration + Duration::from_secs(15);
@@ -106,3 +113,6 @@ impl Plan {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! One server's run through the scenario: start, warm-up, window, checks.
 
-use super::{files, plan::Plan, self_metrics::SelfMetrics};
+use super::{plan::Plan, self_metrics::SelfMetrics};
 use crate::{
     harness::{
         cleanup::WorkDir,
@@ -16,7 +16,7 @@ use crate::{
 };
 use narthex_testkit::http;
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -25,6 +25,8 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 /// Timeout until every rule is healthy: the first evaluations of a group may be a whole interval away.
 const HEALTH_LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_secs(1);
+/// Groups of a rule file.
+const FILE_GROUPS: usize = 25;
 
 /// All measurements of one server.
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl<'a> Measured<'a> {
              evaluation_interval: {interval_ms}ms\n"
         );
         if has_rules {
-            let pattern = files::write(plan, &rules)?;
+            let pattern = write_rules(plan, &rules)?;
             config.push_str(&format!("rule_files: [\"{pattern}\"]\n"));
         }
         config.push_str("scrape_configs:\n  - job_name: fleet\n");
@@ -189,7 +191,7 @@ impl<'a> Measured<'a> {
     }
 
     fn check_failures(&self, said: &SelfMetrics) -> Result<(), BenchError> {
-        match said.failures {
+        match said.get("evaluation_failures_total") {
             Some(0.0) => Ok(()),
             failures => {
                 let what = format!("with {failures:?} failed evaluations");
@@ -197,6 +199,17 @@ impl<'a> Measured<'a> {
             }
         }
     }
+}
+
+/// Writes the rule files; returns the pattern that names them.
+fn write_rules(plan: &Plan, dir: &WorkDir) -> Result<String, BenchError> {
+    let groups: Vec<String> = (0..plan.groups()).map(|at| plan.group(at)).collect();
+    for (at, groups) in groups.chunks(FILE_GROUPS).enumerate() {
+        let path = dir.path().join(format!("rules-{at:04}.yml"));
+        let text = format!("groups:\n{}", groups.concat());
+        fs::write(path, text).map_err(BenchError::io("write rule files"))?;
+    }
+    Ok(dir.path().join("rules-*.yml").display().to_string())
 }
 
 /// What `/api/v1/rules` says of all rules.

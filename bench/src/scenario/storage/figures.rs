@@ -1,6 +1,6 @@
 //! Figures of one server: per sample, per series, per second.
 
-use super::{outcome::Outcome, plan::Plan};
+use super::{plan::Plan, run::Outcome};
 use crate::{
     harness::{measure::ms, ticks::MOST_POINTS},
     load::{

@@ -5,7 +5,6 @@
 
 mod config;
 mod figures;
-mod outcome;
 mod plan;
 mod queries;
 mod run;

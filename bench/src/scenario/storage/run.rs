@@ -4,7 +4,6 @@
 
 use super::{
     config::{Targets, storage_config},
-    outcome::{Outcome, Recovery},
     plan::Plan,
     queries::{self, asker, classes},
 };
@@ -29,7 +28,7 @@ use crate::{
         },
         paced::{Class, Event, PacedLoad},
     },
-    record::OwnCost,
+    record::{Figure, OwnCost},
 };
 use std::{
     thread,
@@ -52,6 +51,46 @@ const SETTLE: Duration = Duration::from_millis(200);
 const ROOM_FOR_ALL: f64 = 0.7;
 /// Lateness of queries with an idle worker beyond which the machine, not the server, is to blame.
 const LATEST_QUERY_MS: f64 = 20.0;
+
+/// After `kill -9`, counted from the new start.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) ready: Duration,
+    /// Until a question about the time before gets its former answer; `None` if it never did.
+    pub(super) correct: Option<Duration>,
+    pub(super) first_scrape: Duration,
+    pub(super) all_scraped: Duration,
+    /// Scrapes answered before the crash, and how many of them are stored.
+    pub(super) answered: u64,
+    pub(super) stored: u64,
+}
+
+/// All measurements of one server.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) started: Instant,
+    pub(super) ready: Duration,
+    /// Until the first scrape after the first start.
+    pub(super) scraping: Duration,
+    /// CPU until every target had been scraped once, start included.
+    pub(super) first_round_cpu: Duration,
+    /// The window.
+    pub(super) from: Edge,
+    pub(super) to: Edge,
+    pub(super) resident: Resident,
+    pub(super) peak_with_queries_bytes: u64,
+    /// Disk usage of the data directory, and the sum of its files' lengths.
+    pub(super) disk_bytes: (u64, u64),
+    pub(super) schedule: Schedule,
+    /// The queries of each class, due within the window.
+    pub(super) asked: Vec<(Class, Vec<Event>)>,
+    pub(super) replaced: usize,
+    /// Medians of queries without other load.
+    pub(super) alone: Vec<Figure>,
+    pub(super) recovery: Recovery,
+    pub(super) own_costs: Vec<OwnCost>,
+    pub(super) ticks: Ticks,
+}
 
 /// One server's run.
 pub(super) struct Measured<'a> {

@@ -1,7 +1,7 @@
-//! Tests of `files`.
+//! Tests of `plan`.
 
 use super::*;
-use crate::scenario::rules::{SCENARIO, plan::GROUP_SIZE};
+use crate::scenario::rules::SCENARIO;
 use std::collections::BTreeSet;
 
 fn plan(rules: &str) -> Plan {
@@ -14,7 +14,7 @@ fn every_rule_is_complete_and_every_name_unique() {
     let plan = plan("2000");
     let mut records = BTreeSet::new();
     for at in 0..plan.groups() {
-        let text = group(&plan, at);
+        let text = plan.group(at);
         let document: serde_json::Value = serde_saphyr::from_str(&text).expect("a group is YAML");
         let rules = document[0]["rules"].as_array().expect("rules").clone();
         assert_eq!(rules.len(), GROUP_SIZE);
