@@ -200,8 +200,8 @@ pub(crate) struct Difference {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// Whether a run counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a run counts, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Sound,
     /// A limit that only warns was exceeded.
@@ -282,20 +282,17 @@ impl OwnCost {
     }
 
     /// Refuses the run when the cost is above `at_most`.
-    pub(crate) fn refuse_above(mut self, at_most: f64) -> Self {
-        self.limit = Some(Limit {
-            at_most,
-            refuses: true,
-        });
-        self
+    pub(crate) fn refuse_above(self, at_most: f64) -> Self {
+        self.above(at_most, true)
     }
 
     /// Warns when the cost is above `at_most`.
-    pub(crate) fn warn_above(mut self, at_most: f64) -> Self {
-        self.limit = Some(Limit {
-            at_most,
-            refuses: false,
-        });
+    pub(crate) fn warn_above(self, at_most: f64) -> Self {
+        self.above(at_most, false)
+    }
+
+    fn above(mut self, at_most: f64, refuses: bool) -> Self {
+        self.limit = Some(Limit { at_most, refuses });
         self
     }
 
@@ -334,14 +331,8 @@ impl Run {
 
     /// Returns the combined verdict of all costs.
     pub(crate) fn verdict(&self) -> Verdict {
-        let verdicts = || self.own_costs.iter().map(OwnCost::verdict);
-        if verdicts().any(|verdict| verdict == Verdict::Refused) {
-            Verdict::Refused
-        } else if verdicts().any(|verdict| verdict == Verdict::Noisy) {
-            Verdict::Noisy
-        } else {
-            Verdict::Sound
-        }
+        let verdicts = self.own_costs.iter().map(OwnCost::verdict);
+        verdicts.max().unwrap_or(Verdict::Sound)
     }
 
     /// Returns the figure of that key.

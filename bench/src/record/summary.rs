@@ -33,6 +33,15 @@ impl Spread {
             count,
         })
     }
+
+    /// Formats the median with its unit, and the least and the most if there was more than one value.
+    pub(crate) fn shown(&self, unit: &str, number: fn(f64) -> String) -> String {
+        let median = format!("{}{unit}", number(self.median));
+        if self.count < 2 {
+            return median;
+        }
+        format!("{median} ({}..{})", number(self.least), number(self.most))
+    }
 }
 
 /// A figure of all subjects under one variant.

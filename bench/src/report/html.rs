@@ -221,14 +221,16 @@ fn bars(record: &Record, row: &Row, most: f64) -> String {
     text + &list(said, "")
 }
 
+/// Returns the runs that count.
+fn counted(record: &Record) -> impl Iterator<Item = &Run> {
+    let runs = record.runs.iter();
+    runs.filter(|run| run.verdict() != Verdict::Refused)
+}
+
 /// Returns figures over time: a plot for each key and variant, with one scale for all variants of a key.
 fn courses(record: &Record, plots: &mut Vec<Value>) -> String {
-    let runs = record
-        .runs
-        .iter()
-        .filter(|run| run.verdict() != Verdict::Refused);
-    let all: Vec<_> = runs.flat_map(|run| &run.courses).collect();
-    let keys = distinct(all.iter().map(|course| course.key.as_str()));
+    let all = counted(record).flat_map(|run| &run.courses);
+    let keys = distinct(all.map(|course| course.key.as_str()));
     if keys.is_empty() {
         return String::new();
     }
@@ -248,12 +250,8 @@ fn courses(record: &Record, plots: &mut Vec<Value>) -> String {
                     if at > 0 {
                         label.push_str(&format!(", {}", at + 1));
                     }
-                    Some(line(
-                        label,
-                        subject,
-                        at > 0,
-                        course.points.iter().map(|p| (p[0], p[1])),
-                    ))
+                    let points = course.points.iter().map(|p| (p[0], p[1]));
+                    Some(line(label, subject, at > 0, points))
                 }));
             }
             text.push_str(&plot("time", key, unit, variant, lines, plots));
@@ -264,12 +262,8 @@ fn courses(record: &Record, plots: &mut Vec<Value>) -> String {
 
 /// Returns latencies: percentiles of the first run of each subject, and tables over all runs.
 fn latencies(record: &Record, plots: &mut Vec<Value>) -> String {
-    let runs = record
-        .runs
-        .iter()
-        .filter(|run| run.verdict() != Verdict::Refused);
-    let all: Vec<_> = runs.flat_map(|run| &run.distributions).collect();
-    let keys = distinct(all.iter().map(|distribution| distribution.key.as_str()));
+    let all = counted(record).flat_map(|run| &run.distributions);
+    let keys = distinct(all.map(|distribution| distribution.key.as_str()));
     if keys.is_empty() {
         return String::new();
     }

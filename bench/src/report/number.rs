@@ -17,20 +17,12 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// Returns the median, and the spread if there was more than one value.
 pub(crate) fn spread(spread: &Spread) -> String {
-    if spread.count < 2 {
-        return digits(spread.median);
-    }
-    let (least, most) = (digits(spread.least), digits(spread.most));
-    format!("{} ({least}..{most})", digits(spread.median))
+    spread.shown("", digits)
 }
 
 /// Returns a ratio with its spread, such as `6.7x (6.1..7.2)`.
 pub(crate) fn ratio(ratio: &Spread) -> String {
-    let middle = format!("{}x", digits(ratio.median));
-    if ratio.count < 2 {
-        return middle;
-    }
-    format!("{middle} ({}..{})", digits(ratio.least), digits(ratio.most))
+    ratio.shown("x", digits)
 }
 
 /// Returns a figure's name with its unit.

@@ -2,7 +2,7 @@
 
 use super::number::{digits, name, ratio, spread};
 use crate::record::{
-    Difference, OwnCost, Quantile, Record, Run, Verdict,
+    Difference, Distribution, OwnCost, Quantile, Record, Run, Verdict,
     summary::{Spread, distinct, rows, sound},
 };
 
@@ -14,6 +14,14 @@ const SHARES: [(f64, &str); 6] = [
     (0.999, "p99.9"),
     (0.9999, "p99.99"),
     (1.0, "p100"),
+];
+
+type TableOf = fn(&Distribution) -> &Vec<Quantile>;
+
+/// Where latencies are counted from, and the table of a distribution for that.
+const SIDES: [(&str, TableOf); 2] = [
+    ("from due", |distribution| &distribution.corrected),
+    ("from sent", |distribution| &distribution.uncorrected),
 ];
 
 /// Returns the figures under one variant: a column for each subject, then one for each ratio to the first.
@@ -49,31 +57,16 @@ pub(super) fn latencies(record: &Record, variant: &str) -> Difference {
         .flat_map(|run| &run.distributions);
     let mut lines = Vec::new();
     for key in distinct(all.map(|distribution| distribution.key.as_str())) {
-        for is_corrected in [true, false] {
+        for (side, table_of) in SIDES {
             for (at, subject) in subjects() {
                 let found =
                     runs(at).flat_map(|run| run.distributions.iter().find(|d| d.key == key));
                 let found: Vec<_> = found.collect();
-                let tables: Vec<&[Quantile]> = found
-                    .iter()
-                    .map(|table| {
-                        if is_corrected {
-                            &table.corrected
-                        } else {
-                            &table.uncorrected
-                        }
-                    })
-                    .map(Vec::as_slice)
-                    .filter(|table| !table.is_empty())
-                    .collect();
+                let tables = found.iter().map(|distribution| table_of(distribution));
+                let tables: Vec<_> = tables.filter(|table| !table.is_empty()).collect();
                 if tables.is_empty() {
                     continue;
                 }
-                let side = if is_corrected {
-                    "from due"
-                } else {
-                    "from sent"
-                };
                 let name = name(key, found.first().map_or("", |table| &table.unit));
                 let count: u64 = found.iter().map(|table| table.count).sum();
                 let mut line = vec![
@@ -82,7 +75,7 @@ pub(super) fn latencies(record: &Record, variant: &str) -> Difference {
                     count.to_string(),
                 ];
                 line.extend(SHARES.map(|(share, _)| {
-                    let value = |table: &&[Quantile]| {
+                    let value = |table: &&Vec<Quantile>| {
                         let found = table.iter().find(|line| (line.share - share).abs() < 1e-9);
                         found.map(|line| line.value)
                     };

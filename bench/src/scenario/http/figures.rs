@@ -204,14 +204,7 @@ fn shown(values: impl Iterator<Item = f64>) -> String {
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     };
-    match Spread::new(values) {
-        None => "-".to_owned(),
-        Some(spread) if spread.count == 1 => number(spread.median),
-        Some(spread) => {
-            let (least, most) = (number(spread.least), number(spread.most));
-            format!("{} ({least}..{most})", number(spread.median))
-        }
-    }
+    Spread::new(values).map_or("-".to_owned(), |spread| spread.shown("", number))
 }
 
 #[cfg(test)]
