@@ -26,23 +26,14 @@ flags! {
     }
 }
 
-macro_rules! stop {
-    ($name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../scenarios/tour/", $name, ".yml")),
-        )
-    };
-}
-
 /// The stops: one scenario file each, short enough for ten minutes in total.
 static STOPS: &[(&str, &str)] = &[
-    stop!("storage"),
-    stop!("push"),
-    stop!("replay"),
-    stop!("http"),
-    stop!("exporter"),
-    stop!("query"),
+    ("storage", include_str!("../scenarios/tour/storage.yml")),
+    ("push", include_str!("../scenarios/tour/push.yml")),
+    ("replay", include_str!("../scenarios/tour/replay.yml")),
+    ("http", include_str!("../scenarios/tour/http.yml")),
+    ("exporter", include_str!("../scenarios/tour/exporter.yml")),
+    ("query", include_str!("../scenarios/tour/query.yml")),
 ];
 
 /// Runs all scenarios.

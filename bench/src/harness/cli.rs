@@ -61,11 +61,12 @@ pub(crate) use choices;
 /// The values of one command.
 #[derive(Debug)]
 pub(crate) struct Values {
-    command: &'static str,
+    pub(crate) command: &'static str,
     flags: narthex_cli::Values,
     /// Names and positions, such as `storage.yml:3:5`, of the values from a scenario file.
     places: Vec<(&'static str, String)>,
-    kinds: Vec<ServerKind>,
+    /// Kinds of server that the scenario file declares.
+    pub(crate) kinds: Vec<ServerKind>,
     arguments: Vec<String>,
 }
 
@@ -145,16 +146,6 @@ impl Values {
     /// Returns whether the command line or the file has a flag.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.flags.is_given(name)
-    }
-
-    /// Returns the name of the command.
-    pub(crate) fn command(&self) -> &'static str {
-        self.command
-    }
-
-    /// Returns the kinds of server that the scenario file declares.
-    pub(crate) fn kinds(&self) -> &[ServerKind] {
-        &self.kinds
     }
 
     fn place(&self, error: UsageError) -> BenchError {

@@ -53,7 +53,7 @@ impl ServerSpec {
     /// Returns the servers that the command line or the file names, otherwise all that are installed; and a sentence
     /// for each kind that is not.
     pub(crate) fn chosen(values: &Values) -> Result<(Vec<Self>, Vec<String>), BenchError> {
-        Self::of_kinds(values, ServerKind::built_in(values.command()))
+        Self::of_kinds(values, ServerKind::built_in(values.command))
     }
 
     /// Does the same where these kinds are built in.
@@ -61,7 +61,7 @@ impl ServerSpec {
         values: &Values,
         built_in: impl IntoIterator<Item = ServerKind>,
     ) -> Result<(Vec<Self>, Vec<String>), BenchError> {
-        let declared = values.kinds().iter().cloned();
+        let declared = values.kinds.iter().cloned();
         let kinds: Vec<ServerKind> = built_in.into_iter().chain(declared).collect();
         let mut notes = Vec::new();
         let named = values.read(Servers::from_values)?.server;
@@ -81,10 +81,7 @@ impl ServerSpec {
                 }
             }
         }
-        if servers.is_empty() {
-            let notes = notes.join("; ");
-            return Err(usage(format!("there is no server to measure: {notes}")));
-        }
+        require_any(&servers, &notes)?;
         for (at, server) in servers.iter().enumerate() {
             let label = &server.label;
             if servers[..at].iter().any(|other| other.label == *label) {
@@ -191,13 +188,17 @@ pub(crate) fn without_command(
         }
         is_there
     });
-    if servers.is_empty() {
-        return Err(usage(format!(
+    require_any(servers, notes)
+}
+
+fn require_any(servers: &[ServerSpec], notes: &[String]) -> Result<(), BenchError> {
+    match servers {
+        [] => Err(usage(format!(
             "there is no server to measure: {}",
             notes.join("; ")
-        )));
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Returns the first non-empty line.

@@ -92,36 +92,30 @@ impl DatasetConfig {
 #[derive(Debug, Clone)]
 pub(crate) struct Pod {
     rng: SplitMix64,
-    /// Whole numbers, or thousandths where `FAMILIES` says so.
+    /// Whole numbers, or thousandths where [`FAMILIES`] says so.
     units: [i64; POD_SERIES],
 }
 
-/// Type of a value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Shape {
-    /// Integer counter, 0 after a restart.
-    Count,
-    /// Counter in thousandths.
-    Thousandths,
-    Gauge,
-    GaugeThousandths,
-}
+/// What a unit is of a value.
+const WHOLE: f64 = 1.0;
+const THOUSANDTH: f64 = 1_000.0;
 
-/// Names of a pod's series in their order, each with their number and type.
-const FAMILIES: [(&str, usize, Shape); 13] = [
-    ("http_requests_total", 10, Shape::Count),
-    ("http_request_duration_seconds_bucket", 12, Shape::Count),
-    ("http_request_duration_seconds_sum", 1, Shape::Thousandths),
-    ("http_request_duration_seconds_count", 1, Shape::Count),
-    ("container_cpu_usage_seconds_total", 8, Shape::Thousandths),
-    ("container_memory_usage_bytes", 2, Shape::Gauge),
-    ("queue_length", 10, Shape::Gauge),
-    ("process_open_fds", 1, Shape::Gauge),
-    ("go_goroutines", 1, Shape::Gauge),
-    ("pod_info", 1, Shape::Gauge),
-    ("pod_ready", 1, Shape::Gauge),
-    ("sensor_temperature_celsius", 1, Shape::GaugeThousandths),
-    ("sensor_fan_rpm", 1, Shape::Gauge),
+/// Names of a pod's series in their order, each with their number and how many units make 1; those before [`MEMORY`] are
+/// counters, 0 after a restart.
+const FAMILIES: [(&str, usize, f64); 13] = [
+    ("http_requests_total", 10, WHOLE),
+    ("http_request_duration_seconds_bucket", 12, WHOLE),
+    ("http_request_duration_seconds_sum", 1, THOUSANDTH),
+    ("http_request_duration_seconds_count", 1, WHOLE),
+    ("container_cpu_usage_seconds_total", 8, THOUSANDTH),
+    ("container_memory_usage_bytes", 2, WHOLE),
+    ("queue_length", 10, WHOLE),
+    ("process_open_fds", 1, WHOLE),
+    ("go_goroutines", 1, WHOLE),
+    ("pod_info", 1, WHOLE),
+    ("pod_ready", 1, WHOLE),
+    ("sensor_temperature_celsius", 1, THOUSANDTH),
+    ("sensor_fan_rpm", 1, WHOLE),
 ];
 const BUCKETS: usize = 10;
 const SUM: usize = 22;
@@ -196,11 +190,7 @@ impl Pod {
 
     /// Returns the value of one of its series.
     pub(crate) fn value(&self, series: usize) -> f64 {
-        let unit = self.units[series] as f64;
-        match family(series).2 {
-            Shape::Count | Shape::Gauge => unit,
-            Shape::Thousandths | Shape::GaugeThousandths => unit / 1_000.0,
-        }
+        self.units[series] as f64 / family(series).2
     }
 }
 
@@ -209,12 +199,12 @@ fn wander(rng: &mut SplitMix64, value: i64, most: i64, least: i64, largest: i64)
     (value + by).clamp(least, largest)
 }
 
-/// Returns the family of one of a pod's series, its index within it, and its shape.
-fn family(series: usize) -> (&'static str, usize, Shape) {
+/// Returns the family of one of a pod's series, its index within it, and how many units make 1.
+fn family(series: usize) -> (&'static str, usize, f64) {
     let mut first = 0;
-    for (name, count, shape) in FAMILIES {
+    for (name, count, units) in FAMILIES {
         if series < first + count {
-            return (name, series - first, shape);
+            return (name, series - first, units);
         }
         first += count;
     }

@@ -67,9 +67,9 @@ fn figures(fleet: &Fleet, outcome: &Outcome) -> Vec<Figure> {
             figures.extend(scrapes(window));
         }
     }
-    let windows = || std::iter::once(first).chain(outcome.windows().map(|(_, window)| window));
-    let failed: u64 = windows().map(|window| window.pushed.failed).sum();
-    let unsent: u64 = windows().map(|window| window.pushed.unsent).sum();
+    let windows = || outcome.all_windows().map(|window| &window.pushed);
+    let failed: u64 = windows().map(|pushed| pushed.failed).sum();
+    let unsent: u64 = windows().map(|pushed| pushed.unsent).sum();
     let bytes = plain.pushed.body_bytes as f64 / plain.pushed.sent.len().max(1) as f64;
     let series = outcome.stored.series.max(1) as f64;
     figures.extend([

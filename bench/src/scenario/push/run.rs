@@ -80,6 +80,11 @@ impl Outcome {
         [("", &self.plain)].into_iter().chain(scraped)
     }
 
+    /// Returns the same after the first stretch.
+    pub(crate) fn all_windows(&self) -> impl Iterator<Item = &Window> {
+        std::iter::once(&self.first).chain(self.windows().map(|(_, window)| window))
+    }
+
     /// Returns notes for a reader of the figures.
     pub(crate) fn notes(&self, label: &str, fleet: &Fleet) -> Vec<String> {
         let (mut notes, groups) = (Vec::new(), fleet.groups());
@@ -91,9 +96,8 @@ impl Outcome {
                 "{filled} of {groups} groups had their first push after {took:.0?}"
             ));
         }
-        let windows =
-            || std::iter::once(&self.first).chain(self.windows().map(|(_, window)| window));
-        if let Some(why) = windows().find_map(|window| window.pushed.failure.as_ref()) {
+        let mut windows = self.all_windows();
+        if let Some(why) = windows.find_map(|window| window.pushed.failure.as_ref()) {
             add(format!("the first push that failed: {why}"));
         }
         if self.quiet.is_none() {

@@ -61,15 +61,12 @@ impl Answer {
                     entries.insert(key, Vec::new());
                 }
             }
-            (_, Some("vector")) => {
+            (_, Some("vector" | "matrix")) => {
                 for series in data["result"].as_array()? {
-                    entries.insert(labels(&series["metric"]), vec![sample(&series["value"])?]);
-                }
-            }
-            (_, Some("matrix")) => {
-                for series in data["result"].as_array()? {
-                    let samples: Option<Vec<Sample>> =
-                        series["values"].as_array()?.iter().map(sample).collect();
+                    let samples: Option<Vec<Sample>> = match series["values"].as_array() {
+                        Some(values) => values.iter().map(sample).collect(),
+                        None => Some(vec![sample(&series["value"])?]),
+                    };
                     entries.insert(labels(&series["metric"]), samples?);
                 }
             }

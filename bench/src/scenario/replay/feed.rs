@@ -50,7 +50,6 @@ pub(crate) struct Served {
 }
 
 /// A served target; it stops on drop.
-#[derive(Debug)]
 pub(crate) struct Feed {
     listener: Listener,
     state: Arc<Mutex<State>>,
@@ -65,16 +64,6 @@ struct State {
     next: Option<Answer>,
     served: Vec<Served>,
     broken: Option<String>,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let served = self.served.len();
-        f.debug_struct("State")
-            .field("left", &self.left)
-            .field("served", &served)
-            .finish()
-    }
 }
 
 /// The next round, ready to be sent.
@@ -250,7 +239,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, stop: &AtomicBool) {
         let goes_on = match is_scrape {
             true => lock(state).answer(&mut stream, takes_gzip),
             false => stream
-                .write_all(b"HTTP/1.1 404 Not IdentifierKind\r\nContent-Length: 0\r\n\r\n")
+                .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                 .is_ok(),
         };
         if !goes_on {

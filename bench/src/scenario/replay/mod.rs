@@ -17,7 +17,7 @@ use corpus::damaged;
 use narthex_cli::flags;
 use plan::{Flags, Plan};
 use recorder::{Recorded, Recording, Target};
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 pub(crate) static SCENARIO: Scenario = Scenario {
     name: "replay",
@@ -96,10 +96,10 @@ pub(crate) fn record(values: &Values) -> Result<(), BenchError> {
     if recording.interval.is_zero() {
         return Err(values.wrong("interval", "there is no time between scrapes"));
     }
-    let names = |at: usize| &recording.targets[at].name;
-    for at in 1..recording.targets.len() {
-        if (0..at).any(|other| names(other) == names(at)) {
-            return Err(values.wrong("target", format!("two are called {}", names(at))));
+    let mut names = BTreeSet::new();
+    for Target { name, .. } in &recording.targets {
+        if !names.insert(name) {
+            return Err(values.wrong("target", format!("two are called {name}")));
         }
     }
     let rounds = u32::try_from(recording.count).unwrap_or(u32::MAX);

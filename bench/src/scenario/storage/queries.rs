@@ -127,16 +127,6 @@ fn has_result(body: &[u8]) -> bool {
     has(b"\"status\":\"success\"") && !has(b"\"result\":[]")
 }
 
-/// A query that is timed without other load.
-struct Timed {
-    key: &'static str,
-    text: String,
-    /// As a range of two minutes in steps of 5 s, otherwise an instant query.
-    is_range: bool,
-    /// Number of repetitions.
-    times: usize,
-}
-
 /// Runs queries of a handful of series up to all of them, and returns the median of each.
 pub(super) fn time_all(
     plan: &Plan,
@@ -145,40 +135,35 @@ pub(super) fn time_all(
 ) -> Result<Vec<Figure>, BenchError> {
     let families = plan.fleet.shape.families();
     let (counter, by, window) = (families.counter, families.by, window(plan));
-    let timed = |key, text: &str, is_range, times| Timed {
-        key,
-        text: text.to_owned(),
-        is_range,
-        times,
-    };
     let rate = |by: &str| format!("sum by ({by}) (rate({counter}[{window}]))");
+    // With whether it is a range of two minutes in steps of 5 s, otherwise an instant query, and how often it is asked.
     let all = [
-        timed("count(up)", "count(up)", false, 20),
-        timed("rate, one family", &rate("job"), false, 10),
-        timed("rate, one family, 2 min range", &rate(by), true, 5),
-        timed("count of all series", "count({job=\"fleet\"})", false, 3),
+        ("count(up)", "count(up)", false, 20),
+        ("rate, one family", &rate("job"), false, 10),
+        ("rate, one family, 2 min range", &rate(by), true, 5),
+        ("count of all series", "count({job=\"fleet\"})", false, 3),
     ];
-    let time = |timed: &Timed| {
+    let time = |(key, text, is_range, times): (&str, &str, bool, usize)| {
         let mut took = Histogram::default();
-        for _ in 0..timed.times {
+        for _ in 0..times {
             // `up` has real timestamps, whatever the lines have.
-            let now = clock.filter(|_| timed.key != "count(up)");
+            let now = clock.filter(|_| key != "count(up)");
             let now = now.map_or_else(now_ms, |clock| clock.now_ms());
             let factor = i64::from(plan.flags.compress_time);
-            let path = match timed.is_range {
-                true => api::range(&timed.text, now - 120_000 * factor, now, 5_000 * factor),
-                false => api::instant(&timed.text, Some(now)),
+            let path = match is_range {
+                true => api::range(text, now - 120_000 * factor, now, 5_000 * factor),
+                false => api::instant(text, Some(now)),
             };
             let start = Instant::now();
-            let result = ask(server, &path, &timed.text)?;
+            let result = ask(server, &path, text)?;
             took.add(start.elapsed());
             if result.is_empty() {
-                return Err(wrong(server, &timed.text, "with nothing"));
+                return Err(wrong(server, text, "with nothing"));
             }
         }
-        Ok(Figure::cost(timed.key, "ms", took.quantile_ms(0.5)))
+        Ok(Figure::cost(key, "ms", took.quantile_ms(0.5)))
     };
-    all.iter().map(time).collect()
+    all.into_iter().map(time).collect()
 }
 
 /// Returns a query's single number at a time (default now); `None` if the result is empty.

@@ -324,16 +324,16 @@ impl<'a> Measured<'a> {
             Shape::Flapping => all * 0.85,
             _ => all,
         };
-        self.expect("count(up == 1)", &|up| up == targets)?;
-        self.expect("sum(scrape_samples_scraped)", &|sum| {
-            sum >= least && sum <= all
-        })?;
+        let server = &mut self.server;
+        wait_number(server, "count(up == 1)", &|up| up == targets)?;
+        let is_all = |sum: f64| (least..=all).contains(&sum);
+        wait_number(server, "sum(scrape_samples_scraped)", &is_all)?;
         let families = self.config.shape.families();
         if !families.native.is_empty() && self.config.clock.is_none() {
             // One family: without the name, another family's series would have the same labels.
             let all = self.plan.fleet.targets * self.fleet.first_family();
             let count = format!("count(histogram_count({}_00))", families.native);
-            self.expect(&count, &|count| count == all as f64)?;
+            wait_number(server, &count, &|count| count == all as f64)?;
         }
         if self.config.clock.is_some() || self.config.shape.has_old_stamps() {
             // The latest scrape has another timestamp.
@@ -354,11 +354,7 @@ impl<'a> Measured<'a> {
         } else {
             format!("{counter}{{instance=\"{address}\",route=\"/api/v1/r00\"}}")
         };
-        wait_number(&mut self.server, &text, &sent)
-    }
-
-    fn expect(&mut self, text: &str, is_right: &dyn Fn(f64) -> bool) -> Result<(), BenchError> {
-        wait_number(&mut self.server, text, is_right)
+        wait_number(server, &text, &sent)
     }
 
     /// Kills the server and waits until it has recovered its former state.
