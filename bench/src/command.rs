@@ -4,11 +4,7 @@
 //! result.
 
 use crate::{
-    harness::{
-        ScenarioFile, cleanup,
-        cli::{Values, usage},
-        error::BenchError,
-    },
+    harness::{BenchError, ScenarioFile, Values, cleanup, usage},
     record,
     report::{compare, say, show, terminal, write_page},
     scenario::{self, Scenario, exporter, http, push, query, replay, rules, storage},

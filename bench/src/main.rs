@@ -25,9 +25,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let hint = match error {
-                harness::error::BenchError::Usage(_) => {
-                    "\nnarthex-bench --help lists commands and flags"
-                }
+                harness::BenchError::Usage(_) => "\nnarthex-bench --help lists commands and flags",
                 _ => "",
             };
             harness::progress::complain(&format!("narthex-bench: {error}{hint}"));

@@ -3,7 +3,7 @@
 //! **Invariant:** a failed scenario does not end the tour; failed, refused and missing ones are listed at the end.
 
 use crate::{
-    harness::{ScenarioFile, cleanup, cli::usage, error::BenchError},
+    harness::{BenchError, ScenarioFile, cleanup, usage},
     report::{say, show},
     scenario,
 };

@@ -1,6 +1,6 @@
 //! The query API that all servers share: request paths, and responses.
 
-use super::fleet::clock::seconds;
+use super::fleet::seconds;
 use narthex_testkit::http;
 use serde_json::Value;
 

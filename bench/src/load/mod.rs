@@ -4,14 +4,19 @@
 
 mod answer;
 pub(crate) mod api;
-pub(crate) mod dataset;
+mod dataset;
 pub(crate) mod fleet;
 pub(crate) mod gzip;
-pub(crate) mod latency;
+mod latency;
 pub(crate) mod open_loop;
 pub(crate) mod paced;
 pub(crate) mod remote_write;
 pub(crate) mod scraper;
+
+pub(crate) use dataset::{Churn, DatasetConfig, POD_SERIES};
+pub(crate) use latency::{Histogram, Latencies};
+pub(crate) use paced::{Class, Event, PacedLoad};
+pub(crate) use scraper::{Scrape, Scraper};
 
 #[cfg(test)]
 mod tests;

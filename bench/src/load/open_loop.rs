@@ -11,11 +11,7 @@ use super::{
     answer::{Answer, AnswerReader},
     latency::{Histogram, Latencies},
 };
-use crate::harness::{
-    error::BenchError,
-    measure::{cpu_time, own_thread_time},
-    sync::join,
-};
+use crate::harness::{BenchError, cpu_time, join, own_thread_time};
 use rustix::{
     event::{Timespec, epoll},
     fd::OwnedFd,

@@ -6,7 +6,7 @@
 //! sleeping for it.
 
 use super::latency::{Histogram, Latencies};
-use crate::harness::{error::BenchError, sync::lock};
+use crate::harness::{BenchError, lock};
 use std::{
     sync::{
         Arc, Mutex,

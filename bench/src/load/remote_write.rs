@@ -5,7 +5,7 @@
 //! staleness marker of each series.
 
 use super::dataset::{DatasetConfig, POD_SERIES, Pod, labels};
-use crate::harness::error::BenchError;
+use crate::harness::BenchError;
 use narthex_testkit::{client::Client, protobuf::varint};
 use std::ops::Range;
 

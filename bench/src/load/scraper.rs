@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** only a scrape that takes longer than the interval makes the next one late.
 
-use crate::harness::{error::BenchError, server::RunningServer};
+use crate::harness::{BenchError, RunningServer};
 use narthex_testkit::{client::Client, http::Response};
 use std::{
     net::SocketAddr,

@@ -4,7 +4,7 @@
 //! the field that contradicts another one.
 
 use super::{FORMAT, Record};
-use crate::harness::error::BenchError;
+use crate::harness::BenchError;
 use serde::Deserialize;
 use std::{collections::HashSet, fs, path::Path};
 

@@ -8,7 +8,7 @@ pub(crate) mod summary;
 
 pub(crate) use json::{read, write};
 
-use crate::harness::turns::Turn;
+use crate::harness::Turn;
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format, incremented when an older reader would misread a record.

@@ -9,7 +9,7 @@ mod tables;
 pub(crate) mod terminal;
 
 use crate::{
-    harness::error::BenchError,
+    harness::BenchError,
     record::{self, Record, summary},
 };
 use std::{

@@ -11,11 +11,7 @@ pub(crate) mod rules;
 pub(crate) mod storage;
 
 use crate::{
-    harness::{
-        ScenarioFile,
-        cli::{Values, usage},
-        error::BenchError,
-    },
+    harness::{BenchError, ScenarioFile, Values, usage},
     record::Record,
 };
 use narthex_cli::Flag;
@@ -24,10 +20,7 @@ use narthex_cli::Flag;
 mod prelude {
     pub(super) use super::Scenario;
     pub(super) use crate::harness::{
-        cli::{Common, Values},
-        error::BenchError,
-        run_loop::for_each_turn,
-        server::{ServerSpec, Servers},
+        BenchError, Common, ServerSpec, Servers, Values, for_each_turn,
     };
     pub(super) use crate::record::Record;
 }

@@ -7,11 +7,7 @@ use super::{
     server::{Answer, FleetServer},
 };
 use crate::{
-    harness::{
-        error::BenchError,
-        measure::{MachineLoad, Usage, own_thread_time, quantile},
-        server::RunningServer,
-    },
+    harness::{BenchError, MachineLoad, RunningServer, Usage, own_thread_time, quantile},
     record::OwnCost,
 };
 use narthex_testkit::proc::ThreadTime;

@@ -3,7 +3,7 @@
 //! **Invariant:** uses only times; the server's own metrics play no part.
 
 use super::server::Answer;
-use crate::harness::measure::quantile;
+use crate::harness::quantile;
 use std::time::Duration;
 
 /// How well a server kept its schedule, seen from the targets.

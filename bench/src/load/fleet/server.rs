@@ -12,7 +12,7 @@ use super::{
     shape::Shape,
 };
 use crate::{
-    harness::{error::BenchError, measure::cpu_time, sync::lock},
+    harness::{BenchError, cpu_time, lock},
     load::gzip::Gzip,
 };
 use narthex_testkit::fleet::NATIVE_A_FAMILY;

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the same shape, target, generation and number of rounds give the same values everywhere.
 
-use crate::harness::cli::choices;
+use crate::harness::choices;
 use narthex_testkit::fleet::{NATIVE_FAMILIES, Target};
 
 /// Maximum age of a new timestamp of a line relative to the scrape.

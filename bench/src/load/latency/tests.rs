@@ -45,7 +45,7 @@ fn quantiles_of_random_times_are_those_of_the_sorted_ones_and_tables_rise() {
         let table = histogram.table();
         assert!(table.is_sorted_by(|a, b| a.share < b.share && a.value <= b.value));
         for Quantile { share, value } in &table {
-            let exact = crate::harness::measure::quantile(&sorted, *share);
+            let exact = crate::harness::quantile(&sorted, *share);
             let is_near = *value >= exact - 1e-9 && *value <= exact * (1.0 + 1.0 / 1024.0) + 1e-9;
             assert!(is_near, "{share} of {count}: {value} for {exact}");
         }

@@ -1,7 +1,7 @@
 //! Tests of `remote_write`.
 
 use super::*;
-use crate::load::dataset::Churn;
+use crate::load::Churn;
 use narthex_testkit::remote_write::{Request, Series};
 use std::{collections::BTreeMap, time::Duration};
 

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** requests received within a stall are answered when it ends, not before.
 
-use crate::harness::error::BenchError;
+use crate::harness::BenchError;
 use narthex_testkit::Listener;
 use std::{
     io::{Read, Write},

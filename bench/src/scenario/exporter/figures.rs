@@ -5,8 +5,8 @@
 
 use super::{compare::Comparison, measure::Scraped, page::without_values};
 use crate::{
-    harness::measure::{QUIET_CORES, ms},
-    load::latency::Histogram,
+    harness::{QUIET_CORES, ms},
+    load::Histogram,
     record::{Difference, Figure, OwnCost, Record, Run},
 };
 use std::collections::{BTreeMap, BTreeSet};

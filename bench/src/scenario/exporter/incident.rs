@@ -3,7 +3,7 @@
 //! **Invariant:** devices are added in namespaces that end with this program; the tables of a load balancer are shown in a
 //! copy of procfs, because few kernels have one.
 
-use crate::harness::{cleanup::WorkDir, error::BenchError};
+use crate::harness::{BenchError, WorkDir};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::{
     fmt::Write as _,

@@ -8,12 +8,8 @@ use super::{
     syscalls::{self, Calls},
 };
 use crate::{
-    harness::{
-        error::BenchError,
-        measure::{Meter, Resident, Usage, Used, running_times},
-        server::{RunningServer, ServerSpec},
-    },
-    load::scraper::Scraper,
+    harness::{BenchError, Meter, Resident, RunningServer, ServerSpec, Usage, Used, running_times},
+    load::Scraper,
 };
 use std::{
     collections::BTreeMap,

@@ -11,7 +11,7 @@ mod page;
 mod syscalls;
 
 use super::prelude::*;
-use crate::{harness::server::without_command, record::Run};
+use crate::{harness::without_command, record::Run};
 use measure::{Exporter, Plan};
 use narthex_cli::flags;
 use std::time::Duration;

@@ -2,11 +2,7 @@
 //!
 //! **Invariant:** nothing else is measured meanwhile: tracing makes the process many times slower.
 
-use crate::harness::{
-    cleanup::{Group, WorkDir},
-    error::BenchError,
-    poll::poll,
-};
+use crate::harness::{BenchError, Group, WorkDir, poll};
 use std::{
     collections::BTreeMap,
     fs,

@@ -8,8 +8,8 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    harness::measure::{QUIET_CORES, ms},
-    load::{latency::Histogram, open_loop::Load, scraper::Scrape},
+    harness::{QUIET_CORES, ms},
+    load::{Histogram, Scrape, open_loop::Load},
     record::{
         Course, Difference, Figure, OwnCost, Record, Run,
         summary::{Spread, sound, variants},

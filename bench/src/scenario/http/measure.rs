@@ -9,19 +9,15 @@ use super::{
 };
 use crate::{
     harness::{
-        error::BenchError,
-        measure::{Meter, Usage, Used, running_time},
-        progress::Progress,
-        server::{RunningServer, ServerSpec},
-        sync::join,
-        ticks::Ticks,
+        BenchError, Meter, Progress, RunningServer, ServerSpec, Ticks, Usage, Used, join,
+        running_time, usage,
     },
     load::{
-        dataset::{DatasetConfig, POD_SERIES},
-        fleet::clock::now_ms,
+        DatasetConfig, POD_SERIES, Scrape, Scraper,
+        fleet::now_ms,
         open_loop::{self, Load},
         remote_write,
-        scraper::{Scrape, Scraper, wait},
+        scraper::wait,
     },
 };
 use narthex_testkit::client::Client;
@@ -113,16 +109,14 @@ impl<'a> Session<'a> {
             &plan.flags.scrape_path,
             end_ms / 1000,
         );
-        let target = |path: &str| {
-            Target::parse(&server.url(path), false).map_err(crate::harness::cli::usage)
-        };
+        let target = |path: &str| Target::parse(&server.url(path), false).map_err(usage);
         let (load, mut scrape) = (target(&paths.load)?, target(&paths.scrape)?);
         let program = plan.flags.reader.as_ref();
         let reader = program.filter(|_| spec.kind.has_segments()).map(|program| {
             let mut reader = RunningServer::start(&presets::reader(program), &plan.base, &places)?;
             reader.wait_ready(START_LIMIT)?;
             let page = reader.url(presets::READER_PAGE);
-            scrape = Target::parse(&page, false).map_err(crate::harness::cli::usage)?;
+            scrape = Target::parse(&page, false).map_err(usage)?;
             Ok::<_, BenchError>(reader)
         });
         let reader = reader.transpose()?;

@@ -14,7 +14,7 @@ mod target;
 
 use super::prelude::*;
 use crate::{
-    harness::{progress::Progress, turns::turns},
+    harness::{Progress, turns},
     record::Subject,
 };
 use measure::Session;

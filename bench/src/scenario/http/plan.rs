@@ -3,11 +3,7 @@
 //! **Invariant:** all values are checked: a plan can be carried out.
 
 use super::{presets, target::Target};
-use crate::harness::{
-    cli::{Values, usage},
-    error::BenchError,
-    server::ServerSpec,
-};
+use crate::harness::{BenchError, ServerSpec, Values, usage};
 use narthex_cli::flags;
 use std::{path::PathBuf, time::Duration};
 

@@ -3,10 +3,7 @@
 //! **Invariant:** every kind answers the load with a body of a few to a few hundred bytes, so that kinds differ only in
 //! their other work.
 
-use crate::harness::{
-    NARTHEX, PROMETHEUS, ServerKind, cleanup::WorkDir, cli::Values, error::BenchError,
-    server::ServerSpec,
-};
+use crate::harness::{BenchError, NARTHEX, PROMETHEUS, ServerKind, ServerSpec, Values, WorkDir};
 use std::path::{Path, PathBuf};
 
 /// Debian's directory of nginx modules.

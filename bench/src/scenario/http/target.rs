@@ -3,7 +3,7 @@
 //! **Invariant:** only loopback is loaded unless the user allows more: a generator that hits the wrong host is an
 //! attack.
 
-use crate::load::scraper::Scraper;
+use crate::load::Scraper;
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     time::Duration,

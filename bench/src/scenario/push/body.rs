@@ -5,7 +5,7 @@
 //! **Invariant:** a value is a pure function of process, series and round, in every format, and is exact as a float, so
 //! that stored values can be compared.
 
-use crate::harness::cli::choices;
+use crate::harness::choices;
 use crate::load::fleet::{
     body::write_value,
     page::{Lines, METRIC_FAMILIES, Page, Scratch},

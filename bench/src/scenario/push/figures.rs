@@ -9,8 +9,8 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    harness::measure::ms,
-    load::latency::Histogram,
+    harness::ms,
+    load::Histogram,
     record::{Figure, OwnCost, Run},
 };
 

@@ -3,7 +3,7 @@
 //! **Invariant:** a due time depends only on the group, the round and the seed, never on a gateway's responses.
 
 use super::body::{Body, Catalogue, Format, Layout, process_name};
-use crate::harness::cli::choices;
+use crate::harness::choices;
 use crate::load::gzip::Gzip;
 use narthex_testkit::rng::SplitMix64;
 use std::{io::Write, time::Duration};

@@ -8,12 +8,8 @@ use super::{
     stored::{Reader, Stored},
 };
 use crate::{
-    harness::{
-        error::BenchError,
-        measure::Usage,
-        server::{RunningServer, ServerSpec},
-    },
-    load::{gzip::gunzip, scraper::Scraper},
+    harness::{BenchError, RunningServer, ServerSpec, Usage},
+    load::{Scraper, gzip::gunzip},
 };
 use std::{
     net::SocketAddr,

@@ -16,7 +16,7 @@ mod run;
 mod stored;
 
 use super::prelude::*;
-use crate::harness::server::without_command;
+use crate::harness::without_command;
 use fleet::Fleet;
 use plan::{Flags, Plan};
 use run::Session;

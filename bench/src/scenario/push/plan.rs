@@ -6,10 +6,7 @@ use super::{
     body::{Format, LAST_ROUND},
     fleet::{Encoding, PushMode, Settings},
 };
-use crate::harness::{
-    cli::{Values, choices},
-    error::BenchError,
-};
+use crate::harness::{BenchError, Values, choices};
 use narthex_cli::flags;
 use std::{path::PathBuf, time::Duration};
 

@@ -10,8 +10,8 @@ use super::{
     fleet::{Fleet, Packer},
 };
 use crate::{
-    harness::{error::BenchError, measure::cpu_time, sync::join},
-    load::latency::{Histogram, Latencies},
+    harness::{BenchError, cpu_time, join},
+    load::{Histogram, Latencies},
 };
 use narthex_testkit::client::{Client, is_timeout};
 use rustix::time::ClockId;

@@ -11,15 +11,8 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    harness::{
-        error::BenchError,
-        measure::{Meter, Usage, Used},
-        progress::Progress,
-        server::ServerSpec,
-        sync::join,
-        ticks::Ticks,
-    },
-    load::scraper::Scrape,
+    harness::{BenchError, Meter, Progress, ServerSpec, Ticks, Usage, Used, join},
+    load::Scrape,
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},

@@ -7,8 +7,8 @@ use super::{
     measure::{Asked, Plan, Round, Written},
 };
 use crate::{
-    harness::measure::{QUIET_CORES, ms},
-    load::latency::Histogram,
+    harness::{QUIET_CORES, ms},
+    load::Histogram,
     record::{Difference, Figure, OwnCost, Run, summary::distinct},
 };
 

@@ -5,15 +5,9 @@
 
 use super::{answers::Answer, questions::Question};
 use crate::{
-    harness::{
-        error::BenchError,
-        measure::{Meter, Used},
-        progress::Progress,
-        server::{RunningServer, ServerSpec},
-    },
+    harness::{BenchError, Meter, Progress, RunningServer, ServerSpec, Used},
     load::{
-        api,
-        dataset::DatasetConfig,
+        DatasetConfig, api,
         remote_write::{self, Sent},
     },
 };

@@ -10,11 +10,8 @@ mod questions;
 
 use super::prelude::*;
 use crate::{
-    harness::{cli::usage, yaml},
-    load::{
-        dataset::{Churn, DatasetConfig, POD_SERIES},
-        fleet::clock::now_ms,
-    },
+    harness::{usage, yaml},
+    load::{Churn, DatasetConfig, POD_SERIES, fleet::now_ms},
 };
 use measure::Plan;
 use narthex_cli::flags;

@@ -4,8 +4,8 @@
 //! asked.
 
 use crate::{
-    harness::{cli::usage, error::BenchError, yaml},
-    load::{api, dataset::DatasetConfig, fleet::clock::seconds},
+    harness::{BenchError, usage, yaml},
+    load::{DatasetConfig, api, fleet::seconds},
 };
 use narthex_cli::Value as _;
 use narthex_testkit::http::query as encode;

@@ -5,7 +5,7 @@
 //! **Invariant:** rounds come back byte for byte and in order; a file has been read to its end, and so to its checksum,
 //! before its first round is used.
 
-use crate::harness::error::BenchError;
+use crate::harness::BenchError;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,

@@ -8,7 +8,7 @@ use super::{
     feed::{Served, Times},
 };
 use crate::{
-    harness::{error::BenchError, server::RunningServer},
+    harness::{BenchError, RunningServer},
     load::api,
 };
 use narthex_testkit::{

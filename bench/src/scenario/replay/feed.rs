@@ -5,8 +5,8 @@
 
 use super::corpus::{Corpus, Rounds, damaged};
 use crate::{
-    harness::{error::BenchError, sync::lock},
-    load::{fleet::clock::now_ms, gzip::Gzip},
+    harness::{BenchError, lock},
+    load::{fleet::now_ms, gzip::Gzip},
 };
 use narthex_testkit::{Listener, exposition::Line};
 use std::{

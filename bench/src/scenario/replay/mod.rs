@@ -12,7 +12,7 @@ mod run;
 mod scrub;
 
 use super::prelude::*;
-use crate::{harness::progress::Progress, report::say};
+use crate::{harness::Progress, report::say};
 use corpus::damaged;
 use narthex_cli::flags;
 use plan::{Flags, Plan};

@@ -7,7 +7,7 @@ use super::{
     recorder::files,
 };
 use crate::{
-    harness::{cli::Values, error::BenchError},
+    harness::{BenchError, Values},
     scenario::replay::feed::Times,
 };
 use narthex_cli::flags;

@@ -8,8 +8,8 @@ use super::{
     scrub::{IdentifierKind, Scrubber, own_names},
 };
 use crate::{
-    harness::{error::BenchError, progress::Progress, sync::join},
-    load::fleet::clock::now_ms,
+    harness::{BenchError, Progress, join},
+    load::fleet::now_ms,
 };
 use narthex_testkit::http;
 use std::{

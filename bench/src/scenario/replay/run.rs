@@ -9,13 +9,10 @@ use super::{
 };
 use crate::{
     harness::{
-        error::BenchError,
-        measure::{Meter, Resident, Used, directory_bytes},
-        progress::Progress,
-        server::{RunningServer, ServerSpec},
-        ticks::Ticks,
+        BenchError, Meter, Progress, Resident, RunningServer, ServerSpec, Ticks, Used,
+        directory_bytes,
     },
-    load::fleet::clock::now_ms,
+    load::fleet::now_ms,
 };
 use narthex_testkit::http;
 use std::{

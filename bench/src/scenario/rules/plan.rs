@@ -1,11 +1,8 @@
 //! A run plan built from flags.
 
 use crate::{
-    harness::{
-        cli::{Values, usage},
-        error::BenchError,
-    },
-    load::fleet::{config::FleetConfig, server::MAX_TARGETS, shape::Shape},
+    harness::{BenchError, Values, usage},
+    load::fleet::{FleetConfig, MAX_TARGETS, Shape},
 };
 use narthex_cli::flags;
 use narthex_testkit::fleet::rule_group;

@@ -2,16 +2,8 @@
 
 use super::{plan::Plan, self_metrics::SelfMetrics};
 use crate::{
-    harness::{
-        cleanup::WorkDir,
-        error::BenchError,
-        measure::Resident,
-        poll::poll,
-        progress::Progress,
-        server::{RunningServer, ServerSpec},
-        ticks::Ticks,
-    },
-    load::fleet::{config::static_configs, meter::Edge, schedule::Schedule, server::FleetServer},
+    harness::{BenchError, Progress, Resident, RunningServer, ServerSpec, Ticks, WorkDir, poll},
+    load::fleet::{Edge, FleetServer, Schedule, static_configs},
     record::OwnCost,
 };
 use narthex_testkit::http;

@@ -5,14 +5,8 @@
 
 use super::plan::Plan;
 use crate::{
-    harness::{
-        PROMETHEUS, VICTORIA_METRICS, cleanup::WorkDir, cli::Values, error::BenchError,
-        server::ServerSpec,
-    },
-    load::fleet::{
-        config::{FleetConfig, static_configs},
-        shape::Shape,
-    },
+    harness::{BenchError, PROMETHEUS, ServerSpec, VICTORIA_METRICS, Values, WorkDir},
+    load::fleet::{FleetConfig, Shape, static_configs},
 };
 use std::{fs, net::SocketAddrV4, path::PathBuf};
 

@@ -2,11 +2,8 @@
 
 use super::{plan::Plan, run::Outcome};
 use crate::{
-    harness::{measure::ms, ticks::MOST_POINTS},
-    load::{
-        latency::Histogram,
-        paced::{Class, Event, latencies},
-    },
+    harness::{MOST_POINTS, ms},
+    load::{Class, Event, Histogram, paced::latencies},
     record::{Course, Figure, Record, Run},
 };
 use std::time::Duration;

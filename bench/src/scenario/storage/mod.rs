@@ -11,10 +11,7 @@ mod run;
 
 use super::prelude::*;
 use crate::{
-    harness::{
-        progress::Progress,
-        turns::{Turn, turns},
-    },
+    harness::{Progress, Turn, turns},
     record::Run,
 };
 use plan::{Flags, Plan};

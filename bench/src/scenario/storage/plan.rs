@@ -1,11 +1,8 @@
 //! A run plan built from flags.
 
 use crate::{
-    harness::{
-        cli::{Values, choices, usage},
-        error::BenchError,
-    },
-    load::fleet::{clock::Clock, config::FleetConfig, server::MAX_TARGETS, shape::Shape},
+    harness::{BenchError, Values, choices, usage},
+    load::fleet::{Clock, FleetConfig, MAX_TARGETS, Shape},
 };
 use narthex_cli::{Value as _, flags};
 use std::{path::PathBuf, time::Duration};

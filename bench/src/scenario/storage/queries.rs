@@ -5,15 +5,10 @@
 
 use super::plan::{Flags, Plan};
 use crate::{
-    harness::{error::BenchError, server::RunningServer},
+    harness::{BenchError, RunningServer},
     load::{
-        api,
-        fleet::{
-            clock::{Clock, now_ms},
-            shape::Families,
-        },
-        latency::Histogram,
-        paced::Class,
+        Class, Histogram, api,
+        fleet::{Clock, Families, now_ms},
     },
     record::Figure,
 };

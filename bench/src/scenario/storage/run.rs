@@ -9,24 +9,12 @@ use super::{
 };
 use crate::{
     harness::{
-        error::BenchError,
-        machine,
-        measure::{Resident, directory_bytes},
-        poll::poll,
-        progress::Progress,
-        server::{RunningServer, ServerSpec},
-        ticks::Ticks,
+        BenchError, Progress, Resident, RunningServer, ServerSpec, Ticks, directory_bytes, machine,
+        poll,
     },
     load::{
-        fleet::{
-            clock::now_ms,
-            config::FleetConfig,
-            meter::Edge,
-            schedule::Schedule,
-            server::{Answer, FleetServer},
-            shape::Shape,
-        },
-        paced::{Class, Event, PacedLoad},
+        Class, Event, PacedLoad,
+        fleet::{Answer, Edge, FleetConfig, FleetServer, Schedule, Shape, now_ms},
     },
     record::{Figure, OwnCost},
 };

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** the stamps of a group never go back, and lines with the same stamp have the same value.
 
-use crate::load::fleet::shape::OLDEST_STAMP_MS;
+use crate::load::fleet::OLDEST_STAMP_MS;
 use narthex_testkit::rng::SplitMix64;
 
 /// Lines of a container.

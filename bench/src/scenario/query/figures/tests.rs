@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    load::dataset::DatasetConfig,
+    load::DatasetConfig,
     scenario::query::{answers::Answer, questions},
 };
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn every_question_and_every_class_has_its_latency() {
     let round = Round {
         took: vec![vec![ms(1), ms(3), ms(2)], vec![ms(10)]],
         cpu: ms(40),
-        used: crate::harness::measure::Used::default(),
+        used: crate::harness::Used::default(),
     };
     let run = run(&plan(), "warm", &round, None);
     let figure = |key: &str| run.figure(key).unwrap().value;

@@ -1,7 +1,7 @@
 //! Tests of `queries`.
 
 use super::*;
-use crate::load::fleet::shape::Shape;
+use crate::load::fleet::Shape;
 
 #[test]
 fn only_a_success_with_a_result_counts() {
