@@ -38,6 +38,12 @@ impl BenchError {
         move |source| Self::Io { what, source }
     }
 
+    /// Returns the function for `map_err` that wraps what is wrong with a file.
+    pub(crate) fn damaged(name: &str) -> impl FnOnce(String) -> Self {
+        let name = name.to_owned();
+        move |what| Self::Record { name, what }
+    }
+
     /// Returns the error of a server's wrong answer to a query.
     pub(crate) fn answer(name: &str, query: &str, what: impl Into<String>) -> Self {
         Self::Answer {

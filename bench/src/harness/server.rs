@@ -94,10 +94,8 @@ impl ServerSpec {
 
     /// Parses `kind`, `kind=PATH` or `kind@label=PATH`.
     fn parse(text: &str, kinds: &[ServerKind]) -> Result<Self, String> {
-        let (label, path) = match text.split_once('=') {
-            Some((label, path)) => (label, Some(path)),
-            None => (text, None),
-        };
+        let named = text.split_once('=');
+        let (label, path) = named.map_or((text, None), |(label, path)| (label, Some(path)));
         let name = label.split('@').next().unwrap_or(label);
         let kind = kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();

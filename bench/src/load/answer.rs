@@ -144,11 +144,9 @@ impl AnswerReader {
                 state = State::ChunkSize;
             } else if header.name.eq_ignore_ascii_case("content-length") {
                 let length = value.parse().map_err(|_| "no length")?;
-                state = if state == State::ChunkSize {
-                    state
-                } else {
-                    State::Body(length)
-                };
+                if state != State::ChunkSize {
+                    state = State::Body(length);
+                }
             }
             keeps_alive =
                 (keeps_alive || is("connection", "keep-alive")) && !is("connection", "close");

@@ -96,7 +96,7 @@ pub(crate) struct Pod {
     units: [i64; POD_SERIES],
 }
 
-/// What a unit is of a value.
+/// How many units make 1, if a unit is that part of it.
 const WHOLE: f64 = 1.0;
 const THOUSANDTH: f64 = 1_000.0;
 

@@ -21,7 +21,8 @@ pub(crate) fn read(path: &Path) -> Result<Record, BenchError> {
     let name = path.display().to_string();
     let metadata = fs::metadata(path).map_err(BenchError::io(format!("read {name}")))?;
     if metadata.len() > MAX_BYTES {
-        return Err(damaged(&name, format!("longer than {MAX_BYTES} bytes")));
+        let what = format!("longer than {MAX_BYTES} bytes");
+        return Err(BenchError::damaged(&name)(what));
     }
     let text = fs::read(path).map_err(BenchError::io(format!("read {name}")))?;
     parse(&text, &name)
@@ -59,16 +60,15 @@ pub(super) fn parse(text: &[u8], name: &str) -> Result<Record, BenchError> {
         format: u32,
     }
     let versioned: Versioned =
-        serde_json::from_slice(text).map_err(|e| damaged(name, e.to_string()))?;
+        serde_json::from_slice(text).map_err(|e| BenchError::damaged(name)(e.to_string()))?;
     if versioned.format != FORMAT {
         let found = versioned.format;
-        return Err(damaged(
-            name,
-            format!("format {found} is not known, only {FORMAT}"),
-        ));
+        let what = format!("format {found} is not known, only {FORMAT}");
+        return Err(BenchError::damaged(name)(what));
     }
-    let record: Record = serde_json::from_slice(text).map_err(|e| damaged(name, e.to_string()))?;
-    check(&record).map_err(|what| damaged(name, what))?;
+    let record: Record =
+        serde_json::from_slice(text).map_err(|e| BenchError::damaged(name)(e.to_string()))?;
+    check(&record).map_err(BenchError::damaged(name))?;
     Ok(record)
 }
 
@@ -127,13 +127,6 @@ fn unique<'a>(texts: impl Iterator<Item = &'a str>) -> Result<(), &'a str> {
         }
     }
     Ok(())
-}
-
-fn damaged(name: &str, what: String) -> BenchError {
-    BenchError::Record {
-        name: name.to_owned(),
-        what,
-    }
 }
 
 /// Returns a number rounded to five significant digits, more than a measurement has; whole ones stay whole.

@@ -99,12 +99,10 @@ impl Plan {
             seed: values.get("seed")?,
             notes,
         };
-        let Flags {
-            duration,
-            scrape_interval,
-            ..
-        } = plan.flags;
-        if duration < Duration::from_secs(1) || scrape_interval < Duration::from_millis(10) {
+        let flags = &plan.flags;
+        if flags.duration < Duration::from_secs(1)
+            || flags.scrape_interval < Duration::from_millis(10)
+        {
             return Err(usage(
                 "--duration is at least 1s and --scrape-interval at least 10ms",
             ));

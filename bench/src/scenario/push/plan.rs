@@ -111,24 +111,18 @@ impl Plan {
             flags,
             base: values.dir()?,
         };
-        let Flags {
-            interval,
-            duration,
-            warmup,
-            push_timeout,
-            fill_limit,
-            ..
-        } = plan.flags;
+        let flags = &plan.flags;
+        let (interval, duration) = (flags.interval, flags.duration);
         if interval < Duration::from_millis(10) {
             return Err(values.wrong("interval", "is at least 10ms"));
         }
         if duration < interval {
             return Err(values.wrong("duration", "is at least one interval"));
         }
-        if push_timeout.is_zero() || fill_limit.is_zero() {
+        if flags.push_timeout.is_zero() || flags.fill_limit.is_zero() {
             return Err(values.wrong("push-timeout", "no push takes no time"));
         }
-        let whole = warmup + duration * 2 + interval * 8;
+        let whole = flags.warmup + duration * 2 + interval * 8;
         if whole.as_nanos() / interval.as_nanos() > u128::from(LAST_ROUND) {
             return Err(values.wrong("duration", "has too many intervals"));
         }
@@ -140,22 +134,13 @@ impl Plan {
 
     /// Returns the series of all processes.
     pub(crate) fn all_series(&self) -> u64 {
-        let Settings {
-            hosts,
-            processes,
-            series,
-            ..
-        } = self.settings;
-        u64::from(hosts) * u64::from(processes) * series as u64
+        let fleet = &self.settings;
+        u64::from(fleet.hosts) * u64::from(fleet.processes) * fleet.series as u64
     }
 
     /// Returns the approximate duration of one run.
     pub(crate) fn each(&self) -> Duration {
-        let windows = if self.flags.scrape_every.is_zero() {
-            1
-        } else {
-            2
-        };
+        let windows = 1 + u32::from(!self.flags.scrape_every.is_zero());
         self.flags.warmup + self.flags.duration * windows + Duration::from_secs(10)
     }
 

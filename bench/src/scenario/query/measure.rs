@@ -172,13 +172,9 @@ impl Subject<'_> {
             let (before, start) = (self.server.usage()?.cpu, Instant::now());
             thread::sleep(SETTLED);
             self.server.check()?;
-            let used = self
-                .server
-                .usage()?
-                .cpu
-                .saturating_sub(before)
-                .as_secs_f64();
-            if used / start.elapsed().as_secs_f64() < SETTLED_CORES || Instant::now() > end {
+            let cpu = self.server.usage()?.cpu.saturating_sub(before);
+            let cores = cpu.as_secs_f64() / start.elapsed().as_secs_f64();
+            if cores < SETTLED_CORES || Instant::now() > end {
                 return Ok(());
             }
         }

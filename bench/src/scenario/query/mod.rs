@@ -15,10 +15,7 @@ use crate::{
 };
 use measure::Plan;
 use narthex_cli::flags;
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 pub(crate) static SCENARIO: Scenario = Scenario {
     name: "query",
@@ -127,14 +124,13 @@ fn plan(values: &Values) -> Result<Plan, BenchError> {
             "--interval is at least 1s, and --duration at least one interval",
         ));
     }
-    let file = flags.queries.unwrap_or_default().display().to_string();
-    let text = match file.as_str() {
-        "" => None,
-        path => {
-            let text = yaml::read_file(Path::new(path));
-            Some(text.map_err(|e| values.wrong("queries", format!("{path}: {e}")))?)
-        }
+    let read = |path: &PathBuf| {
+        let wrong = |e| values.wrong("queries", format!("{}: {e}", path.display()));
+        yaml::read_file(path).map_err(wrong)
     };
+    let queries = flags.queries.filter(|path| !path.as_os_str().is_empty());
+    let text = queries.as_ref().map(read).transpose()?;
+    let file = queries.unwrap_or_default().display().to_string();
     Ok(Plan {
         data,
         questions: questions::read(text.as_deref(), &file)?,

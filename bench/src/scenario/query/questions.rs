@@ -9,7 +9,7 @@ use crate::{
 };
 use narthex_cli::Value as _;
 use narthex_testkit::http::query as encode;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_saphyr::Spanned;
 use std::{ffi::OsStr, time::Duration};
 
@@ -45,11 +45,6 @@ enum Edge {
     Share(f64),
 }
 
-/// A step of a range query.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-struct Step(Duration);
-
 /// One query.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,8 +62,9 @@ pub(super) struct Question {
     start: Edge,
     #[serde(default)]
     end: Edge,
-    #[serde(default)]
-    step: Step,
+    /// Of a range query.
+    #[serde(default = "minute", deserialize_with = "step")]
+    step: Duration,
     /// A selector of the series it reads; empty if the file has none.
     #[serde(default)]
     pub(super) touches: String,
@@ -83,7 +79,7 @@ impl Question {
         match self.endpoint {
             Endpoint::Instant => api::instant(expr, Some(end_ms)),
             Endpoint::Range => {
-                let step_ms = i64::try_from(self.step.0.as_millis()).unwrap_or(i64::MAX);
+                let step_ms = i64::try_from(self.step.as_millis()).unwrap_or(i64::MAX);
                 let before_ms = step_ms.saturating_mul(steps_before as i64);
                 api::range(expr, start_ms - before_ms, end_ms - before_ms, step_ms)
             }
@@ -133,20 +129,14 @@ impl TryFrom<String> for Edge {
     }
 }
 
-impl Default for Step {
-    fn default() -> Self {
-        Self(Duration::from_secs(60))
-    }
+fn minute() -> Duration {
+    Duration::from_secs(60)
 }
 
-impl TryFrom<String> for Step {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let step = parse_time(&text).filter(|step| !step.is_zero());
-        step.map(Self)
-            .ok_or_else(|| format!("{text:?} is no time, such as 30s"))
-    }
+fn step<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    let step = parse_time(&text).filter(|step| !step.is_zero());
+    step.ok_or_else(|| D::Error::custom(format!("{text:?} is no time, such as 30s")))
 }
 
 impl Edge {

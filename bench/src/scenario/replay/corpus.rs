@@ -5,7 +5,6 @@
 //! **Invariant:** rounds come back byte for byte and in order; a file has been read to its end, and so to its checksum,
 //! before its first round is used.
 
-use crate::harness::BenchError;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
@@ -359,12 +358,6 @@ impl Rounds {
         }
         Some(())
     }
-}
-
-/// Returns the function for `map_err` that wraps the error of a damaged file.
-pub(crate) fn damaged(name: &str) -> impl FnOnce(String) -> BenchError {
-    let name = name.to_owned();
-    move |what| BenchError::Record { name, what }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! **Invariant:** a round counts as served once the socket accepted its last byte; one that was cut off is served
 //! again. The response is built before its scrape arrives.
 
-use super::corpus::{Corpus, Rounds, damaged};
+use super::corpus::{Corpus, Rounds};
 use crate::{
     harness::{BenchError, lock},
     load::{fleet::now_ms, gzip::Gzip},
@@ -83,7 +83,7 @@ impl Feed {
         times: Times,
     ) -> Result<Self, BenchError> {
         let mut state = State {
-            rounds: corpus.rounds().map_err(damaged(name))?,
+            rounds: corpus.rounds().map_err(BenchError::damaged(name))?,
             left: rounds,
             times,
             gzip: Gzip::new(GZIP_LEVEL),
@@ -113,10 +113,7 @@ impl Feed {
     pub(crate) fn served(&self) -> Result<Vec<Served>, BenchError> {
         let state = lock(&self.state);
         match &state.broken {
-            Some(what) => Err(BenchError::Record {
-                name: "a corpus".to_owned(),
-                what: what.clone(),
-            }),
+            Some(what) => Err(BenchError::damaged("a corpus")(what.clone())),
             None => Ok(state.served.clone()),
         }
     }

@@ -13,7 +13,6 @@ mod scrub;
 
 use super::prelude::*;
 use crate::{harness::Progress, report::say};
-use corpus::damaged;
 use narthex_cli::flags;
 use plan::{Flags, Plan};
 use recorder::{Recorded, Recording, Target};
@@ -38,7 +37,7 @@ fn run(values: &Values) -> Result<Record, BenchError> {
     let mut record = values.record(plan.title(), ServerSpec::subjects(&servers), notes);
     let expected = plan.corpora.iter().map(|corpus| {
         let sample = expect::sample(corpus, plan.rounds, plan.flags.compare);
-        sample.map_err(damaged(&corpus.about().name))
+        sample.map_err(BenchError::damaged(&corpus.about().name))
     });
     let expected = match plan.flags.compare {
         0 => plan.corpora.iter().map(|_| Vec::new()).collect(),

@@ -2,10 +2,7 @@
 //!
 //! **Invariant:** timestamps stay within what servers accept: not too far behind the present, hardly ahead of it.
 
-use super::{
-    corpus::{Corpus, damaged},
-    recorder::files,
-};
+use super::{corpus::Corpus, recorder::files};
 use crate::{
     harness::{BenchError, Values},
     scenario::replay::feed::Times,
@@ -83,19 +80,14 @@ impl Plan {
         if corpora.is_empty() {
             return Err(values.wrong("target", "is none of the recorded ones"));
         }
-        let wanted = flags.rounds;
         let longest = corpora.iter().map(|corpus| corpus.len()).max().unwrap_or(0);
-        let rounds = if wanted == 0 {
-            longest
-        } else {
-            wanted.min(longest)
+        let rounds = match flags.rounds {
+            0 => longest,
+            wanted => wanted.min(longest),
         };
         let compression = flags.compress_time;
-        let interval = corpora
-            .iter()
-            .map(|corpus| corpus.about().interval_ms)
-            .min();
-        let interval = Duration::from_millis(interval.unwrap_or(1)) / compression;
+        let intervals_ms = corpora.iter().map(|corpus| corpus.about().interval_ms);
+        let interval = Duration::from_millis(intervals_ms.min().unwrap_or(1)) / compression;
         if interval < Duration::from_millis(50) {
             return Err(values.wrong("compress-time", "leaves less than 50ms between scrapes"));
         }
@@ -186,7 +178,7 @@ impl Plan {
 fn read(path: &Path) -> Result<Corpus, BenchError> {
     let bytes = std::fs::read(path).map_err(BenchError::io(path.display().to_string()))?;
     let name = path.file_name().unwrap_or(path.as_os_str());
-    Corpus::parse(bytes).map_err(damaged(&name.to_string_lossy()))
+    Corpus::parse(bytes).map_err(BenchError::damaged(&name.to_string_lossy()))
 }
 
 /// Returns when the first and the last of the rounds were recorded. Reads them all, which detects damage beforehand.
@@ -194,9 +186,9 @@ fn span(corpora: &[Arc<Corpus>], rounds: usize) -> Result<(i64, i64), BenchError
     let (mut from_ms, mut to_ms) = (i64::MAX, i64::MIN);
     for corpus in corpora {
         let name = &corpus.about().name;
-        let mut reader = corpus.rounds().map_err(damaged(name))?;
+        let mut reader = corpus.rounds().map_err(BenchError::damaged(name))?;
         for _ in 0..rounds {
-            let Some(round) = reader.next().map_err(damaged(name))? else {
+            let Some(round) = reader.next().map_err(BenchError::damaged(name))? else {
                 break;
             };
             from_ms = from_ms.min(round.at_ms);

@@ -3,7 +3,7 @@
 use super::{plan::Plan, run::Outcome};
 use crate::{
     harness::{MOST_POINTS, ms},
-    load::{Class, Event, Histogram, paced::latencies},
+    load::{Class, Event, paced::latencies},
     record::{Course, Figure, Record, Run},
 };
 use std::time::Duration;
@@ -119,10 +119,7 @@ fn queries(outcome: &Outcome) -> Vec<Figure> {
     let mut figures = Vec::new();
     let (mut sent, mut failed) = (0, 0);
     for (class, events) in &outcome.asked {
-        let corrected = events
-            .iter()
-            .map(|event| event.ended.saturating_duration_since(event.due));
-        let corrected: Histogram = corrected.collect();
+        let corrected = latencies(events, outcome.from.at, outcome.to.at).corrected;
         sent += events.len();
         failed += events.iter().filter(|event| !event.is_success).count();
         let shares = [

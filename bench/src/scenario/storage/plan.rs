@@ -112,18 +112,12 @@ impl Plan {
     }
 
     fn check(&self, values: &Values) -> Result<(), BenchError> {
-        let Flags {
-            interval,
-            warmup,
-            duration,
-            range,
-            churn_every,
-            ..
-        } = self.flags;
+        let flags = &self.flags;
+        let interval = flags.interval;
         if interval < Duration::from_millis(100) {
             return Err(values.wrong("interval", "at least 100ms"));
         }
-        if warmup < interval * 2 || duration < interval {
+        if flags.warmup < interval * 2 || flags.duration < interval {
             return Err(usage(
                 "--warmup is at least two intervals and --duration one",
             ));
@@ -133,7 +127,7 @@ impl Plan {
             .shape
             .oldest_stamp_ms(interval.as_millis() as i64);
         let settled = interval * 2 + Duration::from_millis(oldest_ms.unsigned_abs());
-        if warmup < settled {
+        if flags.warmup < settled {
             return Err(values.wrong(
                 "warmup",
                 "two intervals more than the age of the oldest line, 10s or for cadvisor 10s and an interval",
@@ -149,13 +143,13 @@ impl Plan {
             let what = format!("at least {LEAST_NATIVE} for a series of every kind");
             return Err(values.wrong("series", what));
         }
-        if self.churned > 0 && churn_every < interval * 2 {
+        if self.churned > 0 && flags.churn_every < interval * 2 {
             return Err(values.wrong("churn-every", "at least two intervals"));
         }
         if self.churned > 0 && self.fleet.shape == Shape::Objects {
             return Err(values.wrong("churn-share", "there is one target of that shape"));
         }
-        if range < Duration::from_secs(60) {
+        if flags.range < Duration::from_secs(60) {
             return Err(values.wrong("range", "at least 60s"));
         }
         Ok(())
@@ -238,23 +232,18 @@ impl Plan {
                 self.flags.compress_time
             ));
         }
-        if self.fleet.shape == Shape::Stamped {
-            notes
-                .push("Every line has its own timestamp, up to 10 s before the scrape.".to_owned());
-        }
-        if self.fleet.shape == Shape::Cadvisor {
-            notes.push(
+        let of_shape = match self.fleet.shape {
+            Shape::Stamped => "Every line has its own timestamp, up to 10 s before the scrape.",
+            Shape::Cadvisor => {
                 "Every sixty lines have a timestamp of their own, up to 10 s before the scrape; a quarter of them and \
                  their values are those of the scrape before."
-                    .to_owned(),
-            );
-        }
-        if self.fleet.shape == Shape::Native {
-            notes.push(
+            }
+            Shape::Native => {
                 "Targets answer in protobuf, as no text has native histograms; a native histogram is one sample."
-                    .to_owned(),
-            );
-        }
+            }
+            _ => return notes,
+        };
+        notes.push(of_shape.to_owned());
         notes
     }
 }
