@@ -6,22 +6,18 @@ use crate::{
         top::{Cost, Key},
         usage::Uses,
     },
-    answer::{Answer, respond},
+    answer::{Answer, framed, items_of},
     call::run,
     config::{Api, Gate},
     error::ApiError,
     params::Params,
 };
-use http::HeaderMap;
 use narthex_model::{
     METRIC_NAME, Matcher,
     storage::{SeriesQuery, TimeRange},
     sync::Whole as _,
 };
-use narthex_net::axum::{
-    extract::{Request, State as Shared},
-    response::Response,
-};
+use narthex_net::axum::extract::Request;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -30,7 +26,7 @@ const NAMES: usize = 1000;
 /// Queries in each list of `/status/top_queries` by default.
 const TOP: usize = 20;
 
-pub(crate) async fn active_queries(Shared(api): Shared<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn active_queries(api: &Api) -> Value {
     let running = api.activity.running.lock().whole().clone();
     let items = running.iter().map(|(id, entry)| {
         let progress = entry.progress();
@@ -51,9 +47,7 @@ pub(crate) async fn active_queries(Shared(api): Shared<Arc<Api>>, headers: Heade
             "origin": origin(&entry.origin),
         })
     });
-    let data = Value::Array(items.collect());
-    let answer = Answer::whole(data.to_string().into_bytes());
-    respond(Ok(answer), &headers)
+    Value::Array(items.collect())
 }
 
 fn origin(origin: &Origin) -> Value {
@@ -73,16 +67,8 @@ fn origin(origin: &Origin) -> Value {
     }
 }
 
-pub(crate) async fn top_queries(
-    Shared(api): Shared<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(top_of(&api, request).await, &headers)
-}
-
-async fn top_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::read(api, request).await?;
+pub(crate) async fn top_queries(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(&api, request).await?;
     let most = params.count("topN")?.unwrap_or(TOP);
     let top = api.activity.top.lock().whole();
     let list = |all: Vec<(Key, Cost)>| Value::Array(all.iter().map(cost).collect());
@@ -96,7 +82,7 @@ async fn top_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
         "topByAvgDuration": list(top.by(most, average)),
         "topBySamples": list(top.by(most, |cost| cost.samples)),
     });
-    Ok(Answer::whole(data.to_string().into_bytes()))
+    Ok(Answer::json(&data))
 }
 
 fn cost(((text, range), cost): &(Key, Cost)) -> Value {
@@ -116,15 +102,10 @@ fn cost(((text, range), cost): &(Key, Cost)) -> Value {
 }
 
 pub(crate) async fn metric_names_stats(
-    Shared(api): Shared<Arc<Api>>,
-    headers: HeaderMap,
+    api: Arc<Api>,
     request: Request,
-) -> Response {
-    respond(names_of(&api, request).await, &headers)
-}
-
-async fn names_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::read(api, request).await?;
+) -> Result<Answer, ApiError> {
+    let params = Params::read(&api, request).await?;
     let limit = params.count("limit")?.unwrap_or(NAMES);
     let most = params.count("le")?;
     let (start_ms, end_ms) = (api.activity.since_ms, (api.now_ms)());
@@ -132,7 +113,7 @@ async fn names_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
         params.time_or("start", start_ms.min(end_ms))?,
         params.time_or("end", end_ms)?,
     );
-    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+    run(&api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let pattern = params.get("match_pattern");
         let wanted = if pattern.is_empty() {
             Vec::new()
@@ -168,9 +149,10 @@ async fn names_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> 
             "{{\"statsCollectedSince\":{},\"statsCollectedRecordsTotal\":{records},\"trackerCurrentMemoryUsageBytes\":{bytes},\"forgottenTotal\":{forgotten},\"matchingTotal\":{total},\"records\":",
             seconds(api.activity.since_ms),
         );
-        let mut answer = Answer::framed_list(head, found, "}", |out, (uses, name)| {
+        let list = items_of(*b"[]", found.into_iter(), |out, (uses, name)| {
             out.extend_from_slice(record(uses, &name).to_string().as_bytes());
         });
+        let mut answer = Answer::made(framed(head, "}", list));
         answer.holds.add(names.lease);
         answer.warnings = names.warnings;
         Ok(answer)

@@ -9,16 +9,20 @@ use crate::{
     json::{self, LabelNames},
 };
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use narthex_model::{
     LabelSet,
     storage::{Context, Helpers, Lease, StorageError},
     sync::Whole as _,
 };
 use narthex_net::{
-    axum::{body::Body, response::Response},
+    axum::{
+        body::Body,
+        response::{IntoResponse as _, Response},
+    },
     body_of, respond_json,
 };
+use serde_json::Value;
 use std::sync::Mutex;
 
 /// Approximate length of a piece; shorter responses are sent whole.
@@ -92,6 +96,8 @@ pub(crate) enum Data {
     /// With its envelope.
     Enveloped(Bytes),
     Pieces(Write),
+    /// Lines of JSON without an envelope.
+    Lines(Write),
     /// An absent result.
     Nothing,
 }
@@ -99,6 +105,10 @@ pub(crate) enum Data {
 impl Answer {
     pub(crate) fn whole(data: Vec<u8>) -> Self {
         Self::new(Data::Whole(data))
+    }
+
+    pub(crate) fn json(data: &Value) -> Self {
+        Self::whole(data.to_string().into_bytes())
     }
 
     /// Returns a response with a text that `envelop` made.
@@ -143,66 +153,46 @@ impl Answer {
         Self::new(Data::Pieces(Box::new(write)))
     }
 
-    /// Returns a response whose data is a text.
-    pub(crate) fn of(text: Text) -> Self {
-        Self {
-            holds: text.holds,
-            ..Self::new(Data::Pieces(text.write))
-        }
-    }
-
     /// Returns a response whose data is a list.
     pub(crate) fn list<T: Send + 'static>(
         items: Vec<T>,
         write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
     ) -> Self {
-        let mut list = List::new(items, write);
-        Self::made(move |out| list.write(out))
+        Self::made(items_of(*b"[]", items.into_iter(), write))
     }
 
-    /// Returns a response with a list between two texts.
-    pub(crate) fn framed_list<T: Send + 'static>(
-        head: String,
+    /// Returns a response with a list between two texts: one of many small items is written here, with helpers, others while
+    /// they are sent.
+    ///
+    /// # Errors
+    /// Fails when stopped.
+    pub(crate) fn of_list<T: Item>(
+        [head, end]: [Vec<u8>; 2],
         items: Vec<T>,
-        end: &'static str,
-        write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
-    ) -> Self {
-        let mut list = List::new(items, write);
-        let mut head = Some(head);
-        Self::made(move |out| {
-            if let Some(head) = head.take() {
-                out.extend_from_slice(head.as_bytes());
+        helpers: &Helpers,
+        ctx: &Context,
+    ) -> Result<Self, StorageError> {
+        let Some(lease) = room_for_text(&items, helpers, ctx) else {
+            let mut names = LabelNames::default();
+            let write = move |out: &mut Vec<u8>, item: T| item.write(&mut names, out);
+            let list = items_of(*b"[]", items.into_iter(), write);
+            return Ok(Self::made(framed(head, end, list)));
+        };
+        let mut texts = written(items, helpers, ctx)?.into_iter();
+        let list = move |out: &mut Vec<u8>| {
+            let next = texts.next();
+            match &next {
+                Some(text) => out.extend_from_slice(text),
+                None => out.push(b']'),
             }
-            let more = list.write(out);
-            if !more {
-                out.extend_from_slice(end.as_bytes());
-            }
-            more
-        })
+            next.is_some()
+        };
+        let mut answer = Self::made(framed(head, end, list));
+        answer.holds.add(lease);
+        Ok(answer)
     }
 
-    /// Returns a response whose data is an object; `write` writes its keys and values.
-    pub(crate) fn object<T>(
-        mut items: impl Iterator<Item = T> + Send + 'static,
-        mut write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
-    ) -> Self {
-        let mut begun = false;
-        Self::made(move |out| {
-            let next = items.next();
-            if !std::mem::replace(&mut begun, true) {
-                out.push(b'{');
-            } else if next.is_some() {
-                out.push(b',');
-            }
-            let more = next.map(|item| write(out, item)).is_some();
-            if !more {
-                out.push(b'}');
-            }
-            more
-        })
-    }
-
-    fn new(data: Data) -> Self {
+    pub(crate) fn new(data: Data) -> Self {
         Self {
             data,
             warnings: Vec::new(),
@@ -212,40 +202,25 @@ impl Answer {
     }
 }
 
-/// A list that is written item by item.
-pub(crate) struct List<T, W> {
-    items: std::vec::IntoIter<T>,
-    write: W,
-    begun: bool,
-}
-
-impl<T, W: FnMut(&mut Vec<u8>, T)> List<T, W> {
-    pub(crate) fn new(items: Vec<T>, write: W) -> Self {
-        Self {
-            items: items.into_iter(),
-            write,
-            begun: false,
-        }
-    }
-
-    /// Writes the next item; returns whether there is more.
-    pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> bool {
-        let next = self.items.next();
-        if !std::mem::replace(&mut self.begun, true) {
-            out.push(b'[');
+/// Returns what writes the next item of a list or an object, between its brackets.
+pub(crate) fn items_of<T>(
+    [open, close]: [u8; 2],
+    mut items: impl Iterator<Item = T> + Send + 'static,
+    mut write: impl FnMut(&mut Vec<u8>, T) + Send + 'static,
+) -> impl FnMut(&mut Vec<u8>) -> bool + Send + 'static {
+    let mut begun = false;
+    move |out| {
+        let next = items.next();
+        if !std::mem::replace(&mut begun, true) {
+            out.push(open);
         } else if next.is_some() {
             out.push(b',');
         }
-        match next {
-            Some(item) => {
-                (self.write)(out, item);
-                true
-            }
-            None => {
-                out.push(b']');
-                false
-            }
+        let more = next.map(|item| write(out, item)).is_some();
+        if !more {
+            out.push(close);
         }
+        more
     }
 }
 
@@ -281,81 +256,34 @@ impl Item for LabelSet {
 /// About what a label takes, written.
 pub(crate) const LABEL_BYTES: usize = 40;
 
-/// The text of a list.
-pub(crate) struct Text {
-    pub(crate) write: Write,
-    pub(crate) holds: Holds,
-}
-
-impl Text {
-    /// Returns the text that `write` produces while it is sent.
-    pub(crate) fn made(write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static) -> Self {
-        Self {
-            write: Box::new(write),
-            holds: Holds::default(),
-        }
+/// Returns the texts of the parts of a list, all but its last bracket.
+fn written<T: Item>(
+    items: Vec<T>,
+    helpers: &Helpers,
+    ctx: &Context,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    let mut items = items.into_iter().peekable();
+    let mut parts = Vec::new();
+    while items.peek().is_some() {
+        let part: Vec<T> = items.by_ref().take(ITEMS_AT_ONCE).collect();
+        parts.push(Mutex::new(part));
     }
-
-    /// Returns the text of a list: of many small items it is written here, with helpers, else while it is sent.
-    ///
-    /// # Errors
-    /// Fails when stopped.
-    pub(crate) fn of_list<T: Item>(
-        items: Vec<T>,
-        helpers: &Helpers,
-        ctx: &Context,
-    ) -> Result<Self, StorageError> {
-        match room_for_text(&items, helpers, ctx) {
-            Some(lease) => Self::written(items, lease, helpers, ctx),
-            None => {
-                let mut names = LabelNames::default();
-                let mut list = List::new(items, move |out: &mut Vec<u8>, item: T| {
-                    item.write(&mut names, out);
-                });
-                Ok(Self::made(move |out| list.write(out)))
-            }
+    let texts = helpers.map(&parts, |part| {
+        ctx.stop.check()?;
+        // Whoever writes them frees them.
+        let items = std::mem::take(&mut *part.lock().whole());
+        let (mut names, mut out) = (LabelNames::default(), Vec::new());
+        for item in items {
+            out.push(b',');
+            item.write(&mut names, &mut out);
         }
+        Ok::<_, StorageError>(out)
+    });
+    let mut texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if let Some(begin) = texts.first_mut().and_then(|first| first.first_mut()) {
+        *begin = b'[';
     }
-
-    fn written<T: Item>(
-        items: Vec<T>,
-        lease: Lease,
-        helpers: &Helpers,
-        ctx: &Context,
-    ) -> Result<Self, StorageError> {
-        let mut items = items.into_iter().peekable();
-        let mut parts = Vec::new();
-        while items.peek().is_some() {
-            let part: Vec<T> = items.by_ref().take(ITEMS_AT_ONCE).collect();
-            parts.push(Mutex::new(part));
-        }
-        let texts = helpers.map(&parts, |part| {
-            ctx.stop.check()?;
-            // Whoever writes them frees them.
-            let items = std::mem::take(&mut *part.lock().whole());
-            let (mut names, mut out) = (LabelNames::default(), Vec::new());
-            for item in items {
-                out.push(b',');
-                item.write(&mut names, &mut out);
-            }
-            Ok::<_, StorageError>(out)
-        });
-        let mut texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
-        if let Some(begin) = texts.first_mut().and_then(|first| first.first_mut()) {
-            *begin = b'[';
-        }
-        let mut texts = texts.into_iter();
-        let mut text = Self::made(move |out| {
-            let next = texts.next();
-            match &next {
-                Some(text) => out.extend_from_slice(text),
-                None => out.push(b']'),
-            }
-            next.is_some()
-        });
-        text.holds.add(lease);
-        Ok(text)
-    }
+    Ok(texts)
 }
 
 /// Leases the text of a list if helpers are to write it.
@@ -367,6 +295,25 @@ fn room_for_text<T: Item>(items: &[T], helpers: &Helpers, ctx: &Context) -> Opti
     let bytes = bytes.filter(|bytes| *bytes <= MOST_WRITTEN)?;
     // What grows takes up to twice its length.
     ctx.budget.lease(2 * bytes as u64).ok()
+}
+
+/// Returns what writes a text between two others.
+pub(crate) fn framed(
+    head: impl AsRef<[u8]> + Send + 'static,
+    end: impl AsRef<[u8]> + Send + 'static,
+    mut write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static,
+) -> impl FnMut(&mut Vec<u8>) -> bool + Send + 'static {
+    let mut head = Some(head);
+    move |out| {
+        if let Some(head) = head.take() {
+            out.extend_from_slice(head.as_ref());
+        }
+        let more = write(out);
+        if !more {
+            out.extend_from_slice(end.as_ref());
+        }
+        more
+    }
 }
 
 /// Wraps a call's outcome in the envelope of the API.
@@ -407,24 +354,23 @@ fn respond_answer(answer: Answer, headers: &HeaderMap) -> Response {
         }
         Data::Enveloped(text) if text.len() < PIECE_BYTES => return respond_json(text, headers),
         // Like a long text that is made while it is sent.
-        Data::Enveloped(text) => return json_response(Body::from(text)),
+        Data::Enveloped(text) => return typed("application/json", Body::from(text)),
         Data::Pieces(write) => write,
-        Data::Nothing => return respond_json(Vec::new(), headers),
+        Data::Lines(write) => {
+            let pieces = pieces(Vec::new(), write, Vec::new(), holds);
+            return typed("application/x-ndjson; charset=utf-8", body_of(pieces));
+        }
+        Data::Nothing => return StatusCode::NO_CONTENT.into_response(),
     };
     if !fill(&mut body, &mut write) {
         body.extend_from_slice(&end);
         return respond_json(body, headers);
     }
-    json_response(body_of(pieces(body, write, end, holds)))
+    typed("application/json", body_of(pieces(body, write, end, holds)))
 }
 
-fn json_response(body: Body) -> Response {
-    let mut response = Response::new(body);
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    response
+fn typed(content_type: &'static str, body: Body) -> Response {
+    ([(CONTENT_TYPE, content_type)], body).into_response()
 }
 
 /// Returns the pieces of a long response: `first`, the output of `write`, `end`.

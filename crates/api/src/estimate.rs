@@ -1,44 +1,27 @@
 //! `/query_cost` and `/query_range_cost`.
 
 use crate::{
-    answer::{Answer, respond},
+    answer::Answer,
     call::run,
     config::{Api, Gate},
     error::ApiError,
-    query::{instant_options, range_options},
+    query::{Options, instant_options, range_options},
 };
-use http::HeaderMap;
-use narthex_net::axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use narthex_net::axum::extract::Request;
 use narthex_promql::CostEstimate;
 use serde_json::json;
 use std::sync::Arc;
 
-pub(crate) async fn instant(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(estimate(&api, request, false).await, &headers)
+pub(crate) async fn instant(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    estimate(&api, instant_options(&api, request).await?).await
 }
 
-pub(crate) async fn range(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(estimate(&api, request, true).await, &headers)
+pub(crate) async fn range(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    estimate(&api, range_options(&api, request).await?).await
 }
 
 /// Estimates a query that the parameters describe, those of its answer included.
-async fn estimate(api: &Arc<Api>, request: Request, is_range: bool) -> Result<Answer, ApiError> {
-    let options = if is_range {
-        range_options(api, request).await?
-    } else {
-        instant_options(api, request).await?
-    };
+async fn estimate(api: &Arc<Api>, options: Options) -> Result<Answer, ApiError> {
     run(api, Gate::Query, options.timeout, move |api, ctx| {
         let CostEstimate {
             series,
@@ -47,7 +30,7 @@ async fn estimate(api: &Arc<Api>, request: Request, is_range: bool) -> Result<An
         } = options.estimate(api, ctx)?;
         warnings.extend(options.warning_of_stats());
         let data = json!({"estimate": {"seriesTouched": series, "samplesRead": samples}});
-        let mut answer = Answer::whole(data.to_string().into_bytes());
+        let mut answer = Answer::json(&data);
         answer.warnings = warnings;
         Ok(answer)
     })

@@ -1,49 +1,28 @@
 //! `/query_exemplars`.
 
 use crate::{
-    answer::{Answer, Data, respond},
+    answer::{Answer, Data},
     call::run,
     config::{Api, Gate},
     error::ApiError,
     json,
     params::Params,
 };
-use http::{HeaderMap, StatusCode};
 use narthex_model::storage::{ExemplarSeries, SeriesQuery};
-use narthex_net::axum::{
-    body::Body,
-    extract::{Request, State},
-    response::Response,
-};
+use narthex_net::axum::extract::Request;
 use narthex_promql::{ErrorKind, ast::Expr};
 use std::sync::Arc;
 
-pub(crate) async fn exemplars(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    match exemplars_of(&api, request).await {
-        Ok(Some(answer)) => respond(Ok(answer), &headers),
-        Ok(None) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
-        Err(error) => respond(Err(error), &headers),
-    }
-}
-
-/// Returns the exemplars of the series a query selects; `None` for a query that selects no series.
-async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>, ApiError> {
-    let params = Params::read(api, request).await?;
+/// Returns the exemplars of the series a query selects; nothing for a query that selects no series.
+pub(crate) async fn exemplars(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(&api, request).await?;
     let range = params.range()?;
     if range.is_empty() {
         return Err(ApiError::bad_data(
             "end timestamp must not be before start timestamp",
         ));
     }
-    let answer = run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+    run(&api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let any_of = api
             .engine
             .inspect(&params.get("query"), ctx, |expr| {
@@ -60,9 +39,7 @@ async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>
                 _ => error.into(),
             })?;
         if any_of.is_empty() {
-            let mut nothing = Answer::whole(Vec::new());
-            nothing.data = Data::Nothing;
-            return Ok(nothing);
+            return Ok(Answer::new(Data::Nothing));
         }
         let query = SeriesQuery {
             any_of,
@@ -75,9 +52,8 @@ async fn exemplars_of(api: &Arc<Api>, request: Request) -> Result<Option<Answer>
         let mut answer = Answer::list(found, write);
         answer.holds.add(lease);
         Ok(answer)
-    });
-    let answer = answer.await?;
-    Ok(Some(answer).filter(|answer| !matches!(answer.data, Data::Nothing)))
+    })
+    .await
 }
 
 fn heap_bytes(series: &ExemplarSeries) -> u64 {

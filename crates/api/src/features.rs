@@ -1,14 +1,8 @@
 //! `/features`: what this server can do, by Prometheus' names.
 
-use crate::{
-    answer::{Answer, respond},
-    config::Api,
-};
-use http::HeaderMap;
-use narthex_net::axum::{extract::State, response::Response};
+use crate::config::Api;
 use narthex_promql::{ast::AggregateOp, functions::FUNCTIONS, lex::BinaryOp};
 use serde_json::{Map, Value};
-use std::sync::Arc;
 
 /// Keywords of the query language.
 const KEYWORDS: [&str; 13] = [
@@ -51,7 +45,7 @@ const API: [&str; 10] = [
     "time_range_series",
 ];
 
-pub(crate) async fn features(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn features(api: &Api) -> Value {
     let mut all = Map::new();
     let mut add = |category: &str, name: &str, is_on: bool| {
         let of = all.entry(category).or_insert_with(|| Map::new().into());
@@ -100,6 +94,5 @@ pub(crate) async fn features(State(api): State<Arc<Api>>, headers: HeaderMap) ->
     for (category, name, is_on) in api.status.features() {
         add(category, &name, is_on);
     }
-    let data = Value::Object(all).to_string().into_bytes();
-    respond(Ok(Answer::whole(data)), &headers)
+    Value::Object(all)
 }

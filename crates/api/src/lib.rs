@@ -50,105 +50,111 @@ pub use metrics::register_metrics;
 pub use process::{BlockStatus, MemoryStatus, RuntimeInfo, ServerStatus, WalReplay};
 pub use status::early_routes;
 
+use answer::{Answer, respond};
+use error::ApiError;
+use http::HeaderMap;
 use narthex_net::{
     Router,
-    axum::routing::{MethodRouter, get, post},
+    axum::{
+        extract::{Request, State},
+        routing::{MethodFilter, MethodRouter, get, on, post},
+    },
 };
+use search::SearchKind;
+use serde_json::Value;
 use std::sync::Arc;
+
+/// How one path is served.
+type Route = MethodRouter<Arc<Api>>;
 
 /// Returns the routes of the API.
 pub fn routes(api: Arc<Api>) -> Router {
-    let admin = || -> MethodRouter<Arc<Api>> { post(status::admin).put(status::admin) };
-    Router::new()
-        .route("/api/v1/query", get(query::instant).post(query::instant))
-        .route("/api/v1/query_range", get(query::range).post(query::range))
-        .route(
-            "/api/v1/query_exemplars",
-            get(exemplars::exemplars).post(exemplars::exemplars),
-        )
-        .route(
-            "/api/v1/format_query",
-            get(tree::format_query).post(tree::format_query),
-        )
-        .route(
-            "/api/v1/parse_query",
-            get(tree::parse_query).post(tree::parse_query),
-        )
-        .route("/api/v1/series", get(listing::series).post(listing::series))
-        .route(
-            "/api/v1/labels",
-            get(listing::label_names).post(listing::label_names),
-        )
-        .route("/api/v1/label/{name}/values", get(listing::label_values))
-        .route("/api/v1/metadata", get(listing::metadata))
-        .route("/api/v1/status/buildinfo", get(status::build_info))
-        .route("/api/v1/status/config", get(status::config))
-        .route("/api/v1/status/flags", get(status::flags))
-        .route("/api/v1/status/runtimeinfo", get(status::runtime_info))
-        .route("/api/v1/status/tsdb", get(status::tsdb))
-        .route("/api/v1/status/tsdb/blocks", get(status::blocks))
-        .route(
-            "/api/v1/status/self_metrics",
-            get(self_metrics::self_metrics),
-        )
-        .route("/api/v1/features", get(features::features))
-        .route(
-            "/api/v1/search/metric_names",
-            get(search::metric_names).post(search::metric_names),
-        )
-        .route(
-            "/api/v1/search/label_names",
-            get(search::label_names).post(search::label_names),
-        )
-        .route(
-            "/api/v1/search/label_values",
-            get(search::label_values).post(search::label_values),
-        )
-        .route("/api/v1/status/walreplay", get(status::wal_replay))
-        .route(
-            "/api/v1/status/active_queries",
-            get(activity_status::active_queries),
-        )
-        .route(
-            "/api/v1/status/top_queries",
-            get(activity_status::top_queries),
-        )
-        .route(
-            "/api/v1/status/metric_names_stats",
-            get(activity_status::metric_names_stats),
-        )
-        .route("/api/v1/status/memory", get(status::memory))
-        .route("/api/v1/admin/tsdb/delete_series", admin())
-        .route("/api/v1/admin/tsdb/clean_tombstones", admin())
-        .route("/api/v1/admin/tsdb/snapshot", admin())
-        .route("/version", get(status::version))
-        .route("/federate", get(federate::federate))
-        .merge(debug_routes())
-        .merge(cost_routes(&api))
-        .with_state(api)
+    let all = paths().into_iter();
+    let costs = api.engine.cost_limits().is_some().then(cost_paths);
+    let all = all.chain(costs.into_iter().flatten());
+    let router = all.fold(Router::new(), |router, (path, route)| {
+        router.route(path, route)
+    });
+    router.with_state(api)
 }
 
-/// Returns the routes that there are when costs are limited.
-fn cost_routes(api: &Api) -> Router<Arc<Api>> {
-    if api.engine.cost_limits().is_none() {
-        return Router::new();
-    }
-    Router::new()
-        .route(
-            "/api/v1/query_cost",
-            get(estimate::instant).post(estimate::instant),
-        )
-        .route(
-            "/api/v1/query_range_cost",
-            get(estimate::range).post(estimate::range),
-        )
+#[rustfmt::skip]
+fn paths() -> [(&'static str, Route); 35] {
+    let search = |kind| asked(move |api, request| search::search(api, request, kind));
+    let admin = || post(status::admin).put(status::admin);
+    [
+        ("/api/v1/query", asked(query::instant)),
+        ("/api/v1/query_range", asked(query::range)),
+        ("/api/v1/query_exemplars", asked(exemplars::exemplars)),
+        ("/api/v1/format_query", asked(tree::format_query)),
+        ("/api/v1/parse_query", asked(tree::parse_query)),
+        ("/api/v1/series", asked(listing::series)),
+        ("/api/v1/labels", asked(listing::label_names)),
+        ("/api/v1/label/{name}/values", get(listing::label_values)),
+        ("/api/v1/metadata", got(listing::metadata)),
+        ("/api/v1/features", page(features::features)),
+        ("/api/v1/search/metric_names", search(SearchKind::MetricNames)),
+        ("/api/v1/search/label_names", search(SearchKind::LabelNames)),
+        ("/api/v1/search/label_values", search(SearchKind::LabelValues)),
+        ("/api/v1/status/active_queries", page(activity_status::active_queries)),
+        ("/api/v1/status/buildinfo", page(status::build_info)),
+        ("/api/v1/status/config", page(status::config)),
+        ("/api/v1/status/flags", page(status::flags)),
+        ("/api/v1/status/memory", page(status::memory)),
+        ("/api/v1/status/metric_names_stats", got(activity_status::metric_names_stats)),
+        ("/api/v1/status/runtimeinfo", page(status::runtime_info)),
+        ("/api/v1/status/self_metrics", got(self_metrics::self_metrics)),
+        ("/api/v1/status/top_queries", got(activity_status::top_queries)),
+        ("/api/v1/status/tsdb", got(status::tsdb)),
+        ("/api/v1/status/tsdb/blocks", page(status::blocks)),
+        ("/api/v1/status/walreplay", page(|api| status::wal_replay(&*api.status))),
+        ("/api/v1/admin/tsdb/delete_series", admin()),
+        ("/api/v1/admin/tsdb/clean_tombstones", admin()),
+        ("/api/v1/admin/tsdb/snapshot", admin()),
+        ("/version", get(status::version)),
+        ("/federate", get(federate::federate)),
+        ("/debug/pprof/profile", get(debug::profile)),
+        ("/debug/pprof/heap", get(debug::heap)),
+        ("/debug/pprof/allocs", get(debug::allocs)),
+        ("/debug/pprof/cmdline", get(debug::cmdline)),
+        ("/debug/flamegraph", get(debug::flamegraph)),
+    ]
 }
 
-fn debug_routes() -> Router<Arc<Api>> {
-    Router::new()
-        .route("/debug/pprof/profile", get(debug::profile))
-        .route("/debug/pprof/heap", get(debug::heap))
-        .route("/debug/pprof/allocs", get(debug::allocs))
-        .route("/debug/pprof/cmdline", get(debug::cmdline))
-        .route("/debug/flamegraph", get(debug::flamegraph))
+/// Returns the paths that there are when costs are limited.
+fn cost_paths() -> [(&'static str, Route); 2] {
+    [
+        ("/api/v1/query_cost", asked(estimate::instant)),
+        ("/api/v1/query_range_cost", asked(estimate::range)),
+    ]
+}
+
+/// Serves what `answer` returns, in the API's envelope.
+fn serve<F: Future<Output = Result<Answer, ApiError>> + Send>(
+    methods: MethodFilter,
+    answer: impl Fn(Arc<Api>, Request) -> F + Clone + Send + Sync + 'static,
+) -> Route {
+    let handler = move |State(api): State<Arc<Api>>, headers: HeaderMap, request: Request| async move {
+        respond(answer(api, request).await, &headers)
+    };
+    on(methods, handler)
+}
+
+/// Serves a call that has its parameters in the query string.
+fn got<F: Future<Output = Result<Answer, ApiError>> + Send>(
+    answer: impl Fn(Arc<Api>, Request) -> F + Clone + Send + Sync + 'static,
+) -> Route {
+    serve(MethodFilter::GET, answer)
+}
+
+/// Serves a call that may have its parameters in a form.
+fn asked<F: Future<Output = Result<Answer, ApiError>> + Send>(
+    answer: impl Fn(Arc<Api>, Request) -> F + Clone + Send + Sync + 'static,
+) -> Route {
+    serve(MethodFilter::GET.or(MethodFilter::POST), answer)
+}
+
+/// Serves a call without parameters.
+fn page(data: fn(&Api) -> Value) -> Route {
+    got(move |api, _request| async move { Ok(Answer::json(&data(&api))) })
 }

@@ -1,7 +1,7 @@
 //! `/labels`, `/label/<name>/values`, `/series`, `/metadata`.
 
 use crate::{
-    answer::{Answer, Item, Text, respond},
+    answer::{Answer, Item, items_of, respond},
     call::{run, run_known},
     config::{Api, Gate},
     error::ApiError,
@@ -21,15 +21,11 @@ use narthex_net::axum::{
 use narthex_promql::{ErrorKind, parse_selector_within};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-pub(crate) async fn label_names(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    let outcome = listed(&api, request, Of::Names, |view, query, ctx| {
+pub(crate) async fn label_names(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    listed(&api, request, Of::Names, |view, query, ctx| {
         view.label_names(query, ctx)
-    });
-    respond(outcome.await, &headers)
+    })
+    .await
 }
 
 pub(crate) async fn label_values(
@@ -53,15 +49,11 @@ pub(crate) async fn label_values(
     respond(outcome.await, &headers)
 }
 
-pub(crate) async fn series(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    let outcome = listed(&api, request, Of::Series, |view, query, ctx| {
+pub(crate) async fn series(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    listed(&api, request, Of::Series, |view, query, ctx| {
         view.series(query, ctx)
-    });
-    respond(outcome.await, &headers)
+    })
+    .await
 }
 
 /// Runs a listing: reads the common parameters, asks the store, writes the items.
@@ -109,8 +101,7 @@ async fn listed<T: Item>(
             let helpers = api.engine.helpers().of_query();
             let view = api.store.view(query.range)?;
             let listing = list(&*view, &query, ctx)?;
-            let text = Text::of_list(listing.items, &helpers, ctx)?;
-            let mut answer = Answer::of(text);
+            let mut answer = Answer::of_list(Default::default(), listing.items, &helpers, ctx)?;
             answer.holds.add(listing.lease);
             answer.warnings = listing.warnings;
             if listing.truncated {
@@ -187,23 +178,15 @@ pub(crate) fn selectors(
     Ok((all, leases))
 }
 
-pub(crate) async fn metadata(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(metadata_of(&api, request).await, &headers)
-}
-
-async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::read(api, request).await?;
+pub(crate) async fn metadata(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(&api, request).await?;
     // Unlike elsewhere, 0 means no items here.
     let limit = params.metadata_limit("limit")?.unwrap_or(usize::MAX);
     let limit_per_metric = params
         .metadata_limit("limit_per_metric")?
         .filter(|limit| *limit > 0)
         .unwrap_or(usize::MAX);
-    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+    run(&api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let view = api.store.view(TimeRange::ALL)?;
         let metric = params.get("metric");
         let metric = Some(&*metric).filter(|metric| !metric.is_empty());
@@ -227,11 +210,12 @@ async fn metadata_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiErro
                 .push(family);
         }
         let families = by_name.into_iter().take(limit);
-        let mut answer = Answer::object(families, move |out, (name, families)| {
+        let write = move |out: &mut Vec<u8>, (name, families): (Arc<str>, Vec<Family>)| {
             json::string(out, &name);
             out.push(b':');
             json::list(out, families.iter().take(limit_per_metric), family);
-        });
+        };
+        let mut answer = Answer::made(items_of(*b"{}", families, write));
         answer.holds.add(lease);
         Ok(answer)
     })

@@ -2,7 +2,7 @@
 
 use crate::{
     activity::{Asked, Origin, Ticket},
-    answer::{Answer, Item, LABEL_BYTES, Text, respond},
+    answer::{Answer, Item, LABEL_BYTES, framed},
     call::run_known,
     config::{Api, Gate},
     cost::{CostOptions, comparison},
@@ -12,12 +12,9 @@ use crate::{
     params::Params,
     stats::{stats_json, trace_json},
 };
-use http::{HeaderMap, header::USER_AGENT};
+use http::header::USER_AGENT;
 use narthex_model::storage::{Context, Helpers};
-use narthex_net::axum::{
-    extract::{ConnectInfo, Request, State},
-    response::Response,
-};
+use narthex_net::axum::extract::{ConnectInfo, Request};
 use narthex_promql::{
     CostEstimate, Engine, MatrixSeries, Query, QueryError, QueryResult, SampleValue, Value,
     VectorSample,
@@ -32,27 +29,20 @@ use std::{
 /// Most points per series of a range query.
 const MAX_POINTS: i64 = 11_000;
 
-pub(crate) async fn instant(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(measured(instant_of(&api, request)).await, &headers)
+pub(crate) async fn instant(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    measured(&api, instant_options(&api, request)).await
 }
 
-pub(crate) async fn range(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(measured(range_of(&api, request)).await, &headers)
+pub(crate) async fn range(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    measured(&api, range_options(&api, request)).await
 }
 
 async fn measured(
-    query: impl Future<Output = Result<Answer, ApiError>>,
+    api: &Arc<Api>,
+    options: impl Future<Output = Result<Options, ApiError>>,
 ) -> Result<Answer, ApiError> {
     let start = Instant::now();
-    let outcome = query.await;
+    let outcome = async { options.await?.run(api).await }.await;
     let label = outcome
         .as_ref()
         .map_or_else(|error| error.kind.as_str(), |_| "success");
@@ -60,14 +50,6 @@ async fn measured(
         .with(&[label])
         .observe_duration(start.elapsed());
     outcome
-}
-
-async fn instant_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    instant_options(api, request).await?.run(api).await
-}
-
-async fn range_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    range_options(api, request).await?.run(api).await
 }
 
 /// Reads the options of an instant query.
@@ -321,40 +303,16 @@ fn written(
             head.extend_from_slice(&end);
             Ok(Answer::whole(head))
         }
-        Value::Vector(samples) => {
-            let text = Text::of_list(samples, helpers, ctx)?;
-            Ok(framed(head, end, text))
+        Value::Vector(samples) => Ok(Answer::of_list([head, end], samples, helpers, ctx)?),
+        Value::Matrix(series) if are_small(&series) => {
+            Ok(Answer::of_list([head, end], series, helpers, ctx)?)
         }
         Value::Matrix(series) => {
-            let text = if are_small(&series) {
-                Text::of_list(series, helpers, ctx)?
-            } else {
-                let mut matrix = Matrix::new(series);
-                Text::made(move |out| matrix.write(out))
-            };
-            Ok(framed(head, end, text))
+            let mut matrix = Matrix::new(series);
+            let matrix = move |out: &mut Vec<u8>| matrix.write(out);
+            Ok(Answer::made(framed(head, end, matrix)))
         }
     }
-}
-
-/// Returns a response with a text between two others, written while it is sent.
-fn framed(head: Vec<u8>, end: Vec<u8>, text: Text) -> Answer {
-    let Text { mut write, holds } = text;
-    let mut head = Some(head);
-    let write = move |out: &mut Vec<u8>| {
-        if let Some(head) = head.take() {
-            out.extend_from_slice(&head);
-        }
-        let more = write(out);
-        if !more {
-            out.extend_from_slice(&end);
-        }
-        more
-    };
-    Answer::of(Text {
-        write: Box::new(write),
-        holds,
-    })
 }
 
 fn truncate(value: &mut Value, limit: Option<usize>) -> bool {
@@ -514,9 +472,10 @@ impl Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::Data;
     use narthex_model::{
         Histogram, LabelSet,
-        storage::{Budget, Stop},
+        storage::{Budget, Stop, StorageError},
     };
     use serde_json::json;
 
@@ -557,10 +516,21 @@ mod tests {
         assert_eq!(none, b"[]");
     }
 
-    fn text_of(mut text: Text) -> String {
+    fn text_of(answer: Answer) -> String {
+        let Data::Pieces(mut write) = answer.data else {
+            panic!("a list is written while it is sent");
+        };
         let mut out = Vec::new();
-        while (text.write)(&mut out) {}
+        while write(&mut out) {}
         String::from_utf8(out).unwrap()
+    }
+
+    fn listed<T: Item>(
+        items: Vec<T>,
+        helpers: &Helpers,
+        ctx: &Context,
+    ) -> Result<Answer, StorageError> {
+        Answer::of_list(Default::default(), items, helpers, ctx)
     }
 
     #[test]
@@ -587,7 +557,7 @@ mod tests {
             ..Context::unlimited()
         };
         for count in [0, 1, 1023, 1024, 1025, 5000] {
-            let text = |helpers| Text::of_list(series(count), helpers, &ctx).unwrap();
+            let text = |helpers| listed(series(count), helpers, &ctx).unwrap();
             let together = text(&helpers);
             assert_eq!(ctx.budget.used_bytes() > 0, count >= 1024, "{count}");
             let together = text_of(together);
@@ -597,7 +567,7 @@ mod tests {
             let mut by_points = Vec::new();
             while matrix.write(&mut by_points) {}
             assert_eq!(together.as_bytes(), by_points);
-            let text = |helpers| text_of(Text::of_list(samples(count), helpers, &ctx).unwrap());
+            let text = |helpers| text_of(listed(samples(count), helpers, &ctx).unwrap());
             assert_eq!(text(&helpers), text(&Helpers::none()));
         }
         // What is too long, or of unknown length, is written while it is sent.
@@ -612,7 +582,7 @@ mod tests {
         for other in [long, with_histogram] {
             let mut all = series(2000);
             all.push(other);
-            let text = Text::of_list(all, &helpers, &ctx).unwrap();
+            let text = listed(all, &helpers, &ctx).unwrap();
             assert_eq!(ctx.budget.used_bytes(), 0);
             assert!(text_of(text).ends_with("}]"));
         }
@@ -620,7 +590,7 @@ mod tests {
             stop: Stop::at_check(3),
             ..ctx.clone()
         };
-        assert!(Text::of_list(series(5000), &helpers, &stopped).is_err());
+        assert!(listed(series(5000), &helpers, &stopped).is_err());
         assert_eq!(ctx.budget.used_bytes(), 0);
     }
 }

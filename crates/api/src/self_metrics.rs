@@ -4,33 +4,21 @@
 //! are strings, values that JSON has no numbers for are words.
 
 use crate::{
-    answer::{Answer, respond},
+    answer::Answer,
     call::run,
     config::{Api, Gate},
     error::ApiError,
     params::Params,
 };
-use http::HeaderMap;
 use narthex_client::{MetricType, Sample, Visitor};
 use narthex_model::{METRIC_NAME, MatchOp, Matcher};
-use narthex_net::axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use narthex_net::axum::extract::Request;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-pub(crate) async fn self_metrics(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(families_of(&api, request).await, &headers)
-}
-
-async fn families_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::read(api, request).await?;
-    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+pub(crate) async fn self_metrics(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(&api, request).await?;
+    run(&api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let pattern = params.get("metric_name_pattern");
         let patterns = api.engine.patterns(ctx);
         let wanted = Some(&*pattern)

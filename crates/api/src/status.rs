@@ -32,17 +32,13 @@ use std::sync::Arc;
 /// Most entries of each list of `/status/tsdb`.
 const MAX_TSDB_LIMIT: usize = 10_000;
 
-fn answer(data: &Value, headers: &HeaderMap) -> Response {
-    respond(Ok(Answer::whole(data.to_string().into_bytes())), headers)
-}
-
-pub(crate) async fn build_info(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn build_info(api: &Api) -> Value {
     let build = &api.config.build;
     let mut data = build_of_prometheus(build);
     data["application"] = "Narthex".into();
     data["applicationVersion"] = json!(build.version);
     data["compiler"] = json!(build.compiler);
-    answer(&data, &headers)
+    data
 }
 
 /// Returns what Prometheus' own build says of itself.
@@ -63,19 +59,19 @@ pub(crate) async fn version(State(api): State<Arc<Api>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], data.to_string())
 }
 
-pub(crate) async fn config(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
-    answer(&json!({ "yaml": api.status.config_yaml() }), &headers)
+pub(crate) fn config(api: &Api) -> Value {
+    json!({ "yaml": api.status.config_yaml() })
 }
 
-pub(crate) async fn flags(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn flags(api: &Api) -> Value {
     let flags = api.status.flags().into_iter();
     let flags: Map<String, Value> = flags.map(|(name, value)| (name, value.into())).collect();
-    answer(&Value::Object(flags), &headers)
+    Value::Object(flags)
 }
 
-pub(crate) async fn runtime_info(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn runtime_info(api: &Api) -> Value {
     let info = api.status.runtime();
-    let data = json!({
+    json!({
         "startTime": rfc3339(info.start_time_ms),
         "CWD": info.cwd,
         "hostname": info.hostname,
@@ -89,11 +85,10 @@ pub(crate) async fn runtime_info(State(api): State<Arc<Api>>, headers: HeaderMap
         "GOGC": "",
         "GODEBUG": "",
         "storageRetention": info.storage_retention,
-    });
-    answer(&data, &headers)
+    })
 }
 
-pub(crate) async fn memory(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn memory(api: &Api) -> Value {
     let memory = api.status.memory();
     let share = |share: &Share| {
         json!({
@@ -105,16 +100,15 @@ pub(crate) async fn memory(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
             "refusedTotal": share.refused_total,
         })
     };
-    let data = json!({
+    json!({
         "limitBytes": memory.limit_bytes,
         "usedBytes": memory.used_bytes,
         "pressure": memory.pressure,
         "shares": memory.shares.iter().map(share).collect::<Vec<_>>(),
-    });
-    answer(&data, &headers)
+    })
 }
 
-pub(crate) async fn blocks(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+pub(crate) fn blocks(api: &Api) -> Value {
     let block = |block: &BlockStatus| {
         json!({
             "ulid": block.id,
@@ -134,41 +128,24 @@ pub(crate) async fn blocks(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
         })
     };
     let blocks = api.status.blocks();
-    let data = json!({ "blocks": blocks.iter().map(block).collect::<Vec<_>>() });
-    answer(&data, &headers)
-}
-
-pub(crate) async fn wal_replay(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
-    replay(&*api.status, &headers)
+    json!({ "blocks": blocks.iter().map(block).collect::<Vec<_>>() })
 }
 
 /// Returns the routes available before storage is open: the progress of the WAL replay.
 pub fn early_routes(status: Arc<dyn ServerStatus>) -> Router {
-    let wal_replay = move |headers: HeaderMap| {
-        let answer = replay(&*status, &headers);
-        async move { answer }
+    let replay = move |headers: HeaderMap| async move {
+        respond(Ok(Answer::json(&wal_replay(&*status))), &headers)
     };
-    Router::new().route("/api/v1/status/walreplay", get(wal_replay))
+    Router::new().route("/api/v1/status/walreplay", get(replay))
 }
 
-fn replay(status: &dyn ServerStatus, headers: &HeaderMap) -> Response {
+pub(crate) fn wal_replay(status: &dyn ServerStatus) -> Value {
     let WalReplay { min, max, current } = status.wal_replay();
-    answer(
-        &json!({ "min": min, "max": max, "current": current }),
-        headers,
-    )
+    json!({ "min": min, "max": max, "current": current })
 }
 
-pub(crate) async fn tsdb(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(tsdb_of(&api, request).await, &headers)
-}
-
-async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
-    let params = Params::read(api, request).await?;
+pub(crate) async fn tsdb(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    let params = Params::read(&api, request).await?;
     let limit = match &*params.scalar("limit")? {
         "" => 10,
         text => match text.parse() {
@@ -181,7 +158,7 @@ async fn tsdb_of(api: &Arc<Api>, request: Request) -> Result<Answer, ApiError> {
             _ => return Err(ApiError::bad_data("limit must be a positive number")),
         },
     };
-    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+    run(&api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let question = Question {
             of: Of::Cardinality,
             selectors: Vec::new(),

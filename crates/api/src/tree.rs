@@ -3,21 +3,17 @@
 //! **Invariant:** the tree has the fields and words of Prometheus' tree view, whose page reads it.
 
 use crate::{
-    answer::{Answer, respond},
+    answer::Answer,
     call::run,
     config::{Api, Gate},
     error::ApiError,
     params::Params,
 };
-use http::HeaderMap;
 use narthex_model::{
     MatchOp, Matcher,
     storage::{OverBudget, StorageError},
 };
-use narthex_net::axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use narthex_net::axum::extract::Request;
 use narthex_promql::{
     ast::{
         At, BinaryExpr, Cardinality, DurationExpr, DurationNode, DurationOp, Expr, Extension,
@@ -28,21 +24,12 @@ use narthex_promql::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(crate) async fn format_query(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    let outcome = inspected(&api, request, |expr| Value::from(expr.pretty()));
-    respond(outcome.await, &headers)
+pub(crate) async fn format_query(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    inspected(&api, request, |expr| Value::from(expr.pretty())).await
 }
 
-pub(crate) async fn parse_query(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    respond(inspected(&api, request, tree).await, &headers)
+pub(crate) async fn parse_query(api: Arc<Api>, request: Request) -> Result<Answer, ApiError> {
+    inspected(&api, request, tree).await
 }
 
 async fn inspected(

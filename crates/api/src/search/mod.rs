@@ -6,7 +6,7 @@
 mod filter;
 
 use crate::{
-    answer::{Answer, Data, Holds, pieces, respond},
+    answer::{Answer, Data},
     call::run,
     config::{Api, Gate},
     error::{ApiError, ErrorType},
@@ -15,18 +15,11 @@ use crate::{
     params::Params,
 };
 use filter::Filter;
-use http::{HeaderMap, HeaderValue, header};
 use narthex_model::{
     Family, METRIC_NAME, MetricType,
     storage::{Context, Lease, Listing, SeriesQuery, TimeRange, View},
 };
-use narthex_net::{
-    axum::{
-        extract::{Request, State},
-        response::Response,
-    },
-    body_of,
-};
+use narthex_net::axum::extract::Request;
 use std::{collections::HashMap, sync::Arc};
 
 /// Results without `limit`, and in a line without `batch_size`.
@@ -45,7 +38,7 @@ type Families = HashMap<Arc<str>, Vec<Family>>;
 
 /// What is searched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum SearchKind {
+pub(crate) enum SearchKind {
     MetricNames,
     LabelNames,
     LabelValues,
@@ -61,65 +54,20 @@ impl SearchKind {
     }
 }
 
-pub(crate) async fn metric_names(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    search(&api, &headers, request, SearchKind::MetricNames).await
-}
-
-pub(crate) async fn label_names(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    search(&api, &headers, request, SearchKind::LabelNames).await
-}
-
-pub(crate) async fn label_values(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    request: Request,
-) -> Response {
-    search(&api, &headers, request, SearchKind::LabelValues).await
-}
-
-async fn search(
-    api: &Arc<Api>,
-    headers: &HeaderMap,
+pub(crate) async fn search(
+    api: Arc<Api>,
     request: Request,
     kind: SearchKind,
-) -> Response {
-    match found(api, request, kind).await {
-        Ok(Answer {
-            data: Data::Pieces(write),
-            holds,
-            ..
-        }) => lines(write, holds),
-        outcome => respond(outcome, headers),
-    }
-}
-
-fn lines(write: crate::answer::Write, holds: Holds) -> Response {
-    let mut response = Response::new(body_of(pieces(Vec::new(), write, Vec::new(), holds)));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/x-ndjson; charset=utf-8"),
-    );
-    response
-}
-
-async fn found(api: &Arc<Api>, request: Request, kind: SearchKind) -> Result<Answer, ApiError> {
+) -> Result<Answer, ApiError> {
     if !api.config.search {
         return Err(ApiError {
             kind: ErrorType::Unavailable,
             message: "search API disabled".to_owned(),
         });
     }
-    let params = Params::read(api, request).await?;
-    let search = Search::read(&params, api, kind)?;
-    run(api, Gate::Metadata, api.config.timeout, move |api, ctx| {
+    let params = Params::read(&api, request).await?;
+    let search = Search::read(&params, &api, kind)?;
+    run(&api, Gate::Metadata, api.config.timeout, move |api, ctx| {
         let (any_of, _parsed) = selectors(api, &params, ctx, false, |error| error)?;
         let range = TimeRange::new(search.start_ms, search.end_ms);
         let query = SeriesQuery {
@@ -237,7 +185,7 @@ impl Search {
         let mut results = results.into_iter();
         let mut warnings = Some(listing.warnings);
         let mut is_done = false;
-        let mut answer = Answer::made(move |out| {
+        let write = move |out: &mut Vec<u8>| {
             if is_done {
                 return false;
             }
@@ -259,7 +207,8 @@ impl Search {
             }
             out.extend_from_slice(b"}\n");
             true
-        });
+        };
+        let mut answer = Answer::new(Data::Lines(Box::new(write)));
         answer.holds.add(listing.lease);
         Ok(answer)
     }
