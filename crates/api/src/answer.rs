@@ -135,15 +135,9 @@ impl Answer {
                 return Ok(text);
             }
         }
-        let mut written = Some(text.split_off(BEGIN.len()));
-        let write = move |out: &mut Vec<u8>| {
-            if let Some(written) = written.take() {
-                out.extend_from_slice(&written);
-            }
-            write(out)
-        };
+        let written = text.split_off(BEGIN.len());
         Err(Self {
-            data: Data::Pieces(Box::new(write)),
+            data: Data::Pieces(Box::new(framed(written, [], write))),
             ..self
         })
     }

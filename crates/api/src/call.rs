@@ -80,9 +80,8 @@ impl<'a> Call<'a> {
         let end = Instant::now() + timeout;
         let counted = (gate == Gate::Query).then(Counted::new);
         let pass = api.gate(gate).pass(timeout).await;
-        let pass = pass.map_err(|_refused| ApiError {
-            kind: ErrorType::Timeout,
-            message: "query timed out in query queue".to_owned(),
+        let pass = pass.map_err(|_refused| {
+            ApiError::new(ErrorType::Timeout, "query timed out in query queue")
         })?;
         Ok(Self {
             api,

@@ -3,14 +3,16 @@
 //! **Invariant:** CPU time is sampled only during a request for it, and sampling ends when the client disconnects.
 
 use crate::{Api, params::Params};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{
+    HeaderMap, StatusCode,
+    header::{CONTENT_DISPOSITION, CONTENT_TYPE},
+};
 use narthex_model::storage::OverBudget;
 use narthex_net::{
     Router,
     axum::{
-        body::Body,
         extract::{Request, State},
-        response::Response,
+        response::{IntoResponse, Response},
         routing::get,
     },
     respond,
@@ -29,12 +31,13 @@ const DEFAULT_SECONDS: u64 = 30;
 /// Longest duration of a profile, in seconds.
 const MAX_SECONDS: u64 = 600;
 
+/// A response, or a refusal.
+type Outcome = Result<Response, Response>;
+
 /// Returns a CPU profile for `go tool pprof`.
-pub(crate) async fn profile(State(api): State<Arc<Api>>, request: Request) -> Response {
-    match taken(&api, request, |profile| packed(profile.to_pprof())).await {
-        Ok(profile) => attached("profile", profile),
-        Err(refusal) => refusal,
-    }
+pub(crate) async fn profile(State(api): State<Arc<Api>>, request: Request) -> Outcome {
+    let profile = taken(&api, request, |profile| packed(profile.to_pprof())).await?;
+    Ok(attached("profile", profile))
 }
 
 /// Returns the routes of CPU profiles, for servers that have no API of their own; `prefix` comes before their paths.
@@ -43,10 +46,8 @@ pub fn profile_routes(prefix: &str) -> Router {
         let pairs = request.uri().query().unwrap_or_default().split('&');
         let mut seconds = pairs.filter_map(|pair| pair.strip_prefix("seconds="));
         let seconds = seconds.next().unwrap_or_default().to_owned();
-        match sampled(&seconds, |profile| packed(profile.to_pprof())).await {
-            Ok(profile) => attached("profile", profile),
-            Err(refusal) => refusal,
-        }
+        let profile = sampled(&seconds, |profile| packed(profile.to_pprof())).await?;
+        Outcome::Ok(attached("profile", profile))
     };
     // What is a pattern in a route is a letter in a prefix.
     let prefix = prefix.replace('{', "{{").replace('}', "}}");
@@ -57,12 +58,12 @@ pub fn profile_routes(prefix: &str) -> Router {
 }
 
 /// Returns a profile of the memory in use for `go tool pprof`.
-pub(crate) async fn heap(State(api): State<Arc<Api>>, request: Request) -> Response {
+pub(crate) async fn heap(State(api): State<Arc<Api>>, request: Request) -> Outcome {
     memory(&api, request, "heap", HeapView::InUse).await
 }
 
 /// Returns a profile of all allocations since the start for `go tool pprof`.
-pub(crate) async fn allocs(State(api): State<Arc<Api>>, request: Request) -> Response {
+pub(crate) async fn allocs(State(api): State<Arc<Api>>, request: Request) -> Outcome {
     memory(&api, request, "allocs", HeapView::Allocated).await
 }
 
@@ -71,7 +72,7 @@ pub(crate) async fn flamegraph(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
     request: Request,
-) -> Response {
+) -> Outcome {
     let query = request.uri().query().unwrap_or_default();
     let asked = |name: &str| {
         query
@@ -84,28 +85,25 @@ pub(crate) async fn flamegraph(
         _ => None,
     };
     let picture = match view {
-        Some(view) => heap_of(&api, move |profile| profile.to_svg(view)).await,
-        None => taken(&api, request, |profile| profile.to_svg()).await,
+        Some(view) => heap_of(&api, move |profile| profile.to_svg(view)).await?,
+        None => taken(&api, request, |profile| profile.to_svg()).await?,
     };
-    match picture {
-        Ok(picture) => respond("image/svg+xml", picture.into(), &headers),
-        Err(refusal) => refusal,
-    }
+    Ok(respond("image/svg+xml", picture.into(), &headers))
 }
 
-async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) -> Response {
-    let params = match Params::read(api, request).await {
-        Ok(params) => params,
-        Err(error) => return refused(StatusCode::BAD_REQUEST, &error.message),
-    };
+async fn memory(api: &Arc<Api>, request: Request, name: &str, view: HeapView) -> Outcome {
+    let params = params(api, request).await?;
     if !params.get("seconds").is_empty() {
         let reason = "seconds: take two profiles and compare them with go tool pprof -diff_base";
-        return refused(StatusCode::BAD_REQUEST, reason);
+        return Err(refused(StatusCode::BAD_REQUEST, reason));
     }
-    match heap_of(api, move |profile| packed(profile.to_pprof(view))).await {
-        Ok(profile) => attached(name, profile),
-        Err(refusal) => refusal,
-    }
+    let profile = heap_of(api, move |profile| packed(profile.to_pprof(view))).await?;
+    Ok(attached(name, profile))
+}
+
+async fn params(api: &Api, request: Request) -> Result<Params, Response> {
+    let params = Params::read(api, request).await;
+    params.map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message))
 }
 
 /// Takes a heap profile and converts it, off the serving threads; one at a time, since each needs memory in proportion
@@ -145,30 +143,15 @@ fn packed(profile: Vec<u8>) -> Vec<u8> {
 
 /// Returns a response with a profile.
 fn attached(name: &str, profile: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(profile));
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/octet-stream"),
-    );
     let disposition = format!("attachment; filename=\"{name}\"");
-    if let Ok(disposition) = HeaderValue::try_from(disposition) {
-        headers.insert(header::CONTENT_DISPOSITION, disposition);
-    }
-    response
+    ([(CONTENT_DISPOSITION, disposition)], profile).into_response()
 }
 
 /// Returns the command line, its arguments separated by NUL.
-pub(crate) async fn cmdline() -> Response {
+pub(crate) async fn cmdline() -> impl IntoResponse {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let mut response = Response::new(Body::from(
-        line.strip_suffix(&[0]).unwrap_or(&line).to_vec(),
-    ));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    response
+    let line = line.strip_suffix(&[0]).unwrap_or(&line).to_vec();
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], line)
 }
 
 /// Takes a CPU profile and converts it, off the serving threads.
@@ -177,9 +160,7 @@ async fn taken<T: Send + 'static>(
     request: Request,
     form: impl FnOnce(Profile) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    let params = Params::read(api, request)
-        .await
-        .map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message))?;
+    let params = params(api, request).await?;
     let needed = api.lease_for_status(narthex_profile::needed_bytes());
     let lease = needed.map_err(no_memory)?;
     sampled(&params.get("seconds"), move |profile| {
@@ -209,31 +190,17 @@ async fn sampled<T: Send + 'static>(
     });
     let outcome = task.await;
     drop(guard);
-    match outcome {
-        Ok(Ok(profile)) => Ok(profile),
-        Ok(Err(error @ ProfileError::Busy)) => Err(refused(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            &format!("Could not enable CPU profiling: {error}"),
-        )),
-        Ok(Err(error)) => Err(refused(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            &error.to_string(),
-        )),
-        Err(panic) => Err(refused(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            &panic.to_string(),
-        )),
-    }
+    let reason = match outcome {
+        Ok(Ok(profile)) => return Ok(profile),
+        Ok(Err(error @ ProfileError::Busy)) => format!("Could not enable CPU profiling: {error}"),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panic.to_string(),
+    };
+    Err(refused(StatusCode::INTERNAL_SERVER_ERROR, &reason))
 }
 
 fn refused(status: StatusCode, text: &str) -> Response {
-    let mut response = Response::new(Body::from(format!("{text}\n")));
-    *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    response
+    (status, format!("{text}\n")).into_response()
 }
 
 /// Ends sampling when its request is dropped.

@@ -56,11 +56,13 @@ impl ErrorType {
 }
 
 impl ApiError {
+    pub(crate) fn new(kind: ErrorType, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+
     pub(crate) fn bad_data(message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorType::BadData,
-            message: message.into(),
-        }
+        Self::new(ErrorType::BadData, message)
     }
 
     /// Returns an error about one parameter, in Prometheus' words.
@@ -69,10 +71,7 @@ impl ApiError {
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorType::Internal,
-            message: message.into(),
-        }
+        Self::new(ErrorType::Internal, message)
     }
 }
 
@@ -86,13 +85,10 @@ impl From<QueryError> for ApiError {
             ErrorKind::Canceled => ErrorType::Canceled,
             ErrorKind::Internal => ErrorType::Internal,
         };
-        match error {
-            error if kind == ErrorType::BadData => Self::parameter("query", error),
-            error => Self {
-                kind,
-                message: error.to_string(),
-            },
+        if kind == ErrorType::BadData {
+            return Self::parameter("query", error);
         }
+        Self::new(kind, error.to_string())
     }
 }
 
@@ -117,9 +113,6 @@ impl From<StorageError> for ApiError {
             StorageError::Stopped(_) => ErrorType::Unavailable,
             _ => ErrorType::Internal,
         };
-        Self {
-            kind,
-            message: error.to_string(),
-        }
+        Self::new(kind, error.to_string())
     }
 }

@@ -8,11 +8,11 @@ use crate::{
     answer::{Answer, Data, pieces},
     call::run,
     config::{Api, Gate},
-    error::ApiError,
+    error::{ApiError, ErrorType},
     listing::selectors,
     params::Params,
 };
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use narthex_expfmt::Escaping;
 use narthex_model::{
     Histogram, LabelSet, METRIC_NAME,
@@ -27,7 +27,7 @@ use narthex_net::{
     axum::{
         body::Body,
         extract::{Request, State},
-        response::Response,
+        response::{IntoResponse as _, Response},
     },
     body_of,
 };
@@ -58,29 +58,20 @@ pub(crate) async fn federate(
             ..
         }) => {
             let pieces = pieces(Vec::new(), write, Vec::new(), holds);
-            let mut response = Response::new(body_of(pieces));
-            let value = HeaderValue::from_str(&style.content_type());
-            if let Ok(value) = value {
-                response.headers_mut().insert(header::CONTENT_TYPE, value);
-            }
-            response
+            (
+                [(header::CONTENT_TYPE, style.content_type())],
+                body_of(pieces),
+            )
+                .into_response()
         }
         Ok(_) => Response::new(Body::empty()),
         Err(error) => {
-            let mut response = Response::new(Body::from(format!("{}\n", error.message)));
-            *response.status_mut() = match error.kind.status() {
-                StatusCode::BAD_REQUEST => StatusCode::BAD_REQUEST,
-                StatusCode::PAYLOAD_TOO_LARGE => StatusCode::PAYLOAD_TOO_LARGE,
-                // A scraper may retry this one.
-                StatusCode::SERVICE_UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
-                StatusCode::UNPROCESSABLE_ENTITY => StatusCode::UNPROCESSABLE_ENTITY,
-                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            let status = match error.kind {
+                // Only calls in the envelope answer with 499.
+                ErrorType::Canceled => StatusCode::INTERNAL_SERVER_ERROR,
+                kind => kind.status(),
             };
-            response.headers_mut().insert(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static("text/plain; charset=utf-8"),
-            );
-            response
+            (status, format!("{}\n", error.message)).into_response()
         }
     }
 }
@@ -530,6 +521,7 @@ fn native(histogram: &Histogram) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
 
     #[test]
     fn formats_are_chosen_as_prometheus_does() {

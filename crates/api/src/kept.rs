@@ -82,17 +82,8 @@ impl AsRef<[u8]> for Leased {
     }
 }
 
-/// What is known of a question.
-enum Found {
-    /// The answer.
-    Answer(Bytes),
-    /// It has been asked before, and its answer is worth being kept.
-    Again,
-    /// Nothing.
-    Nothing,
-}
-
-/// What a look-up found: the answer, or the mark of what is to be listed where that is worth being kept.
+/// What a look-up found: the answer, or the mark of what is to be listed where that is worth being kept, since it was asked
+/// before.
 pub(crate) enum LookedUp {
     Answer(Bytes),
     Unknown(Option<ListingMark>),
@@ -129,14 +120,10 @@ impl KeptAnswers {
     /// # Errors
     /// As `Store::listing_mark`.
     pub(crate) fn look_up(&self, asked: Asked<'_>) -> Result<LookedUp, StorageError> {
-        let Some(mark) = asked.mark()? else {
-            return Ok(LookedUp::Unknown(None));
-        };
-        Ok(match self.find(asked.question, mark) {
-            Found::Answer(text) => LookedUp::Answer(text),
-            Found::Again => LookedUp::Unknown(Some(mark)),
-            Found::Nothing => LookedUp::Unknown(None),
-        })
+        let mark = asked.mark()?;
+        Ok(mark.map_or(LookedUp::Unknown(None), |mark| {
+            self.find(asked.question, mark)
+        }))
     }
 
     /// Returns an empty table; answers lease from a share of `memory`.
@@ -157,9 +144,9 @@ impl KeptAnswers {
     }
 
     /// Looks for the answer that has this mark, and notes that it was asked for.
-    fn find(&self, question: &Question, mark: ListingMark) -> Found {
+    fn find(&self, question: &Question, mark: ListingMark) -> LookedUp {
         if question.bytes() > LONGEST_QUESTION {
-            return Found::Nothing;
+            return LookedUp::Unknown(None);
         }
         let mut state = self.state.lock().whole();
         let state = &mut *state;
@@ -168,23 +155,23 @@ impl KeptAnswers {
                 return match &known.text {
                     Some(text) => {
                         metrics::KEPT.inc();
-                        Found::Answer(text.clone())
+                        LookedUp::Answer(text.clone())
                     }
-                    None => Found::Again,
+                    None => LookedUp::Unknown(Some(mark)),
                 };
             }
             known.mark = mark;
             if let Some(text) = known.text.take() {
                 state.bytes -= text.len();
             }
-            return Found::Nothing;
+            return LookedUp::Unknown(None);
         }
         if state.known.len() == MOST_QUESTIONS {
             state.drop_oldest();
         }
         let known = Known { mark, text: None };
         state.known.insert(question.clone(), known);
-        Found::Nothing
+        LookedUp::Unknown(None)
     }
 
     /// Keeps the answer with this mark to a question that was asked before, if there is memory for it; returns it.
@@ -264,18 +251,33 @@ mod tests {
         let memory = Budget::new("all", 1 << 20);
         let kept = KeptAnswers::new(&memory, 8 << 20);
         let (question, text) = (values("job"), b"[\"a\"]".to_vec());
-        assert!(matches!(kept.find(&question, mark(1)), Found::Nothing));
-        assert!(matches!(kept.find(&question, mark(1)), Found::Again));
+        assert!(matches!(
+            kept.find(&question, mark(1)),
+            LookedUp::Unknown(None)
+        ));
+        assert!(matches!(
+            kept.find(&question, mark(1)),
+            LookedUp::Unknown(Some(_))
+        ));
         assert_eq!(memory.used_bytes(), 0);
         kept.keep(&question, mark(1), text.clone());
-        assert!(matches!(kept.find(&question, mark(1)), Found::Answer(found) if found == text));
-        assert!(matches!(kept.find(&values("x"), mark(1)), Found::Nothing));
+        assert!(matches!(kept.find(&question, mark(1)), LookedUp::Answer(found) if found == text));
+        assert!(matches!(
+            kept.find(&values("x"), mark(1)),
+            LookedUp::Unknown(None)
+        ));
         assert_eq!(memory.used_bytes(), 5);
-        assert!(matches!(kept.find(&question, mark(2)), Found::Nothing));
+        assert!(matches!(
+            kept.find(&question, mark(2)),
+            LookedUp::Unknown(None)
+        ));
         assert_eq!(memory.used_bytes(), 0);
         // Somebody was slow to list what is old by now.
         assert_eq!(kept.keep(&question, mark(1), text.clone()), text);
-        assert!(matches!(kept.find(&question, mark(2)), Found::Again));
+        assert!(matches!(
+            kept.find(&question, mark(2)),
+            LookedUp::Unknown(Some(_))
+        ));
         assert_eq!(memory.used_bytes(), 0);
         let sent = kept.keep(&question, mark(2), text);
         drop(kept);
@@ -293,7 +295,7 @@ mod tests {
             let question = values(&at.to_string());
             let found = kept.find(&question, mark(1));
             kept.keep(&question, mark(1), text(250));
-            matches!(found, Found::Answer(_))
+            matches!(found, LookedUp::Answer(_))
         };
         for at in 0..4 {
             ask(at);
@@ -309,8 +311,8 @@ mod tests {
         assert!(memory.used_bytes() <= 1000);
         assert!(kept.state.lock().unwrap().known.len() <= MOST_QUESTIONS);
         let long = values(&"x".repeat(LONGEST_QUESTION + 1));
-        assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
-        assert!(matches!(kept.find(&long, mark(1)), Found::Nothing));
+        assert!(matches!(kept.find(&long, mark(1)), LookedUp::Unknown(None)));
+        assert!(matches!(kept.find(&long, mark(1)), LookedUp::Unknown(None)));
         kept.keep(&values("0"), mark(1), text(501));
         assert!(memory.used_bytes() <= 1000);
         drop(kept);
@@ -326,7 +328,7 @@ mod tests {
             kept.find(&question, mark(1));
             kept.keep(&question, mark(1), vec![b'x'; length]);
             let found = kept.find(&question, mark(1));
-            assert_eq!(matches!(found, Found::Answer(_)), is_kept, "{length}");
+            assert_eq!(matches!(found, LookedUp::Answer(_)), is_kept, "{length}");
         }
     }
 }

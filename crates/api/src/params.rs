@@ -240,10 +240,8 @@ async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> 
             continue;
         };
         if whole.len() + data.len() > BODY_LIMIT_BYTES {
-            return Err(ApiError {
-                kind: ErrorType::TooLarge,
-                message: "error parsing form values: http: request body too large".to_owned(),
-            });
+            let message = "error parsing form values: http: request body too large";
+            return Err(ApiError::new(ErrorType::TooLarge, message));
         }
         // Twice the length, because a vector grows by doubling.
         lease.grow(2 * data.len() as u64).map_err(busy)?;
@@ -253,10 +251,7 @@ async fn form(request: Request, lease: &mut Lease) -> Result<Vec<u8>, ApiError> 
 }
 
 fn busy(over: narthex_model::storage::OverBudget) -> ApiError {
-    ApiError {
-        kind: ErrorType::Busy,
-        message: over.to_string(),
-    }
+    ApiError::new(ErrorType::Busy, over.to_string())
 }
 
 /// Reports whether `text` decodes to `name`.

@@ -221,9 +221,6 @@ fn counts(counted: &Cardinality) -> Vec<u8> {
 
 /// Rejects the admin calls for deletion and snapshots, which the storage does not offer.
 pub(crate) async fn admin(headers: HeaderMap) -> Response {
-    let error = ApiError {
-        kind: ErrorType::Unavailable,
-        message: "admin APIs disabled".to_owned(),
-    };
-    respond(Err(error), &headers)
+    let disabled = ApiError::new(ErrorType::Unavailable, "admin APIs disabled");
+    respond(Err(disabled), &headers)
 }

@@ -26,7 +26,7 @@ static FAILURES: Counter = Counter::new(
     "The number of query log failures.",
 );
 
-pub(super) fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
+pub(crate) fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
     registry.register_all(&[&ENABLED, &FAILURES])
 }
 

@@ -11,10 +11,10 @@ pub(crate) mod top;
 pub(crate) mod usage;
 
 pub use costs::register_cost_metrics;
+pub(crate) use log::register_metrics;
 
 use crate::stats::stats_json;
 use log::QueryLog;
-use narthex_client::Registry;
 use narthex_model::{
     storage::{Budget, Lease, OverBudget},
     sync::Whole as _,
@@ -204,11 +204,6 @@ impl Activity {
             entry,
         })
     }
-
-    /// Reports whether queries are logged.
-    fn is_logging(&self) -> bool {
-        self.log.is_open()
-    }
 }
 
 /// A query as it arrives.
@@ -264,7 +259,7 @@ impl Ticket {
         Box::new(Running {
             ticket: Arc::clone(self),
             // Only the log needs the whole text.
-            text: activity.is_logging().then(|| query.text.to_owned()),
+            text: activity.log.is_open().then(|| query.text.to_owned()),
             begun: Instant::now(),
         })
     }
@@ -379,12 +374,4 @@ fn shortened(text: &str) -> String {
         end -= 1;
     }
     format!("{}…", &text[..end])
-}
-
-/// Registers metrics about the query log.
-///
-/// # Errors
-/// Fails when a name is taken.
-pub(crate) fn register_metrics(registry: &Registry) -> Result<(), narthex_client::Error> {
-    log::register_metrics(registry)
 }

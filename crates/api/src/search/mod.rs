@@ -60,10 +60,8 @@ pub(crate) async fn search(
     kind: SearchKind,
 ) -> Result<Answer, ApiError> {
     if !api.config.search {
-        return Err(ApiError {
-            kind: ErrorType::Unavailable,
-            message: "search API disabled".to_owned(),
-        });
+        let disabled = ApiError::new(ErrorType::Unavailable, "search API disabled");
+        return Err(disabled);
     }
     let params = Params::read(&api, request).await?;
     let search = Search::read(&params, &api, kind)?;
