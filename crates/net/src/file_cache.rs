@@ -56,6 +56,54 @@ impl std::fmt::Debug for TextSource {
     }
 }
 
+/// What was made of some texts, made again when one of them changes. `Debug` shows where they come from.
+pub(crate) struct Rebuilt<T, const N: usize> {
+    sources: [Option<TextSource>; N],
+    made: Mutex<Option<Made<T, N>>>,
+}
+
+/// Texts, and what was made of them.
+type Made<T, const N: usize> = ([Option<Arc<str>>; N], Arc<T>);
+
+impl<T, const N: usize> Rebuilt<T, N> {
+    pub(crate) fn new(sources: [Option<TextSource>; N]) -> Self {
+        let made = Mutex::new(None);
+        Self { sources, made }
+    }
+
+    /// Returns what `make` makes of the texts as they are, and whether it replaces what was made of others.
+    pub(crate) fn current(
+        &self,
+        make: impl FnOnce([Option<&str>; N]) -> Result<T, NetError>,
+    ) -> Result<(Arc<T>, bool), NetError> {
+        let mut texts = [const { None }; N];
+        for (text, source) in texts.iter_mut().zip(&self.sources) {
+            *text = source.as_ref().map(TextSource::get).transpose()?;
+        }
+        let mut made = self.made.lock().whole();
+        if let Some((of, made)) = made.as_ref()
+            && *of == texts
+        {
+            return Ok((Arc::clone(made), false));
+        }
+        let current = Arc::new(make(texts.each_ref().map(Option::as_deref))?);
+        let replaced = made.replace((texts, Arc::clone(&current)));
+        Ok((current, replaced.is_some()))
+    }
+
+    /// Returns where a text comes from, nothing if it is not configured.
+    pub(crate) fn origin(&self, at: usize) -> String {
+        let source = self.sources.get(at).and_then(Option::as_ref);
+        source.map(TextSource::description).unwrap_or_default()
+    }
+}
+
+impl<T, const N: usize> std::fmt::Debug for Rebuilt<T, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.sources.fmt(f)
+    }
+}
+
 /// A file cached while it looks unchanged.
 pub(crate) struct CachedFile {
     path: PathBuf,

@@ -9,9 +9,8 @@ mod auth;
 mod config;
 mod rate_limit;
 
-use crate::sync::Whole as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -21,7 +20,7 @@ use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use crate::error::{NetError, invalid};
-use crate::file_cache::CachedFile;
+use crate::file_cache::{Rebuilt, TextSource};
 use crate::tls::server::ServerTls;
 use auth::Authenticator;
 pub use config::WebConfig;
@@ -32,9 +31,7 @@ use rate_limit::Bucket;
 #[derive(Debug)]
 pub(crate) struct Web {
     path: PathBuf,
-    file: CachedFile,
-    /// The configuration and its source text.
-    parsed: Mutex<Option<(Arc<str>, Arc<Loaded>)>>,
+    file: Rebuilt<Loaded, 1>,
     users: Authenticator,
     bucket: Option<Bucket>,
     tls: bool,
@@ -61,10 +58,10 @@ impl WebConfig {
 impl Web {
     /// Reads the file, and the certificates and keys it refers to.
     pub(crate) fn open(path: &Path) -> Result<Self, NetError> {
+        let text = TextSource::new("", Some(path), "web configuration");
         let web = Self {
             path: path.to_owned(),
-            file: CachedFile::new(path, "web configuration"),
-            parsed: Mutex::new(None),
+            file: Rebuilt::new([text]),
             users: Authenticator::new()?,
             bucket: None,
             tls: false,
@@ -93,14 +90,13 @@ impl Web {
     }
 
     fn load(&self) -> Result<Arc<Loaded>, NetError> {
-        let text = self.file.get()?;
-        let mut parsed = self.parsed.lock().whole();
-        if let Some((of, loaded)) = parsed.as_ref()
-            && Arc::ptr_eq(of, &text)
-        {
-            return Ok(Arc::clone(loaded));
-        }
-        let config = WebConfig::parse(&text, &self.path)?;
+        let parse = |[text]: [Option<&str>; 1]| self.parse(text.unwrap_or_default());
+        let (loaded, _is_new) = self.file.current(parse)?;
+        Ok(loaded)
+    }
+
+    fn parse(&self, text: &str) -> Result<Loaded, NetError> {
+        let config = WebConfig::parse(text, &self.path)?;
         let mut headers = HeaderMap::new();
         for (name, value) in config.headers() {
             let unusable = || invalid(format!("invalid value for {name}"));
@@ -109,13 +105,11 @@ impl Web {
             headers.insert(parsed_name, value);
         }
         let tls = config.server_tls()?;
-        let loaded = Arc::new(Loaded {
+        Ok(Loaded {
             config,
             headers,
             tls,
-        });
-        *parsed = Some((text, Arc::clone(&loaded)));
-        Ok(loaded)
+        })
     }
 }
 

@@ -184,9 +184,8 @@ impl ClientAuth {
         let mut changed = false;
         let mut current = None;
         if url.is_https() || proxy_tls {
-            let tls = self.tls.current()?;
-            changed = tls.changed;
-            current = Some(tls.config);
+            let (tls, is_new) = self.tls.current()?;
+            (current, changed) = (Some(tls), is_new);
         }
         let route = Route {
             url,

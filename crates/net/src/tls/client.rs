@@ -2,70 +2,49 @@
 //!
 //! Invariant: a connection uses the contents that the files have when it is made.
 
-use crate::sync::Whole as _;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::pki_types::CertificateDer;
 
+use super::chain::Roots;
 use super::crypto::{certificates, private_key, provider, versions};
-use super::verify::{Anyone, Verifier};
+use super::verify::Anyone;
 use crate::client::config::TlsConfig;
 use crate::error::{NetError, tls_error};
-use crate::file_cache::TextSource;
+use crate::file_cache::{Rebuilt, TextSource};
 
 /// Settings, and the configuration built from them last.
 #[derive(Debug)]
 pub(crate) struct ClientTls {
     config: TlsConfig,
-    ca: Option<TextSource>,
-    cert: Option<TextSource>,
-    key: Option<TextSource>,
-    made: Mutex<Option<Made>>,
-}
-
-struct Made {
-    config: Arc<ClientConfig>,
-    ca: Option<Arc<str>>,
-    cert: Option<Arc<str>>,
-    key: Option<Arc<str>>,
-}
-
-impl std::fmt::Debug for Made {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Made")
-    }
-}
-
-/// A configuration, and whether it changed since last time.
-pub(crate) struct Current {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) changed: bool,
+    /// Made of the authorities, the certificate and the key.
+    made: Rebuilt<ClientConfig, 3>,
 }
 
 impl ClientTls {
     /// Checks the settings and reads the files once.
     pub(crate) fn new(config: &TlsConfig) -> Result<Self, NetError> {
         config.validate()?;
+        let ca = TextSource::new(&config.ca, config.ca_file.as_deref(), "CA cert");
+        let cert = TextSource::new(
+            &config.cert,
+            config.cert_file.as_deref(),
+            "specified client cert",
+        );
+        let key = TextSource::new(
+            config.key.expose(),
+            config.key_file.as_deref(),
+            "specified client key",
+        );
+        // The system's authorities are read at the first connection: most clients need none.
+        let has_texts = ca.is_some() || cert.is_some();
         let tls = Self {
-            ca: TextSource::new(&config.ca, config.ca_file.as_deref(), "CA cert"),
-            cert: TextSource::new(
-                &config.cert,
-                config.cert_file.as_deref(),
-                "specified client cert",
-            ),
-            key: TextSource::new(
-                config.key.expose(),
-                config.key_file.as_deref(),
-                "specified client key",
-            ),
             config: config.clone(),
-            made: Mutex::new(None),
+            made: Rebuilt::new([ca, cert, key]),
         };
         versions(config.min_version, config.max_version)?;
-        // The system's authorities are read at the first connection: most clients need none.
-        if tls.ca.is_some() || tls.cert.is_some() {
+        if has_texts {
             tls.current()?;
         }
         Ok(tls)
@@ -76,70 +55,32 @@ impl ClientTls {
         Some(self.config.server_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the configuration for a connection to be made or reused now.
-    pub(crate) fn current(&self) -> Result<Current, NetError> {
-        let read = |text: &Option<TextSource>| text.as_ref().map(TextSource::get).transpose();
-        let (ca, cert, key) = (read(&self.ca)?, read(&self.cert)?, read(&self.key)?);
-        let mut made = self.made.lock().whole();
-        if let Some(made) = made.as_ref()
-            && (&made.ca, &made.cert, &made.key) == (&ca, &cert, &key)
-        {
-            return Ok(Current {
-                config: Arc::clone(&made.config),
-                changed: false,
-            });
-        }
-        let config = Arc::new(self.make(ca.as_deref(), cert.as_deref().zip(key.as_deref()))?);
-        let changed = made.is_some();
-        *made = Some(Made {
-            config: Arc::clone(&config),
-            ca,
-            cert,
-            key,
-        });
-        Ok(Current { config, changed })
+    /// Returns the configuration for a connection to be made or reused now, and whether it changed since last time.
+    pub(crate) fn current(&self) -> Result<(Arc<ClientConfig>, bool), NetError> {
+        self.made.current(|texts| self.make(texts))
     }
 
-    fn make(
-        &self,
-        ca: Option<&str>,
-        identity: Option<(&str, &str)>,
-    ) -> Result<ClientConfig, NetError> {
+    fn make(&self, [ca, cert, key]: [Option<&str>; 3]) -> Result<ClientConfig, NetError> {
         let versions = versions(self.config.min_version, self.config.max_version)?;
-        let verifier: Arc<dyn ServerCertVerifier> = match ca {
-            _ if self.config.insecure_skip_verify && ca.is_none() => Arc::new(Anyone),
-            Some(pem) => {
-                let verifier = Verifier::new(certificates(pem));
-                let usable = verifier.ok_or_else(|| {
-                    let origin = self
-                        .ca
-                        .as_ref()
-                        .map(TextSource::description)
-                        .unwrap_or_default();
-                    tls_error(format!("unable to use specified CA cert {origin}"))
-                })?;
-                if self.config.insecure_skip_verify {
-                    Arc::new(Anyone)
-                } else {
-                    Arc::new(usable)
-                }
-            }
-            None => system_verifier()?,
+        let skips = self.config.insecure_skip_verify;
+        let roots = match ca {
+            Some(pem) => Some(Arc::new(self.authorities(pem)?)),
+            None if skips => None,
+            None => Some(system_authorities()?),
+        };
+        let verifier: Arc<dyn ServerCertVerifier> = match roots {
+            Some(roots) if !skips => roots,
+            _ => Arc::new(Anyone),
         };
         let builder = ClientConfig::builder_with_provider(Arc::clone(provider()))
             .with_protocol_versions(&versions)
             .map_err(|error| tls_error(error.to_string()))?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
-        let mut config = match identity {
+        let mut config = match cert.zip(key) {
             Some((cert, key)) => {
                 let unusable = |reason: String| {
-                    let of = |text: &Option<TextSource>| {
-                        text.as_ref()
-                            .map(TextSource::description)
-                            .unwrap_or_default()
-                    };
-                    let (cert, key) = (of(&self.cert), of(&self.key));
+                    let (cert, key) = (self.made.origin(1), self.made.origin(2));
                     tls_error(format!(
                         "unable to use specified client cert ({cert}) & key ({key}): {reason}"
                     ))
@@ -158,20 +99,31 @@ impl ClientTls {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
     }
+
+    fn authorities(&self, pem: &str) -> Result<Roots, NetError> {
+        let roots = Roots::new(certificates(pem));
+        if roots.is_empty() {
+            let origin = self.made.origin(0);
+            return Err(tls_error(format!(
+                "unable to use specified CA cert {origin}"
+            )));
+        }
+        Ok(roots)
+    }
 }
 
-/// Returns the verifier with the system's authorities, which are read once per process.
-fn system_verifier() -> Result<Arc<Verifier>, NetError> {
-    static SYSTEM: OnceLock<Option<Arc<Verifier>>> = OnceLock::new();
-    let verifier = SYSTEM.get_or_init(|| {
+/// Returns the system's authorities, which are read once per process.
+fn system_authorities() -> Result<Arc<Roots>, NetError> {
+    static SYSTEM: OnceLock<Arc<Roots>> = OnceLock::new();
+    let roots = SYSTEM.get_or_init(|| {
         let found = rustls_native_certs::load_native_certs();
         for error in &found.errors {
             tracing::warn!(%error, "Reading the system's certificates.");
         }
-        let roots: Vec<CertificateDer<'static>> = found.certs;
-        Verifier::new(roots).map(Arc::new)
+        Arc::new(Roots::new(found.certs))
     });
-    verifier
-        .clone()
-        .ok_or_else(|| tls_error("the system has no certificates of authorities"))
+    if roots.is_empty() {
+        return Err(tls_error("the system has no certificates of authorities"));
+    }
+    Ok(Arc::clone(roots))
 }

@@ -4,15 +4,15 @@
 //! client's certificate happens on every path, including resumption, because a new configuration forgets its
 //! sessions.
 
-use crate::sync::Whole as _;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DistinguishedName, Error, ServerConfig};
+use serde::Deserialize;
 
 use super::chain::{Distrust, Roots};
 use super::crypto::{certificates, private_key, provider, versions};
@@ -20,12 +20,12 @@ use super::der::{CLIENT_AUTH, Certificate};
 use super::verify::handshake_signatures;
 use crate::client::config::TlsVersion;
 use crate::error::{NetError, invalid, tls_error};
-use crate::file_cache::TextSource;
+use crate::file_cache::{Rebuilt, TextSource};
 use crate::secret::Secret;
 
 /// Client authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientAuthType {
+enum ClientAuthType {
     None,
     /// Requests a certificate and accepts any.
     Request,
@@ -34,93 +34,131 @@ pub(crate) enum ClientAuthType {
     RequireAndVerify,
 }
 
-/// `tls_server_config`, parsed and checked.
-#[derive(Debug)]
+/// `tls_server_config`, as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct ServerTlsConfig {
-    pub(crate) cert: String,
-    pub(crate) cert_file: Option<PathBuf>,
-    pub(crate) key: Secret,
-    pub(crate) key_file: Option<PathBuf>,
-    pub(crate) client_ca: String,
-    pub(crate) client_ca_file: Option<PathBuf>,
-    pub(crate) client_auth: ClientAuthType,
-    pub(crate) allowed_sans: Option<Vec<String>>,
-    pub(crate) cipher_suites: Vec<String>,
-    pub(crate) curves: Vec<String>,
-    pub(crate) min_version: Option<TlsVersion>,
-    pub(crate) max_version: Option<TlsVersion>,
-    pub(crate) prefer_server_order: bool,
+    cert: String,
+    key: Secret,
+    client_ca: String,
+    cert_file: String,
+    key_file: String,
+    client_auth_type: String,
+    client_ca_file: String,
+    cipher_suites: Option<Vec<String>>,
+    curve_preferences: Option<Vec<String>>,
+    min_version: Option<String>,
+    max_version: Option<String>,
+    prefer_server_cipher_suites: Option<bool>,
+    client_allowed_sans: Option<Vec<String>>,
+}
+
+impl ServerTlsConfig {
+    /// Reports whether there is anything that only a server with TLS has.
+    pub(crate) fn is_enabled(&self) -> bool {
+        let texts = [
+            &self.cert,
+            &self.cert_file,
+            &self.key_file,
+            &self.client_ca,
+            &self.client_ca_file,
+            &self.client_auth_type,
+        ];
+        texts.iter().any(|text| !text.is_empty()) || !self.key.is_empty()
+    }
+
+    /// Resolves relative paths against `directory`.
+    pub(crate) fn set_directory(&mut self, directory: &Path) {
+        for file in [
+            &mut self.cert_file,
+            &mut self.key_file,
+            &mut self.client_ca_file,
+        ] {
+            if !file.is_empty() {
+                *file = directory.join(&*file).to_string_lossy().into_owned();
+            }
+        }
+    }
+
+    /// Checks the names of versions, suites and curves.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for version in [&self.min_version, &self.max_version].into_iter().flatten() {
+            TlsVersion::parse(version).map_err(|error| error.to_string())?;
+        }
+        let unknown = |names: &Option<Vec<String>>, known: &[&str]| {
+            let mut names = names.iter().flatten();
+            names.find(|name| !known.contains(&name.as_str())).cloned()
+        };
+        if let Some(name) = unknown(&self.cipher_suites, &GO_CIPHERS) {
+            return Err(format!("unknown cipher: {name}"));
+        }
+        if let Some(name) = unknown(&self.curve_preferences, &GO_CURVES) {
+            return Err(format!("unknown curve: {name}"));
+        }
+        Ok(())
+    }
+
+    fn client_auth(&self) -> Result<ClientAuthType, NetError> {
+        let client_auth = match self.client_auth_type.as_str() {
+            "" | "NoClientCert" => ClientAuthType::None,
+            "RequestClientCert" => ClientAuthType::Request,
+            "RequireAnyClientCert" | "RequireClientCert" => ClientAuthType::RequireAny,
+            "VerifyClientCertIfGiven" => ClientAuthType::VerifyIfGiven,
+            "RequireAndVerifyClientCert" => ClientAuthType::RequireAndVerify,
+            other => return Err(invalid(format!("invalid ClientAuth: {other}"))),
+        };
+        let has_ca = !self.client_ca.is_empty() || !self.client_ca_file.is_empty();
+        if has_ca && client_auth == ClientAuthType::None {
+            return Err(invalid(
+                "client CA's have been configured without a Client Auth Policy",
+            ));
+        }
+        Ok(client_auth)
+    }
 }
 
 /// Settings, and the configuration built from them last.
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     config: ServerTlsConfig,
-    cert: TextSource,
-    key: TextSource,
-    client_ca: Option<TextSource>,
-    made: Mutex<Option<Made>>,
-}
-
-struct Made {
-    config: Arc<ServerConfig>,
-    texts: [Option<Arc<str>>; 3],
-}
-
-impl std::fmt::Debug for Made {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Made")
-    }
+    client_auth: ClientAuthType,
+    /// Made of the certificate, the key and the clients' authorities.
+    made: Rebuilt<ServerConfig, 3>,
 }
 
 impl ServerTls {
     pub(crate) fn new(config: ServerTlsConfig) -> Result<Self, NetError> {
-        // If both are given, the toolkit uses the file.
-        let text = |inline: &str, file: &Option<PathBuf>, what| {
-            let inline = if file.is_some() { "" } else { inline };
-            TextSource::new(inline, file.as_deref(), what)
+        let text = |inline: &str, file: &str, what| match file {
+            "" => TextSource::new(inline, None, what),
+            // If both are given, the toolkit uses the file.
+            file => TextSource::new("", Some(Path::new(file)), what),
         };
-        let missing = || tls_error("no certificate or key");
+        let cert = text(&config.cert, &config.cert_file, "cert_file");
+        let key = text(config.key.expose(), &config.key_file, "key_file");
+        if cert.is_none() {
+            return Err(invalid("missing one of cert or cert_file"));
+        }
+        if key.is_none() {
+            return Err(invalid("missing one of key or key_file"));
+        }
+        let client_ca = text(&config.client_ca, &config.client_ca_file, "client_ca_file");
         Ok(Self {
-            cert: text(&config.cert, &config.cert_file, "cert_file").ok_or_else(missing)?,
-            key: text(config.key.expose(), &config.key_file, "key_file").ok_or_else(missing)?,
-            client_ca: text(&config.client_ca, &config.client_ca_file, "client_ca_file"),
+            client_auth: config.client_auth()?,
             config,
-            made: Mutex::new(None),
+            made: Rebuilt::new([cert, key, client_ca]),
         })
     }
 
     /// Returns the configuration for a connection arriving now.
     pub(crate) fn current(&self) -> Result<Arc<ServerConfig>, NetError> {
-        let client_ca = self.client_ca.as_ref().map(TextSource::get).transpose()?;
-        let texts = [Some(self.cert.get()?), Some(self.key.get()?), client_ca];
-        let mut made = self.made.lock().whole();
-        if let Some(made) = made.as_ref()
-            && made.texts == texts
-        {
-            return Ok(Arc::clone(&made.config));
-        }
-        let [cert, key, client_ca] = &texts;
-        let config = self.make(
-            cert.as_deref().unwrap_or_default(),
-            key.as_deref().unwrap_or_default(),
-            client_ca.as_deref(),
-        )?;
-        let config = Arc::new(config);
-        *made = Some(Made {
-            config: Arc::clone(&config),
-            texts,
-        });
+        let (config, _is_new) = self.made.current(|texts| self.make(texts))?;
         Ok(config)
     }
 
-    fn make(
-        &self,
-        cert: &str,
-        key: &str,
-        client_ca: Option<&str>,
-    ) -> Result<ServerConfig, NetError> {
-        let versions = versions(self.config.min_version, self.config.max_version)?;
+    fn make(&self, [cert, key, client_ca]: [Option<&str>; 3]) -> Result<ServerConfig, NetError> {
+        let version = |text: &Option<String>| text.as_deref().map(TlsVersion::parse).transpose();
+        let (min, max) = (&self.config.min_version, &self.config.max_version);
+        let versions = versions(version(min)?, version(max)?)?;
         let provider = self.provider()?;
         let verifier = self.client_verifier(client_ca)?;
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
@@ -131,30 +169,31 @@ impl ServerTls {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
         let unusable = |reason: String| tls_error(format!("failed to load X509KeyPair: {reason}"));
-        let chain = certificates(cert);
+        let chain = certificates(cert.unwrap_or_default());
         if chain.is_empty() {
             let reason = "failed to find any certificate in PEM data";
             return Err(unusable(reason.to_owned()));
         }
-        let key = private_key(key)?;
+        let key = private_key(key.unwrap_or_default())?;
         let mut config = builder
             .with_single_cert(chain, key)
             .map_err(|error| unusable(error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        config.ignore_client_order = self.config.prefer_server_order;
+        config.ignore_client_order = self.config.prefer_server_cipher_suites.unwrap_or(true);
         Ok(config)
     }
 
     /// Returns the process' provider, restricted to the configured suites and curves.
     fn provider(&self) -> Result<CryptoProvider, NetError> {
         let mut chosen = provider().as_ref().clone();
-        if !self.config.cipher_suites.is_empty() {
+        let names = self.config.cipher_suites.as_ref();
+        if let Some(names) = names.filter(|names| !names.is_empty()) {
             let all = std::mem::take(&mut chosen.cipher_suites);
             // Go's list does not apply to TLS 1.3 either.
             let (newer, older): (Vec<_>, Vec<_>) =
                 all.into_iter().partition(|suite| suite.tls13().is_some());
             chosen.cipher_suites = newer;
-            for name in &self.config.cipher_suites {
+            for name in names {
                 // Both libraries use the same names.
                 let found = older.iter().find(|s| format!("{:?}", s.suite()) == *name);
                 match found {
@@ -166,9 +205,10 @@ impl ServerTls {
                 }
             }
         }
-        if !self.config.curves.is_empty() {
+        let names = self.config.curve_preferences.as_ref();
+        if let Some(names) = names.filter(|names| !names.is_empty()) {
             chosen.kx_groups.clear();
-            for name in &self.config.curves {
+            for name in names {
                 match name.as_str() {
                     "CurveP256" => chosen.kx_groups.push(kx_group::SECP256R1),
                     "CurveP384" => chosen.kx_groups.push(kx_group::SECP384R1),
@@ -189,7 +229,7 @@ impl ServerTls {
         &self,
         client_ca: Option<&str>,
     ) -> Result<Option<Arc<dyn ClientCertVerifier>>, NetError> {
-        let auth = self.config.client_auth;
+        let auth = self.client_auth;
         if auth == ClientAuthType::None {
             return Ok(None);
         }
@@ -217,29 +257,13 @@ impl ServerTls {
                 auth,
                 ClientAuthType::RequireAny | ClientAuthType::RequireAndVerify
             ),
-            allowed_sans: self.config.allowed_sans.clone(),
+            allowed_sans: self.config.client_allowed_sans.clone(),
         })))
     }
 }
 
-/// Rejects names unknown to Go.
-pub(crate) fn check_ciphers<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    for name in names {
-        if !GO_CIPHERS.contains(&name) {
-            return Err(format!("unknown cipher: {name}"));
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn check_curves<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    for name in names {
-        if !["CurveP256", "CurveP384", "CurveP521", "X25519"].contains(&name) {
-            return Err(format!("unknown curve: {name}"));
-        }
-    }
-    Ok(())
-}
+/// The curves that Go has.
+const GO_CURVES: [&str; 4] = ["CurveP256", "CurveP384", "CurveP521", "X25519"];
 
 /// The suites that Go considers secure.
 const GO_CIPHERS: [&str; 13] = [

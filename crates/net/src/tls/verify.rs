@@ -51,20 +51,7 @@ macro_rules! handshake_signatures {
 pub(crate) use handshake_signatures;
 
 /// Verifies servers against configured authorities.
-#[derive(Debug)]
-pub(crate) struct Verifier {
-    roots: Roots,
-}
-
-impl Verifier {
-    /// Returns `None` if no certificate is usable.
-    pub(crate) fn new(roots: Vec<CertificateDer<'static>>) -> Option<Self> {
-        let roots = Roots::new(roots);
-        (!roots.is_empty()).then_some(Self { roots })
-    }
-}
-
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for Roots {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -73,13 +60,7 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        judge(
-            &self.roots,
-            end_entity,
-            intermediates,
-            &server_name.to_str(),
-            now,
-        )?;
+        judge(self, end_entity, intermediates, &server_name.to_str(), now)?;
         Ok(ServerCertVerified::assertion())
     }
 

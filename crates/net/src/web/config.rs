@@ -4,45 +4,26 @@
 //! line and column if the parser knows them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::auth::cost;
 use super::rate_limit::RateLimit;
-use crate::client::config::TlsVersion;
 use crate::error::{NetError, invalid};
 use crate::secret::Secret;
-use crate::tls::server::{ClientAuthType, ServerTls, ServerTlsConfig};
+use crate::tls::server::{ServerTls, ServerTlsConfig};
 use crate::yaml::read_yaml;
 
 /// A web configuration as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebConfig {
-    tls_server_config: Option<TlsSection>,
+    tls_server_config: Option<ServerTlsConfig>,
     http_server_config: Option<HttpSection>,
     basic_auth_users: Option<BTreeMap<String, Secret>>,
     rate_limit: Option<RateSection>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct TlsSection {
-    cert: String,
-    key: Secret,
-    client_ca: String,
-    cert_file: String,
-    key_file: String,
-    client_auth_type: String,
-    client_ca_file: String,
-    cipher_suites: Option<Vec<String>>,
-    curve_preferences: Option<Vec<String>>,
-    min_version: Option<String>,
-    max_version: Option<String>,
-    prefer_server_cipher_suites: Option<bool>,
-    client_allowed_sans: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,15 +61,7 @@ impl WebConfig {
         config.check().map_err(in_file)?;
         let directory = path.parent().unwrap_or_else(|| Path::new(""));
         if let Some(tls) = &mut config.tls_server_config {
-            for file in [
-                &mut tls.cert_file,
-                &mut tls.key_file,
-                &mut tls.client_ca_file,
-            ] {
-                if !file.is_empty() {
-                    *file = directory.join(&*file).to_string_lossy().into_owned();
-                }
-            }
+            tls.set_directory(directory);
         }
         Ok(config)
     }
@@ -118,10 +91,9 @@ impl WebConfig {
 
     /// Returns `None` if the file does not configure TLS.
     pub(super) fn server_tls(&self) -> Result<Option<ServerTls>, NetError> {
-        let Some(section) = self.tls_server_config.as_ref().filter(|s| s.is_enabled()) else {
-            return Ok(None);
-        };
-        section.server_tls().map(Some)
+        let tls = self.tls_server_config.as_ref();
+        let tls = tls.filter(|tls| tls.is_enabled());
+        tls.cloned().map(ServerTls::new).transpose()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -147,72 +119,6 @@ impl WebConfig {
             tls.check()?;
         }
         Ok(())
-    }
-}
-
-impl TlsSection {
-    fn is_enabled(&self) -> bool {
-        let texts = [
-            &self.cert,
-            &self.cert_file,
-            &self.key_file,
-            &self.client_ca,
-            &self.client_ca_file,
-            &self.client_auth_type,
-        ];
-        texts.iter().any(|text| !text.is_empty()) || !self.key.is_empty()
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for version in [&self.min_version, &self.max_version].into_iter().flatten() {
-            TlsVersion::parse(version).map_err(|error| error.to_string())?;
-        }
-        let ciphers = self.cipher_suites.iter().flatten();
-        crate::tls::server::check_ciphers(ciphers.map(String::as_str))?;
-        let curves = self.curve_preferences.iter().flatten();
-        crate::tls::server::check_curves(curves.map(String::as_str))
-    }
-
-    fn server_tls(&self) -> Result<ServerTls, NetError> {
-        if self.cert.is_empty() && self.cert_file.is_empty() {
-            return Err(invalid("missing one of cert or cert_file"));
-        }
-        if self.key.is_empty() && self.key_file.is_empty() {
-            return Err(invalid("missing one of key or key_file"));
-        }
-        let client_auth = match self.client_auth_type.as_str() {
-            "" | "NoClientCert" => ClientAuthType::None,
-            "RequestClientCert" => ClientAuthType::Request,
-            "RequireAnyClientCert" | "RequireClientCert" => ClientAuthType::RequireAny,
-            "VerifyClientCertIfGiven" => ClientAuthType::VerifyIfGiven,
-            "RequireAndVerifyClientCert" => ClientAuthType::RequireAndVerify,
-            other => return Err(invalid(format!("invalid ClientAuth: {other}"))),
-        };
-        let has_ca = !self.client_ca.is_empty() || !self.client_ca_file.is_empty();
-        if has_ca && client_auth == ClientAuthType::None {
-            return Err(invalid(
-                "client CA's have been configured without a Client Auth Policy",
-            ));
-        }
-        let file = |file: &str| (!file.is_empty()).then(|| PathBuf::from(file));
-        let version = |text: &Option<String>| -> Result<Option<TlsVersion>, NetError> {
-            text.as_deref().map(TlsVersion::parse).transpose()
-        };
-        ServerTls::new(ServerTlsConfig {
-            cert: self.cert.clone(),
-            cert_file: file(&self.cert_file),
-            key: self.key.clone(),
-            key_file: file(&self.key_file),
-            client_ca: self.client_ca.clone(),
-            client_ca_file: file(&self.client_ca_file),
-            client_auth,
-            allowed_sans: self.client_allowed_sans.clone(),
-            cipher_suites: self.cipher_suites.clone().unwrap_or_default(),
-            curves: self.curve_preferences.clone().unwrap_or_default(),
-            min_version: version(&self.min_version)?,
-            max_version: version(&self.max_version)?,
-            prefer_server_order: self.prefer_server_cipher_suites.unwrap_or(true),
-        })
     }
 }
 
