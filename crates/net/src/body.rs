@@ -1,55 +1,20 @@
-//! Request bodies, read whole and decompressed under one limit.
+//! Request bodies, read whole or in pieces under a limit.
 //!
-//! Invariant: neither the bytes read from the wire nor the decompressed bytes exceed the limit, and a header alone
-//! makes us reserve only a small amount of memory.
+//! Invariant: the bytes read from the wire do not exceed the limit, and a header alone makes us reserve only a small amount
+//! of memory.
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::Request;
-use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError};
 use hyper::body::Body as HttpBody;
 
 use crate::allowance::{Allowance, Unlimited, ask, reserve};
-use crate::blocking;
-use crate::encoding::Encoding;
 use crate::error::NetError;
-use crate::inflate::decompress_within;
 
 /// Largest reservation for a `Content-Length` before bytes have arrived.
 const RESERVE_BYTES: u64 = 64 << 10;
 
-/// Returns a request's body, decompressed according to its `Content-Encoding` (gzip, deflate).
-///
-/// # Errors
-/// [`NetError::BodyTooLarge`] (413) above `limit_bytes` on the wire or decompressed, [`NetError::CorruptBody`] (400),
-/// [`NetError::UnknownEncoding`] (415), [`NetError::Io`] (400) when the client disconnected.
-pub async fn read_body(request: Request<Body>, limit_bytes: usize) -> Result<Bytes, NetError> {
-    read_body_within(request, limit_bytes, &mut Unlimited).await
-}
-
-/// Like [`read_body`], but requests all memory for the body from `allowance` first.
-///
-/// # Errors
-/// As [`read_body`], and [`NetError::Memory`] (503).
-pub async fn read_body_within(
-    request: Request<Body>,
-    limit_bytes: usize,
-    allowance: &mut dyn Allowance,
-) -> Result<Bytes, NetError> {
-    let encoding = encoding_of(request.headers())?;
-    let wire = read_wire_body_within(request.into_body(), limit_bytes, allowance).await?;
-    if encoding == Encoding::Identity {
-        return Ok(wire);
-    }
-    let mut out = Vec::new();
-    blocking::run_long(wire.len() * 8, || {
-        decompress_within(encoding, &wire, limit_bytes, allowance, &mut out)
-    })?;
-    Ok(Bytes::from(out))
-}
-
-/// Returns a body as it is on the wire, for handlers with their own encoding (snappy).
+/// Returns a body as it is on the wire: handlers decompress it.
 ///
 /// # Errors
 /// [`NetError::BodyTooLarge`] above `limit_bytes`, [`NetError::Io`] when the client disconnected.
@@ -145,17 +110,6 @@ impl BodyPieces {
         let announced_bytes = self.body.size_hint().lower();
         usize::try_from(announced_bytes.min(RESERVE_BYTES)).unwrap_or(0)
     }
-}
-
-fn encoding_of(headers: &HeaderMap) -> Result<Encoding, NetError> {
-    let mut values = headers.get_all(CONTENT_ENCODING).iter();
-    let first = values.next().map_or(&b""[..], |v| v.as_bytes());
-    if values.next().is_some() {
-        return Err(NetError::UnknownEncoding {
-            encoding: "several".to_owned(),
-        });
-    }
-    Encoding::parse(first)
 }
 
 /// Converts a read error; the server's own limit may be the smaller one.

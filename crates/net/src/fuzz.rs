@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::address::parse_listen;
 use crate::basic_auth::credentials;
-use crate::body::read_body;
+use crate::body::read_wire_body;
 use crate::client::fuzz_read_answer;
 use crate::client::proxy::NoProxy;
 use crate::encoding::Encoding;
@@ -159,7 +159,7 @@ pub fn judge_chain(
 pub fn fuzz_request(data: &[u8]) {
     let answer = |request: Request<Body>| async {
         let known = credentials(request.headers());
-        match read_body(request, LIMIT_BYTES).await {
+        match read_wire_body(request.into_body(), LIMIT_BYTES).await {
             Ok(body) => {
                 assert!(body.len() <= LIMIT_BYTES);
                 let user = known.map(|(user, _password)| user);

@@ -2,7 +2,7 @@
 //!
 //! **Is**: bound listeners and a [`Server`] with graceful drain for an axum [`Router`] that every other crate mounts
 //! its handlers on; responses compressed if the client accepts it ([`respond`]); request bodies under a size limit
-//! ([`read_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; the [`StopToken`] that ends all tasks
+//! ([`read_wire_body`]); a [`Client`] for many keep-alive targets; [`decompress`]; the [`StopToken`] that ends all tasks
 //! of the process, and the supervision of their panics ([`catch_panic`]).
 //!
 //! TLS and credentials on both sides: an [`HttpClientConfig`] for requests, a web configuration for
@@ -76,7 +76,7 @@ pub use axum::Router;
 
 pub use allowance::{Allowance, Unlimited};
 pub use blocking::{run_long, yield_now};
-pub use body::{BodyPieces, read_body, read_body_within, read_wire_body, read_wire_body_within};
+pub use body::{BodyPieces, read_wire_body, read_wire_body_within};
 pub use client::aws_environment::AwsEnvironment;
 pub use client::config::{
     Authorization, BasicAuth, GRANT_JWT_BEARER, HeaderSources, HttpClientConfig, OAuth2,

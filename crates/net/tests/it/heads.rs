@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use narthex_net::axum::response::Response;
 use narthex_net::axum::routing::{get, post};
-use narthex_net::{Router, ServerConfig, body_of, read_body};
+use narthex_net::{Router, ServerConfig, body_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Running, patient, read_to_close};
+use crate::support::{Running, patient, read_body, read_to_close};
 
 /// Sends bytes and returns the statuses of all responses until the server closes.
 async fn statuses(server: &Running, request: &[u8]) -> Vec<String> {

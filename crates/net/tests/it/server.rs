@@ -12,12 +12,14 @@ use narthex_net::axum::response::{IntoResponse, Response};
 use narthex_net::axum::routing::{get, post};
 use narthex_net::{
     Client, ClientConfig, NetError, Request, Router, Server, ServerConfig, body_channel, gzip,
-    read_body, respond_text,
+    respond_text,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::support::{Running, patient, peak_bytes, read_to_close, read_until, zeros_gzip};
+use crate::support::{
+    Running, patient, peak_bytes, read_body, read_to_close, read_until, zeros_gzip,
+};
 
 const HELLO: &str = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
 

@@ -3,13 +3,32 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use narthex_net::{Router, ServeReport, Server, ServerConfig, StopToken, Stopper, Url};
+use bytes::Bytes;
+use http::{Request, header::CONTENT_ENCODING};
+use narthex_net::axum::body::Body;
+use narthex_net::{
+    Encoding, NetError, Router, ServeReport, Server, ServerConfig, StopToken, Stopper, Url,
+    decompress, read_wire_body,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// Longer than anything under test takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Returns a request's body as a handler reads it, decompressed.
+pub(crate) async fn read_body(
+    request: Request<Body>,
+    limit_bytes: usize,
+) -> Result<Bytes, NetError> {
+    let encoding = request.headers().get(CONTENT_ENCODING);
+    let encoding = Encoding::parse(encoding.map_or(b"", |value| value.as_bytes()))?;
+    let wire = read_wire_body(request.into_body(), limit_bytes).await?;
+    let mut body = Vec::new();
+    decompress(encoding, &wire, limit_bytes, &mut body)?;
+    Ok(body.into())
+}
 
 /// A server on an ephemeral loopback port.
 pub(crate) struct Running {
