@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, sockopt};
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::error::NetError;
-use crate::url::parse_port;
+use crate::url::{is_of_name, parse_digits};
 
 /// Connections the kernel queues until they are accepted.
 const BACKLOG: u32 = 1024;
@@ -48,13 +48,10 @@ pub(crate) async fn listen(address: &str) -> Result<TcpListener, NetError> {
 /// Takes over a listening TCP socket, the one `at` this place of those that were passed.
 pub(crate) fn adopt(at: usize, socket: OwnedFd) -> Result<TcpListener, NetError> {
     let fail = |reason| NetError::PassedSocket { at, reason };
-    let domain = sockopt::socket_domain(&socket);
-    let is_ip =
-        |domain: &AddressFamily| [AddressFamily::INET, AddressFamily::INET6].contains(domain);
-    domain
-        .ok()
-        .filter(is_ip)
-        .ok_or(fail("it is not a TCP socket"))?;
+    match sockopt::socket_domain(&socket) {
+        Ok(AddressFamily::INET | AddressFamily::INET6) => {}
+        _ => return Err(fail("it is not a TCP socket")),
+    }
     match sockopt::socket_acceptconn(&socket) {
         Ok(true) => {}
         _ => return Err(fail("it is not listening")),
@@ -84,7 +81,7 @@ fn split(address: &str) -> Result<(ListenHost, u16), &'static str> {
     if port.is_empty() {
         return Err("missing port in address");
     }
-    let port = parse_port(port).ok_or("the port is not a number from 0 to 65535")?;
+    let port = parse_digits(port).ok_or("the port is not a number from 0 to 65535")?;
     Ok((host, port))
 }
 
@@ -98,8 +95,7 @@ fn parse_host(host: &str) -> Result<ListenHost, &'static str> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(ListenHost::Ip(ip));
     }
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-    if host.len() <= 255 && host.bytes().all(plain) {
+    if host.len() <= 255 && host.bytes().all(is_of_name) {
         return Ok(ListenHost::Name(host.to_owned()));
     }
     Err("neither a host name nor an IP address")

@@ -154,17 +154,7 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub async fn open(&self, request: &Request) -> Result<StreamedResponse, NetError> {
-        let work = self.inner.open(request);
-        match tokio::time::timeout(request.timeout, work).await {
-            Ok(result) => result,
-            Err(_elapsed) => Err(NetError::Request {
-                method: Method::Get.title(),
-                url: request.url.to_string(),
-                source: Box::new(NetError::Deadline {
-                    timeout: request.timeout,
-                }),
-            }),
-        }
+        in_time(Method::Get, request, self.inner.open(request)).await
     }
 
     /// Returns the connection counts so far.
@@ -193,19 +183,27 @@ impl Client {
         let work = self
             .inner
             .follow(method, request, content, &mut room, &mut scratch, body);
-        let result = match tokio::time::timeout(request.timeout, work).await {
-            Ok(result) => result,
-            Err(_elapsed) => Err(NetError::Request {
-                method: method.title(),
-                url: request.url.to_string(),
-                source: Box::new(NetError::Deadline {
-                    timeout: request.timeout,
-                }),
-            }),
-        };
+        let result = in_time(method, request, work).await;
         self.inner.return_scratch(scratch);
         result
     }
+}
+
+/// Awaits `work` within the request's time.
+async fn in_time<T>(
+    method: Method,
+    request: &Request,
+    work: impl Future<Output = Result<T, NetError>>,
+) -> Result<T, NetError> {
+    let timeout = request.timeout;
+    let result = tokio::time::timeout(timeout, work).await;
+    result.unwrap_or_else(|_elapsed| {
+        Err(NetError::Request {
+            method: method.title(),
+            url: request.url.to_string(),
+            source: Box::new(NetError::Deadline { timeout }),
+        })
+    })
 }
 
 /// Reads one response and returns only its body, for the fuzz target.

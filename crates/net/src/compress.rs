@@ -23,7 +23,7 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 
 use crate::encoding::Encoding;
 use crate::negotiation::choose_encoding;
-use crate::respond::{ZSTD_LEVEL, encoding_name};
+use crate::respond::ZSTD_LEVEL;
 
 /// Approximate size of the pieces of compressed output.
 const PIECE_BYTES: usize = 16 << 10;
@@ -61,7 +61,7 @@ async fn encode(request: Request, next: Next, from_bytes: usize) -> Response {
         },
         Encoding::Identity | Encoding::Deflate => return response,
     };
-    headers.insert(CONTENT_ENCODING, encoding_name(encoding));
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
     headers.remove(CONTENT_LENGTH);
     response.map(|body| {
         Body::new(Compressed {

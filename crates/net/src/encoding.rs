@@ -17,13 +17,20 @@ pub enum Encoding {
     Zstd,
 }
 
-impl fmt::Display for Encoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Encoding {
+    /// Returns the name in headers.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Identity => "identity",
             Self::Gzip => "gzip",
             Self::Deflate => "deflate",
             Self::Zstd => "zstd",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

@@ -4,8 +4,11 @@
 //! until the last piece has been sent or the client is gone.
 
 use crate::respond::{body_of, respond_json};
-use axum::{body::Bytes, response::Response};
-use http::{HeaderMap, HeaderValue, header};
+use axum::{
+    body::Bytes,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, header::CONTENT_TYPE};
 
 /// Approximate length of a piece of a list.
 const PIECE_BYTES: usize = 64 << 10;
@@ -67,12 +70,8 @@ impl ListingResponse {
             return respond_json(self.first, headers);
         }
         let mut pieces = self.into_pieces();
-        let mut response = Response::new(body_of(move || pieces.next()));
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
-        response
+        let body = body_of(move || pieces.next());
+        ([(CONTENT_TYPE, "application/json")], body).into_response()
     }
 
     /// Returns the pieces, each made when it is asked for; the memory is given back with the iterator.

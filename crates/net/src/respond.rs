@@ -65,7 +65,7 @@ pub fn respond_pieces(content_type: &'static str, body: Body, encoding: Encoding
     // Also on the plain form: a cache must not serve either form to the other kind of client.
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     if encoding != Encoding::Identity {
-        headers.insert(CONTENT_ENCODING, encoding_name(encoding));
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
     }
     response
 }
@@ -119,15 +119,6 @@ pub fn zstd(input: &[u8]) -> Option<Vec<u8>> {
         out.truncate(length);
         out.shrink_to_fit();
         Some(out)
-    })
-}
-
-pub(crate) fn encoding_name(encoding: Encoding) -> HeaderValue {
-    HeaderValue::from_static(match encoding {
-        Encoding::Identity => "identity",
-        Encoding::Gzip => "gzip",
-        Encoding::Deflate => "deflate",
-        Encoding::Zstd => "zstd",
     })
 }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
 
 use crate::error::NetError;
 use crate::percent::escape_unprintable;
@@ -184,7 +185,7 @@ fn split_authority(authority: &str, default_port: u16) -> Result<(String, u16), 
         "" | ":" => default_port,
         port => {
             let digits = port.strip_prefix(':').ok_or("text after the host")?;
-            parse_port(digits)
+            parse_digits(digits)
                 .filter(|port| *port > 0)
                 .ok_or("invalid port")?
         }
@@ -192,24 +193,25 @@ fn split_authority(authority: &str, default_port: u16) -> Result<(String, u16), 
     Ok((host.to_ascii_lowercase(), port))
 }
 
+/// Reports whether a host's name may have this byte.
+pub(crate) fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
+}
+
 fn check_host(host: &str) -> Result<(), &'static str> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     match host {
         "" => Err("no host"),
         host if host.len() > 255 => Err("host longer than 255 bytes"),
-        host if host.bytes().all(plain) => Ok(()),
+        host if host.bytes().all(is_of_name) => Ok(()),
         host if host.parse::<IpAddr>().is_ok() => Err("IPv6 address without brackets"),
         _ => Err("invalid character in host"),
     }
 }
 
 /// Parses digits only: `str::parse` would also accept a sign.
-pub(crate) fn parse_port(digits: &str) -> Option<u16> {
-    digits
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| digits.parse().ok())
-        .flatten()
+pub(crate) fn parse_digits<T: FromStr>(digits: &str) -> Option<T> {
+    let is_plain = digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_plain)
 }
 
 fn has_scheme(reference: &str) -> bool {

@@ -52,12 +52,6 @@ struct HeaderLine {
     private: bool,
 }
 
-/// Credentials and headers of one request.
-#[derive(Debug, Default)]
-pub(super) struct RequestAuth {
-    authorization: Option<Secret>,
-}
-
 impl ClientAuth {
     /// Reads all files once, so that a wrong path fails at the start. `config` must be valid.
     pub(super) fn new(client: &ClientConfig, config: &HttpClientConfig) -> Result<Self, NetError> {
@@ -122,13 +116,13 @@ impl ClientAuth {
         })
     }
 
-    /// Returns the credentials of the next request; fetches a token if there is no valid one.
-    pub(super) async fn request_auth(&self) -> Result<RequestAuth, NetError> {
+    /// Returns the `Authorization` of the next request; fetches a token if there is no valid one.
+    pub(super) async fn authorization(&self) -> Result<Option<Secret>, NetError> {
         let read = |text: &Option<TextSource>| -> Result<Arc<str>, NetError> {
             text.as_ref().map_or_else(|| Ok("".into()), TextSource::get)
         };
         let authorization = match &self.credentials {
-            None => return Ok(RequestAuth::default()),
+            None => return Ok(None),
             Some(Credentials::Basic { username, password }) => {
                 let (username, password) = (read(username)?, read(password)?);
                 basic(username.as_bytes(), password.as_bytes())
@@ -139,23 +133,17 @@ impl ClientAuth {
             }
             Some(Credentials::OAuth2(source)) => source.authorization().await?,
         };
-        Ok(RequestAuth {
-            authorization: Some(authorization),
-        })
+        Ok(Some(authorization))
     }
 
     /// Writes the header lines of one hop.
     pub(super) fn write_headers(
         &self,
-        request: &RequestAuth,
+        authorization: Option<&Secret>,
         trusted: bool,
-        has_authorization: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), NetError> {
-        if let Some(authorization) = &request.authorization
-            && trusted
-            && !has_authorization
-        {
+        if let Some(authorization) = authorization {
             push_header(out, "authorization", authorization.expose().as_bytes());
         }
         for line in &self.headers {
@@ -224,11 +212,8 @@ pub(super) fn is_same_domain(host: &str, first: &str) -> bool {
     let below = host
         .strip_suffix(first)
         .is_some_and(|rest| rest.ends_with('.'));
-    below && !first.is_empty() && !host.contains([':', '%']) && !is_address(host)
-}
-
-fn is_address(host: &str) -> bool {
-    host.parse::<std::net::IpAddr>().is_ok()
+    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    below && !first.is_empty() && !host.contains([':', '%']) && !is_address
 }
 
 /// Rejects a line end in a file's contents, without showing the value.

@@ -118,9 +118,11 @@ impl Route<'_> {
         stream.flush().await.map_err(NetError::write)?;
         let mut answer = Vec::new();
         let length = read_head(stream, &mut answer).await?;
-        let head = head::parse(answer.get(..length).unwrap_or_default())?;
-        if head.status != 200 {
-            return Err(NetError::Proxy { code: head.status });
+        let code = head::parse(answer.get(..length).unwrap_or_default())?
+            .response
+            .status;
+        if code != 200 {
+            return Err(NetError::Proxy { code });
         }
         // In TLS the client speaks first, so bytes after the head are not the server's.
         if answer.len() > length {

@@ -115,7 +115,7 @@ pub(super) async fn read_answer<S: AsyncRead + Unpin>(
     wire.clear();
     let (head, head_length, wire_bytes) = begin(stream, head_buffer).await?;
     *in_body = true;
-    let is_plain = head.encoding == Encoding::Identity;
+    let is_plain = head.response.encoding == Encoding::Identity;
     let mut reader = BodyReader {
         stream,
         early: &head_buffer[head_length..],
@@ -158,11 +158,11 @@ async fn begin<S: AsyncRead + Unpin>(
     loop {
         let length = read_head(stream, buffer).await?;
         let head = head::parse(&buffer[..length])?;
-        if head.status >= 200 {
+        if head.response.status >= 200 {
             return Ok((head, length, wire_bytes));
         }
         interim += 1;
-        if interim > MAX_INTERIM || head.status == 101 {
+        if interim > MAX_INTERIM || head.response.status == 101 {
             return Err(NetError::Response {
                 reason: "unexpected interim answer",
             });

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, USER_AGENT};
 
-use super::auth::{ClientAuth, RequestAuth, is_same_domain, is_sensitive};
+use super::auth::{ClientAuth, is_same_domain, is_sensitive};
 use super::connect::Route;
 use super::exchange::{Answer, Buffers, Room, exchange, exchange_heads};
 use super::head::push_header;
@@ -155,7 +155,7 @@ impl Inner {
                 redirects += 1;
                 let location = answer.head.location.as_deref().unwrap_or_default();
                 let next = url.join(location).map_err(|error| hop.failed(error))?;
-                if !matches!(answer.head.status, 307 | 308) {
+                if !matches!(answer.head.response.status, 307 | 308) {
                     method = Method::Get;
                 }
                 trust.follow(&next);
@@ -189,7 +189,7 @@ impl Inner {
                 Stream::Plain(stream) => exchange_heads(stream, &bytes).await?,
                 Stream::Tls(stream) => exchange_heads(stream, &bytes).await?,
             };
-            StreamedResponse::new(stream, begun, false)
+            StreamedResponse::new(stream, begun)
         };
         opened.await.map_err(|error| hop.failed(error))
     }
@@ -261,10 +261,10 @@ impl Inner {
     /// Writes the request's head. Header values cannot contain line ends: `http` and `Url` ensure that.
     async fn render(&self, hop: &Hop<'_>, out: &mut Vec<u8>) -> Result<(), NetError> {
         let Hop { url, request, .. } = *hop;
-        let request_auth = if self.plain || !hop.trusted {
-            RequestAuth::default()
+        let authorization = if self.plain || !hop.trusted {
+            None
         } else {
-            self.auth.request_auth().await?
+            self.auth.authorization().await?
         };
         let proxy = self.auth.proxy(url).filter(|_| !url.is_https());
         out.clear();
@@ -293,9 +293,10 @@ impl Inner {
             }
         }
         if !self.plain {
-            let has_authorization = headers.contains_key(AUTHORIZATION);
-            self.auth
-                .write_headers(&request_auth, hop.trusted, has_authorization, out)?;
+            let authorization = authorization
+                .as_ref()
+                .filter(|_| !headers.contains_key(AUTHORIZATION));
+            self.auth.write_headers(authorization, hop.trusted, out)?;
         }
         if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization()) {
             push_header(out, "proxy-authorization", authorization.as_bytes());
@@ -336,7 +337,8 @@ fn finish(
     let wire = &scratch.answer.wire;
     if !wire.is_empty() {
         let decoded = blocking::run_long(wire.len() * 8, || {
-            decompress_within(head.encoding, wire, room.limit_bytes, room.allowance, body)
+            let encoding = head.response.encoding;
+            decompress_within(encoding, wire, room.limit_bytes, room.allowance, body)
         });
         // For an unsuccessful response only the status matters, and its body may be truncated.
         if head.is_success() {
@@ -344,14 +346,10 @@ fn finish(
         }
     }
     Ok(ResponseHead {
-        status: head.status,
-        content_type: head.content_type,
-        retry_after: head.retry_after,
-        kept: head.kept,
-        encoding: head.encoding,
         wire_bytes: answer.wire_bytes,
         body_bytes: body.len() as u64,
         redirects,
         reused,
+        ..head.response
     })
 }

@@ -7,8 +7,10 @@ use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig, Response, Status};
 
+use super::request::ResponseHead;
 use crate::encoding::Encoding;
 use crate::error::NetError;
+use crate::url::parse_digits;
 
 /// Most header lines accepted. Go limits only their size; 128 is twice what proxies add.
 const MAX_HEADERS: usize = 128;
@@ -34,24 +36,21 @@ pub(super) enum Framing {
 /// The relevant parts of a response head.
 #[derive(Debug)]
 pub(super) struct Head {
-    pub(super) status: u16,
     pub(super) framing: Framing,
     /// Whether the connection remains usable after the body.
     pub(super) keep_alive: bool,
-    pub(super) encoding: Encoding,
-    pub(super) content_type: Option<String>,
     pub(super) location: Option<String>,
-    pub(super) retry_after: Option<String>,
-    pub(super) kept: Vec<(&'static str, String)>,
+    /// What callers get, without the counts.
+    pub(super) response: ResponseHead,
 }
 
 impl Head {
     pub(super) fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
+        (200..300).contains(&self.response.status)
     }
 
     pub(super) fn is_redirect(&self) -> bool {
-        matches!(self.status, 301 | 302 | 303 | 307 | 308) && self.location.is_some()
+        matches!(self.response.status, 301 | 302 | 303 | 307 | 308) && self.location.is_some()
     }
 }
 
@@ -95,10 +94,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head, NetError> {
         return Err(malformed("bad status code"));
     }
     let mut fields = Fields::default();
+    fields.response.status = status;
     for header in response.headers.iter() {
         fields.read_header(header)?;
     }
-    fields.into_head(status, response.version == Some(1))
+    fields.into_head(response.version == Some(1))
 }
 
 /// The headers as received, before conflicts are resolved.
@@ -108,20 +108,22 @@ struct Fields {
     chunked: bool,
     close: bool,
     keep_alive: bool,
-    encoding: Encoding,
-    content_type: Option<String>,
     location: Option<String>,
-    retry_after: Option<String>,
-    kept: Vec<(&'static str, String)>,
+    response: ResponseHead,
 }
 
 impl Fields {
     fn read_header(&mut self, header: &Header<'_>) -> Result<(), NetError> {
         let (name, value) = (header.name.as_bytes(), header.value);
+        let response = &mut self.response;
         // The length distinguishes nearly all of them before any letter is compared.
         match name.len() {
             14 if name.eq_ignore_ascii_case(b"content-length") => {
-                let length = parse_length(value).ok_or(malformed("bad Content-Length"))?;
+                // Digits only, as RFC 9112 requires: no sign, no list.
+                let length = std::str::from_utf8(value.trim_ascii())
+                    .ok()
+                    .and_then(parse_digits)
+                    .ok_or(malformed("bad Content-Length"))?;
                 if self.length.is_some_and(|known| known != length) {
                     return Err(malformed("conflicting Content-Length"));
                 }
@@ -140,37 +142,37 @@ impl Fields {
                 }
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => {
-                if self.encoding != Encoding::Identity {
+                if response.encoding != Encoding::Identity {
                     return Err(NetError::UnknownEncoding {
                         encoding: "several".to_owned(),
                     });
                 }
-                self.encoding = Encoding::parse(value)?;
+                response.encoding = Encoding::parse(value)?;
             }
             12 if name.eq_ignore_ascii_case(b"content-type") => {
-                self.content_type.get_or_insert_with(|| text(value));
+                response.content_type.get_or_insert_with(|| text(value));
             }
             8 if name.eq_ignore_ascii_case(b"location") => {
                 self.location.get_or_insert_with(|| text(value));
             }
             11 if name.eq_ignore_ascii_case(b"retry-after") => {
-                self.retry_after.get_or_insert_with(|| text(value));
+                response.retry_after.get_or_insert_with(|| text(value));
             }
             _ => {
                 let kept = KEPT
                     .iter()
                     .find(|kept| kept.as_bytes().eq_ignore_ascii_case(name));
-                self.kept.extend(kept.map(|kept| (*kept, text(value))));
+                response.kept.extend(kept.map(|kept| (*kept, text(value))));
             }
         }
         Ok(())
     }
 
-    fn into_head(self, status: u16, http_1_1: bool) -> Result<Head, NetError> {
+    fn into_head(self, http_1_1: bool) -> Result<Head, NetError> {
         if self.chunked && !http_1_1 {
             return Err(malformed("Transfer-Encoding in HTTP/1.0"));
         }
-        let framing = match (status, self.chunked, self.length) {
+        let framing = match (self.response.status, self.chunked, self.length) {
             (100..200 | 204 | 304, ..) => Framing::Empty,
             (_, true, _) => Framing::Chunked,
             (_, false, Some(0)) => Framing::Empty,
@@ -185,26 +187,12 @@ impl Fields {
             self.keep_alive && !self.close
         };
         Ok(Head {
-            status,
             framing,
             keep_alive: persistent && !ambiguous && framing != Framing::UntilClose,
-            encoding: self.encoding,
-            content_type: self.content_type,
             location: self.location,
-            retry_after: self.retry_after,
-            kept: self.kept,
+            response: self.response,
         })
     }
-}
-
-/// Parses digits only, as RFC 9112 requires: no sign, no list.
-fn parse_length(value: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(value.trim_ascii()).ok()?;
-    digits
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| digits.parse().ok())
-        .flatten()
 }
 
 fn text(value: &[u8]) -> String {

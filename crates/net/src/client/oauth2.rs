@@ -3,7 +3,6 @@
 //! Invariant: at most one token request at a time; an expired token is never returned, and no part of a token, secret
 //! or assertion appears in an error.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,7 +21,7 @@ use crate::error::{NetError, invalid, status_text, tls_error};
 use crate::file_cache::TextSource;
 use crate::percent::{decode_form, escape_form};
 use crate::secret::Secret;
-use crate::tls::crypto::{private_key, provider};
+use crate::tls::crypto::{private_key, provider, random_bytes};
 use crate::url::Url;
 
 /// A token is not used in its last seconds: it has to arrive before it expires.
@@ -53,17 +52,7 @@ struct CachedToken {
     authorization: Secret,
     expires: Option<Instant>,
     /// The secret it was fetched with: a new secret needs a new token.
-    secret: SecretText,
-}
-
-/// Only compared, never shown.
-#[derive(PartialEq, Eq)]
-struct SecretText(Arc<str>);
-
-impl std::fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("<secret>")
-    }
+    secret: Secret,
 }
 
 /// Response of the token URL.
@@ -113,7 +102,7 @@ impl TokenSource {
         };
         let mut cached = self.cached.lock().await;
         if let Some(cached) = cached.as_ref()
-            && *cached.secret.0 == *secret
+            && *cached.secret.expose() == *secret
             && cached.expires.is_none_or(|at| Instant::now() < at)
         {
             return Ok(cached.authorization.clone());
@@ -129,40 +118,34 @@ impl TokenSource {
         *cached = Some(CachedToken {
             authorization: token.authorization.clone(),
             expires,
-            secret: SecretText(secret),
+            secret: Secret::new(&*secret),
         });
         Ok(token.authorization)
     }
 
     async fn fetch(&self, secret: &str) -> Result<Token, NetError> {
-        match self.config.request {
+        let is_assertion = self.config.grant_type == GRANT_JWT_BEARER;
+        let mut form = match self.config.request {
             TokenRequest::Metadata => return self.ask_metadata(("metadata", "true")).await,
             TokenRequest::GoogleMetadata => {
                 return self.ask_metadata(("metadata-flavor", "Google")).await;
             }
-            TokenRequest::AssertionFile(_) => {
-                let mut form = vec![
-                    ("grant_type", "client_credentials".to_owned()),
-                    ("client_id", self.config.client_id.clone()),
-                    ("client_assertion_type", CLIENT_ASSERTION.to_owned()),
-                    ("client_assertion", secret.to_owned()),
-                ];
-                self.add_scopes_and_parameters(&mut form)?;
-                return self.ask(&form, None).await;
-            }
-            TokenRequest::Standard => {}
-        }
-        if self.config.grant_type == GRANT_JWT_BEARER {
-            let assertion = self.assertion(secret)?;
-            let mut form = vec![
+            TokenRequest::AssertionFile(_) => vec![
+                ("grant_type", "client_credentials".to_owned()),
+                ("client_id", self.config.client_id.clone()),
+                ("client_assertion_type", CLIENT_ASSERTION.to_owned()),
+                ("client_assertion", secret.to_owned()),
+            ],
+            TokenRequest::Standard if is_assertion => vec![
                 ("grant_type", GRANT_JWT_BEARER.to_owned()),
-                ("assertion", assertion),
-            ];
-            self.add_scopes_and_parameters(&mut form)?;
+                ("assertion", self.assertion(secret)?),
+            ],
+            TokenRequest::Standard => vec![("grant_type", "client_credentials".to_owned())],
+        };
+        self.add_scopes_and_parameters(&mut form)?;
+        if is_assertion || self.config.request != TokenRequest::Standard {
             return self.ask(&form, None).await;
         }
-        let mut form = vec![("grant_type", "client_credentials".to_owned())];
-        self.add_scopes_and_parameters(&mut form)?;
         let style = self.style.load(Relaxed);
         if style != IN_FORM {
             let (user, password) = (escape_form(&self.config.client_id), escape_form(secret));
@@ -372,9 +355,7 @@ fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
 
 /// Returns a random identifier in the form of a UUID.
 fn unique_id() -> Result<String, NetError> {
-    let mut bytes = [0; 16];
-    let filled = provider().secure_random.fill(&mut bytes);
-    filled.map_err(|_failed| tls_error("no random numbers"))?;
+    let mut bytes: [u8; 16] = random_bytes()?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -12,40 +12,21 @@ use crate::url::Url;
 /// An invalid proxy is an error only for a client with `proxy_from_environment`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyEnvironment {
-    http: EnvironmentProxy,
-    https: EnvironmentProxy,
+    http: Option<EnvironmentProxy>,
+    https: Option<EnvironmentProxy>,
     no_proxy: String,
 }
 
-/// A variable's value: nothing, a proxy, or an invalid one with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum EnvironmentProxy {
-    #[default]
-    Nothing,
-    Proxy(ProxyUrl),
-    Unusable(String),
-}
+/// A variable's proxy, or the reason why it is invalid.
+type EnvironmentProxy = Result<ProxyUrl, String>;
 
-impl EnvironmentProxy {
-    fn parse(variable: &str, text: &str) -> Self {
-        let parsed = match text {
-            "" => return Self::Nothing,
-            url if url.contains("://") => ProxyUrl::parse(url),
-            host => ProxyUrl::parse(&format!("http://{host}")),
-        };
-        match parsed {
-            Ok(url) => Self::Proxy(url),
-            Err(error) => Self::Unusable(format!("{variable}: {error}")),
-        }
-    }
-
-    fn get(&self) -> Result<Option<ProxyUrl>, NetError> {
-        match self {
-            Self::Nothing => Ok(None),
-            Self::Proxy(url) => Ok(Some(url.clone())),
-            Self::Unusable(reason) => Err(invalid(reason.clone())),
-        }
-    }
+fn parse(variable: &str, text: &str) -> Option<EnvironmentProxy> {
+    let parsed = match text {
+        "" => return None,
+        url if url.contains("://") => ProxyUrl::parse(url),
+        host => ProxyUrl::parse(&format!("http://{host}")),
+    };
+    Some(parsed.map_err(|error| format!("{variable}: {error}")))
 }
 
 impl ProxyEnvironment {
@@ -60,14 +41,10 @@ impl ProxyEnvironment {
         };
         // In a CGI's environment, HTTP_PROXY comes from a request header, so it is ignored.
         let cgi = variable("REQUEST_METHOD").is_some_and(|v| !v.is_empty());
-        let http = if cgi {
-            EnvironmentProxy::Nothing
-        } else {
-            EnvironmentProxy::parse("HTTP_PROXY", &either("HTTP_PROXY"))
-        };
+        let http = parse("HTTP_PROXY", &either("HTTP_PROXY"));
         Self {
-            http,
-            https: EnvironmentProxy::parse("HTTPS_PROXY", &either("HTTPS_PROXY")),
+            http: http.filter(|_| !cgi),
+            https: parse("HTTPS_PROXY", &either("HTTPS_PROXY")),
             no_proxy: either("NO_PROXY"),
         }
     }
@@ -105,7 +82,9 @@ impl Proxies {
         environment: &ProxyEnvironment,
     ) -> Result<Option<Self>, NetError> {
         if config.from_environment {
-            let (http, https) = (environment.http.get()?, environment.https.get()?);
+            let usable =
+                |proxy: &Option<EnvironmentProxy>| proxy.clone().transpose().map_err(invalid);
+            let (http, https) = (usable(&environment.http)?, usable(&environment.https)?);
             let any = http.is_some() || https.is_some();
             return Ok(any.then(|| Self {
                 http,

@@ -99,7 +99,7 @@ impl Request {
 }
 
 /// A response without its body, which is in the caller's buffer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ResponseHead {
     /// The status code, of any class.

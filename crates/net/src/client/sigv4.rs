@@ -16,14 +16,13 @@ use std::fmt::Write as _;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use jiff::Timestamp;
-use rustls::SupportedCipherSuite;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-use rustls::crypto::hash::{Hash, Output};
+use rustls::crypto::hash::Output;
 
 use super::config::SigV4Config;
 use super::request::ClientConfig;
 use crate::error::{NetError, invalid};
 use crate::percent::{decode_form, escape_component};
+use crate::tls::crypto::sha256;
 use crate::url::Url;
 
 use credentials::Provider;
@@ -40,14 +39,6 @@ pub struct SigV4 {
     region: String,
     service: String,
     provider: Provider,
-}
-
-/// What is signed of a request.
-struct Signed<'a> {
-    method: &'a str,
-    url: &'a Url,
-    headers: &'a HeaderMap,
-    body: &'a [u8],
 }
 
 impl SigV4 {
@@ -116,18 +107,10 @@ fn sign(
         token.set_sensitive(true);
         headers.insert(HeaderName::from_static("x-amz-security-token"), token);
     }
-    let signed = Signed {
-        method,
-        url,
-        headers,
-        body,
-    };
-    let (canonical, names) = signed.canonical();
+    let (canonical, names) = canonical(method, url, headers, body);
     let scope = format!("{day}/{region}/{service}/aws4_request");
-    let text = format!(
-        "{ALGORITHM}\n{time}\n{scope}\n{}",
-        sha256(canonical.as_bytes())
-    );
+    let digest = hex_digest(canonical.as_bytes());
+    let text = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
     let secret = format!("AWS4{}", credentials.secret.expose());
     let key = [day, region, service, "aws4_request"]
         .iter()
@@ -144,69 +127,52 @@ fn sign(
     Ok(())
 }
 
-impl Signed<'_> {
-    /// Returns the canonical request and the names of the signed headers.
-    fn canonical(&self) -> (String, String) {
-        let (path, query) = match self.url.path_and_query().split_once('?') {
-            Some((path, query)) => (path, query),
-            None => (self.url.path_and_query(), ""),
-        };
-        // Escapes of the path are escaped once more; those of the query are not.
-        let path: Vec<String> = path.split('/').map(escape).collect();
-        let mut pairs: Vec<String> = query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                let plain = |part: &str| {
-                    decode_form(part.as_bytes())
-                        .unwrap_or_default()
-                        .into_owned()
-                };
-                format!("{}={}", escape(&plain(name)), escape(&plain(value)))
-            })
-            .collect();
-        pairs.sort_unstable();
-        let (lines, names) = self.header_lines();
-        let canonical = format!(
-            "{}\n{}\n{}\n{lines}\n{names}\n{}",
-            self.method,
-            path.join("/"),
-            pairs.join("&"),
-            sha256(self.body)
-        );
-        (canonical, names)
-    }
-
-    /// Returns the lines of all headers, and their names.
-    fn header_lines(&self) -> (String, String) {
-        let mut all: Vec<(&str, String)> = vec![("host", self.url.authority().to_owned())];
-        for name in self.headers.keys() {
-            // Proxies change the one, and the other is what this is about.
-            if name == USER_AGENT || name == AUTHORIZATION || name == http::header::HOST {
-                continue;
-            }
-            let values = self.headers.get_all(name).iter();
-            let trimmed = |value: &HeaderValue| {
-                let text = String::from_utf8_lossy(value.as_bytes());
-                text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
-            };
-            let values: Vec<String> = values.map(trimmed).collect();
-            all.push((name.as_str(), values.join(",")));
-        }
-        all.sort_unstable();
-        let mut lines = String::new();
-        for (name, value) in &all {
-            lines.push_str(&format!("{name}:{value}\n"));
-        }
-        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        (lines, names.join(";"))
-    }
+/// Returns the canonical request and the names of the signed headers.
+fn canonical(method: &str, url: &Url, headers: &HeaderMap, body: &[u8]) -> (String, String) {
+    let target = url.path_and_query();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    // Escapes of the path are escaped once more; those of the query are not.
+    let path: Vec<String> = path.split('/').map(escape_component).collect();
+    let again = |part: &str| escape_component(&decode_form(part.as_bytes()).unwrap_or_default());
+    let mut pairs: Vec<String> = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            format!("{}={}", again(name), again(value))
+        })
+        .collect();
+    pairs.sort_unstable();
+    let (lines, names) = header_lines(url, headers);
+    let canonical = format!(
+        "{method}\n{}\n{}\n{lines}\n{names}\n{}",
+        path.join("/"),
+        pairs.join("&"),
+        hex_digest(body)
+    );
+    (canonical, names)
 }
 
-/// Escapes all but letters, digits and `-._~`.
-fn escape(text: &str) -> String {
-    escape_component(text)
+/// Returns the lines of all headers, and their names.
+fn header_lines(url: &Url, headers: &HeaderMap) -> (String, String) {
+    let mut all: Vec<(&str, String)> = vec![("host", url.authority().to_owned())];
+    for name in headers.keys() {
+        // Proxies change the one, and the other is what this is about.
+        if name == USER_AGENT || name == AUTHORIZATION || name == http::header::HOST {
+            continue;
+        }
+        let values = headers.get_all(name).iter();
+        let trimmed = |value: &HeaderValue| {
+            let text = String::from_utf8_lossy(value.as_bytes());
+            text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let values: Vec<String> = values.map(trimmed).collect();
+        all.push((name.as_str(), values.join(",")));
+    }
+    all.sort_unstable();
+    let lines = all.iter().map(|(name, value)| format!("{name}:{value}\n"));
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    (lines.collect(), names.join(";"))
 }
 
 fn value(text: &str) -> Result<HeaderValue, NetError> {
@@ -219,7 +185,7 @@ const BLOCK_BYTES: usize = 64;
 
 /// Returns HMAC-SHA256 (RFC 2104).
 fn mac(key: &[u8], text: &[u8]) -> Output {
-    let hash = sha256_provider();
+    let hash = sha256();
     let mut block = [0; BLOCK_BYTES];
     let shortened = hash.hash(key);
     let key = if key.len() > BLOCK_BYTES {
@@ -239,16 +205,8 @@ fn mac(key: &[u8], text: &[u8]) -> Output {
     pass(0x5c, pass(0x36, text).as_ref())
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    hex(sha256_provider().hash(bytes).as_ref())
-}
-
-/// Returns the hash of a suite that TLS has: no other dependency has one.
-fn sha256_provider() -> &'static dyn Hash {
-    match TLS13_AES_128_GCM_SHA256 {
-        SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider,
-        SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider,
-    }
+fn hex_digest(bytes: &[u8]) -> String {
+    hex(sha256().hash(bytes).as_ref())
 }
 
 fn hex(bytes: &[u8]) -> String {

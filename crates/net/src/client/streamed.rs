@@ -34,15 +34,16 @@ enum Rest {
 }
 
 impl StreamedResponse {
-    pub(super) fn new(stream: Stream, begun: Beginning, reused: bool) -> Result<Self, NetError> {
+    pub(super) fn new(stream: Stream, begun: Beginning) -> Result<Self, NetError> {
         let Beginning {
             head,
             early,
             wire_bytes,
         } = begun;
-        if head.encoding != Encoding::Identity {
+        let encoding = head.response.encoding;
+        if encoding != Encoding::Identity {
             return Err(NetError::UnknownEncoding {
-                encoding: head.encoding.to_string(),
+                encoding: encoding.to_string(),
             });
         }
         let rest = match head.framing {
@@ -53,15 +54,8 @@ impl StreamedResponse {
         };
         Ok(Self {
             head: ResponseHead {
-                status: head.status,
-                content_type: head.content_type,
-                retry_after: head.retry_after,
-                kept: head.kept,
-                encoding: head.encoding,
                 wire_bytes,
-                body_bytes: 0,
-                redirects: 0,
-                reused,
+                ..head.response
             },
             stream,
             buffer: early,

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::crypto::hash::Hash;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::client::config::TlsVersion;
 use crate::error::{NetError, invalid, tls_error};
@@ -14,6 +16,22 @@ use crate::error::{NetError, invalid, tls_error};
 pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+}
+
+/// Returns the hash of a suite that TLS has: no other dependency has one.
+pub(crate) fn sha256() -> &'static dyn Hash {
+    match TLS13_AES_128_GCM_SHA256 {
+        SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider,
+        SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider,
+    }
+}
+
+/// Returns bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], NetError> {
+    let mut bytes = [0; N];
+    let filled = provider().secure_random.fill(&mut bytes);
+    filled.map_err(|_failed| tls_error("no random numbers"))?;
+    Ok(bytes)
 }
 
 /// Parses every certificate in a PEM text; other and broken blocks are skipped, as in Go.

@@ -8,13 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
-use rustls::SupportedCipherSuite;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
 use crate::basic_auth::credentials;
-use crate::error::{NetError, tls_error};
+use crate::error::NetError;
 use crate::secret::Secret;
-use crate::tls::crypto::provider;
+use crate::tls::crypto::{random_bytes, sha256};
 
 /// Number of results cached; the toolkit's value.
 const CACHE: usize = 100;
@@ -40,11 +38,8 @@ impl std::fmt::Debug for Key {
 
 impl Authenticator {
     pub(super) fn new() -> Result<Self, NetError> {
-        let mut key = [0; 32];
-        let filled = provider().secure_random.fill(&mut key);
-        filled.map_err(|_failed| tls_error("no random numbers"))?;
         Ok(Self {
-            key: Key(key),
+            key: Key(random_bytes()?),
             answers: Mutex::default(),
             checking: Arc::default(),
         })
@@ -86,10 +81,7 @@ impl Authenticator {
             text.extend_from_slice(&(part.len() as u64).to_le_bytes());
             text.extend_from_slice(part);
         }
-        let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
-            unreachable!("its name says so");
-        };
-        suite.common.hash_provider.hash(&text).as_ref().to_vec()
+        sha256().hash(&text).as_ref().to_vec()
     }
 
     fn recall(&self, digest: &[u8]) -> Option<bool> {

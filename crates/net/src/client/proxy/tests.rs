@@ -55,7 +55,7 @@ fn the_environment_is_read_as_go_reads_it() {
         })
     };
     let http = |environment: &ProxyEnvironment| {
-        let named = environment.http.get().expect("usable");
+        let named = environment.http.clone().transpose().expect("usable");
         named.as_ref().map(ToString::to_string)
     };
     assert_eq!(http(&set(&[])), None);

@@ -4,12 +4,11 @@
 //! Invariant: the order is that of AWS' tools. Credentials are used as long as they are good, even while no others can be
 //! had.
 
-use jiff::Timestamp;
 use tokio::sync::Mutex;
 
 use super::process::of_process;
 use super::profile::Profiles;
-use super::source::{Credentials, DEFAULT_LIFETIME_MS, Plan, Role, Source, read};
+use super::source::{Credentials, DEFAULT_LIFETIME_MS, Plan, Role, Source, read, until_ms};
 use super::{machine, sign};
 use crate::client::Client;
 use crate::client::aws_environment::AwsEnvironment;
@@ -210,20 +209,13 @@ impl Provider {
                 reason: format!("{}: {code}", status_text(status)),
             });
         }
-        let text = |name: &str| element(&answer, name).unwrap_or_default().to_owned();
-        let credentials = Credentials {
-            id: text("AccessKeyId"),
-            secret: Secret::new(text("SecretAccessKey")),
-            token: Secret::new(text("SessionToken")),
-        };
-        if credentials.id.is_empty() || credentials.secret.is_empty() {
-            return Err(NetError::TokenAnswer {
-                reason: "the answer has no credentials".to_owned(),
-            });
-        }
-        let until: Option<Timestamp> = text("Expiration").parse().ok();
-        let until_ms = until.map_or(now_ms + DEFAULT_LIFETIME_MS, Timestamp::as_millisecond);
-        Ok((credentials, until_ms))
+        let text = |name: &str| element(&answer, name).unwrap_or_default();
+        let [id, secret, token] = ["AccessKeyId", "SecretAccessKey", "SessionToken"].map(text);
+        let found = Credentials::new(id, secret, token);
+        let credentials = found.ok_or_else(|| NetError::TokenAnswer {
+            reason: "the answer has no credentials".to_owned(),
+        })?;
+        Ok((credentials, until_ms(text("Expiration"), now_ms)))
     }
 }
 

@@ -7,10 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::source::{Credentials, DEFAULT_LIFETIME_MS, read};
+use super::source::{Credentials, read, until_ms};
 use crate::client::Client;
 use crate::client::aws_environment::{ContainerEnvironment, MetadataEnvironment};
 use crate::client::request::Request;
@@ -189,13 +188,9 @@ fn of_fields(
             .unwrap_or_default()
     };
     let code = text("Code");
-    let credentials = Credentials {
-        id: text("AccessKeyId").to_owned(),
-        secret: Secret::new(text("SecretAccessKey")),
-        token: Secret::new(text(token)),
-    };
-    let is_refused = !code.is_empty() && !code.eq_ignore_ascii_case("success");
-    if is_refused || credentials.id.is_empty() || credentials.secret.is_empty() {
+    let found = Credentials::new(text("AccessKeyId"), text("SecretAccessKey"), text(token));
+    let is_good = code.is_empty() || code.eq_ignore_ascii_case("success");
+    let Some(credentials) = found.filter(|_| is_good) else {
         let is_word = code.len() < 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let code = if is_word { code } else { "" };
         return Err(NetError::TokenAnswer {
@@ -203,8 +198,6 @@ fn of_fields(
                 .trim_end()
                 .to_owned(),
         });
-    }
-    let until: Option<Timestamp> = text("Expiration").parse().ok();
-    let until_ms = until.map_or(now_ms + DEFAULT_LIFETIME_MS, Timestamp::as_millisecond);
-    Ok((credentials, until_ms))
+    };
+    Ok((credentials, until_ms(text("Expiration"), now_ms)))
 }

@@ -134,7 +134,11 @@ impl Profiles {
                     Source::Process(value(keys, "credential_process").to_owned())
                 }
                 "" => Source::of_surroundings(environment)?,
-                "Environment" => Source::Fixed(environment_keys(environment)?),
+                "Environment" => Credentials::of_environment(environment)
+                    .map(Source::Fixed)
+                    .ok_or_else(|| {
+                        invalid("credential_source is Environment, which has no keys")
+                    })?,
                 "EcsContainer" => Source::of_container(environment)?,
                 "Ec2InstanceMetadata" => Source::of_machine(environment)?,
                 _ => {
@@ -174,17 +178,11 @@ fn has(keys: &BTreeMap<String, Secret>, name: &str) -> bool {
 }
 
 fn keys_of(keys: &BTreeMap<String, Secret>) -> Option<Credentials> {
-    let found = Credentials {
-        id: value(keys, "aws_access_key_id").to_owned(),
-        secret: Secret::new(value(keys, "aws_secret_access_key")),
-        token: Secret::new(value(keys, "aws_session_token")),
-    };
-    (!found.id.is_empty() && !found.secret.is_empty()).then_some(found)
-}
-
-fn environment_keys(environment: &AwsEnvironment) -> Result<Credentials, NetError> {
-    Credentials::of_environment(environment)
-        .ok_or_else(|| invalid("credential_source is Environment, which has no keys"))
+    Credentials::new(
+        value(keys, "aws_access_key_id"),
+        value(keys, "aws_secret_access_key"),
+        value(keys, "aws_session_token"),
+    )
 }
 
 fn broken(profile: &str, reason: &str) -> NetError {

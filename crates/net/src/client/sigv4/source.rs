@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
 use crate::client::aws_environment::AwsEnvironment;
 use crate::error::{NetError, invalid};
 use crate::secret::Secret;
@@ -56,15 +58,28 @@ pub(super) struct Role {
 }
 
 impl Credentials {
-    /// Returns the keys of the environment, if it has both.
-    pub(super) fn of_environment(environment: &AwsEnvironment) -> Option<Self> {
-        let has_keys = !environment.id.is_empty() && !environment.secret.is_empty();
-        has_keys.then(|| Self {
-            id: environment.id.clone(),
-            secret: environment.secret.clone(),
-            token: environment.token.clone(),
+    /// Returns credentials if both keys are there; only temporary ones have a token.
+    pub(super) fn new(id: &str, secret: &str, token: &str) -> Option<Self> {
+        (!id.is_empty() && !secret.is_empty()).then(|| Self {
+            id: id.to_owned(),
+            secret: Secret::new(secret),
+            token: Secret::new(token),
         })
     }
+
+    /// Returns the keys of the environment, if it has both.
+    pub(super) fn of_environment(environment: &AwsEnvironment) -> Option<Self> {
+        let AwsEnvironment {
+            id, secret, token, ..
+        } = environment;
+        Self::new(id, secret.expose(), token.expose())
+    }
+}
+
+/// Returns until when credentials are good, given the time that an answer says.
+pub(super) fn until_ms(expiration: &str, now_ms: i64) -> i64 {
+    let until: Option<Timestamp> = expiration.parse().ok();
+    until.map_or(now_ms + DEFAULT_LIFETIME_MS, Timestamp::as_millisecond)
 }
 
 impl Source {
