@@ -33,40 +33,19 @@ pub(crate) struct Families {
 const DECLARED: usize = 10_000;
 
 /// Suffixes of series names, and the types whose families have them.
-const SUFFIXES: [(&str, &[MetricType]); 8] = [
-    (
-        "_bucket",
-        &[MetricType::Histogram, MetricType::GaugeHistogram],
-    ),
-    (
-        "_sum",
-        &[
-            MetricType::Histogram,
-            MetricType::GaugeHistogram,
-            MetricType::Summary,
-        ],
-    ),
-    (
-        "_count",
-        &[
-            MetricType::Histogram,
-            MetricType::GaugeHistogram,
-            MetricType::Summary,
-        ],
-    ),
-    ("_gsum", &[MetricType::GaugeHistogram]),
-    ("_gcount", &[MetricType::GaugeHistogram]),
-    ("_total", &[MetricType::Counter]),
-    (
-        "_created",
-        &[
-            MetricType::Counter,
-            MetricType::Histogram,
-            MetricType::Summary,
-        ],
-    ),
-    ("_info", &[MetricType::Info]),
-];
+const SUFFIXES: [(&str, &[MetricType]); 8] = {
+    use MetricType::{Counter, GaugeHistogram, Histogram, Info, Summary};
+    [
+        ("_bucket", &[Histogram, GaugeHistogram]),
+        ("_sum", &[Histogram, GaugeHistogram, Summary]),
+        ("_count", &[Histogram, GaugeHistogram, Summary]),
+        ("_gsum", &[GaugeHistogram]),
+        ("_gcount", &[GaugeHistogram]),
+        ("_total", &[Counter]),
+        ("_created", &[Counter, Histogram, Summary]),
+        ("_info", &[Info]),
+    ]
+};
 
 /// Returns the name, without suffix, of the family that `metric` belongs to if that is of type `metric_type`.
 fn belongs(metric: &str, name: &str, metric_type: MetricType) -> bool {

@@ -41,13 +41,19 @@ impl Format {
         let Some(media) = Media::parse(text) else {
             return Err(UnknownType::Malformed(text.to_owned()));
         };
-        match media.name.as_str() {
-            "text/plain" => Ok(Self::Text),
-            "application/openmetrics-text" if media.param("version") != Some("2.0.0") => {
-                Ok(Self::OpenMetrics)
-            }
-            "application/vnd.google.protobuf" => Ok(Self::Protobuf),
-            _ => Err(UnknownType::Unsupported(text.to_owned())),
+        let is_newer = media.param("version") == Some("2.0.0");
+        [Self::Text, Self::OpenMetrics, Self::Protobuf]
+            .into_iter()
+            .find(|format| format.media_type() == media.name)
+            .filter(|format| *format != Self::OpenMetrics || !is_newer)
+            .ok_or_else(|| UnknownType::Unsupported(text.to_owned()))
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain",
+            Self::OpenMetrics => "application/openmetrics-text",
+            Self::Protobuf => "application/vnd.google.protobuf",
         }
     }
 
@@ -63,6 +69,9 @@ impl Format {
         Self::Text
     }
 }
+
+/// The type of protobuf messages.
+const MESSAGE: &str = "io.prometheus.client.MetricFamily";
 
 /// Reports whether a body begins with the length of a message that begins with a name.
 fn looks_like_messages(body: &[u8]) -> bool {
@@ -140,34 +149,23 @@ impl ScrapeProtocol {
     /// Returns the name that configuration uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PrometheusProto => "PrometheusProto",
-            Self::PrometheusText0_0_4 => "PrometheusText0.0.4",
-            Self::PrometheusText1_0_0 => "PrometheusText1.0.0",
-            Self::OpenMetricsText0_0_1 => "OpenMetricsText0.0.1",
-            Self::OpenMetricsText1_0_0 => "OpenMetricsText1.0.0",
-        }
+        self.properties().0
     }
 
     /// Returns the format of its bodies.
     #[must_use]
     pub fn format(self) -> Format {
-        match self {
-            Self::PrometheusProto => Format::Protobuf,
-            Self::PrometheusText0_0_4 | Self::PrometheusText1_0_0 => Format::Text,
-            Self::OpenMetricsText0_0_1 | Self::OpenMetricsText1_0_0 => Format::OpenMetrics,
-        }
+        self.properties().1
     }
 
-    fn media_type(self) -> &'static str {
+    /// Returns its name, and the format of its bodies with the version.
+    fn properties(self) -> (&'static str, Format, &'static str) {
         match self {
-            Self::PrometheusProto => {
-                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-            }
-            Self::PrometheusText0_0_4 => "text/plain;version=0.0.4",
-            Self::PrometheusText1_0_0 => "text/plain;version=1.0.0",
-            Self::OpenMetricsText0_0_1 => "application/openmetrics-text;version=0.0.1",
-            Self::OpenMetricsText1_0_0 => "application/openmetrics-text;version=1.0.0",
+            Self::PrometheusProto => ("PrometheusProto", Format::Protobuf, ""),
+            Self::PrometheusText0_0_4 => ("PrometheusText0.0.4", Format::Text, "0.0.4"),
+            Self::PrometheusText1_0_0 => ("PrometheusText1.0.0", Format::Text, "1.0.0"),
+            Self::OpenMetricsText0_0_1 => ("OpenMetricsText0.0.1", Format::OpenMetrics, "0.0.1"),
+            Self::OpenMetricsText1_0_0 => ("OpenMetricsText1.0.0", Format::OpenMetrics, "1.0.0"),
         }
     }
 }
@@ -178,12 +176,13 @@ pub fn accept_header(protocols: &[ScrapeProtocol], escaping: Escaping) -> String
     let mut header = String::new();
     let mut weight = ScrapeProtocol::ALL.len() + 1;
     for protocol in protocols {
-        header.push_str(protocol.media_type());
-        let escapes = matches!(
-            protocol,
-            ScrapeProtocol::PrometheusText1_0_0 | ScrapeProtocol::OpenMetricsText1_0_0
-        );
-        if escapes {
+        let (_, format, version) = protocol.properties();
+        header.push_str(format.media_type());
+        match format {
+            Format::Protobuf => header.push_str(&format!(";proto={MESSAGE};encoding=delimited")),
+            Format::Text | Format::OpenMetrics => header.push_str(&format!(";version={version}")),
+        }
+        if version == "1.0.0" {
             header.push_str(&format!(";escaping={escaping}"));
         }
         header.push_str(&format!(";q=0.{weight},"));
@@ -214,13 +213,13 @@ impl Default for Negotiated {
     }
 }
 
-/// Writable formats: format, media type, version.
-const OFFERS: [(Format, &str, &str); 5] = [
-    (Format::OpenMetrics, "application/openmetrics-text", "1.0.0"),
-    (Format::OpenMetrics, "application/openmetrics-text", "0.0.1"),
-    (Format::Protobuf, "application/vnd.google.protobuf", ""),
-    (Format::Text, "text/plain", "0.0.4"),
-    (Format::Text, "text/plain", "1.0.0"),
+/// Writable formats and versions.
+const OFFERS: [(Format, &str); 5] = [
+    (Format::OpenMetrics, "1.0.0"),
+    (Format::OpenMetrics, "0.0.1"),
+    (Format::Protobuf, ""),
+    (Format::Text, "0.0.4"),
+    (Format::Text, "1.0.0"),
 ];
 
 impl Negotiated {
@@ -244,8 +243,8 @@ impl Negotiated {
             if let Some(scheme) = media.param("escaping").and_then(Escaping::from_name) {
                 escaping = scheme;
             }
-            let fits = OFFERS.into_iter().find(|offer| media.takes(offer));
-            if let (Some((format, _, version)), true) = (fits, *weight > 0.0) {
+            let fits = OFFERS.into_iter().find(|offer| media.takes(*offer));
+            if let (Some((format, version)), true) = (fits, *weight > 0.0) {
                 return Self {
                     format,
                     version,
@@ -263,19 +262,15 @@ impl Negotiated {
     #[must_use]
     pub fn content_type(&self) -> String {
         let Self {
-            version, escaping, ..
+            format,
+            version,
+            escaping,
         } = self;
-        match self.format {
-            Format::Text => {
-                format!("text/plain; version={version}; charset=utf-8; escaping={escaping}")
-            }
-            Format::OpenMetrics => format!(
-                "application/openmetrics-text; version={version}; charset=utf-8; escaping={escaping}"
-            ),
-            Format::Protobuf => format!(
-                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; escaping={escaping}"
-            ),
-        }
+        let params = match format {
+            Format::Protobuf => format!("proto={MESSAGE}; encoding=delimited"),
+            Format::Text | Format::OpenMetrics => format!("version={version}; charset=utf-8"),
+        };
+        format!("{}; {params}; escaping={escaping}", format.media_type())
     }
 }
 
@@ -315,20 +310,16 @@ impl Media {
     }
 
     /// Reports whether a clause of an `Accept` header accepts an offer.
-    fn takes(&self, (format, media, version): &(Format, &str, &str)) -> bool {
-        if self.name == "*/*" {
-            return *format == Format::Text;
-        }
-        if self.name.as_str() != *media {
-            return self.name == "text/*" && *format == Format::Text;
+    fn takes(&self, (format, version): (Format, &str)) -> bool {
+        if self.name != format.media_type() {
+            return matches!(&*self.name, "*/*" | "text/*") && format == Format::Text;
         }
         match format {
             Format::Protobuf => {
-                self.param("proto") == Some("io.prometheus.client.MetricFamily")
-                    && self.param("encoding") == Some("delimited")
+                self.param("proto") == Some(MESSAGE) && self.param("encoding") == Some("delimited")
             }
-            Format::OpenMetrics => self.param("version").unwrap_or("0.0.1") == *version,
-            Format::Text => self.param("version").unwrap_or("0.0.4") == *version,
+            Format::OpenMetrics => self.param("version").unwrap_or("0.0.1") == version,
+            Format::Text => self.param("version").unwrap_or("0.0.4") == version,
         }
     }
 }

@@ -22,18 +22,12 @@ impl fmt::Display for Lint {
     }
 }
 
-/// Units and their base units.
-const UNITS: [(&str, &str); 24] = [
-    ("amperes", "amperes"),
-    ("bytes", "bytes"),
-    ("celsius", "celsius"),
-    ("grams", "grams"),
-    ("joules", "joules"),
-    ("kelvin", "kelvin"),
-    ("meters", "meters"),
-    ("metres", "metres"),
-    ("seconds", "seconds"),
-    ("volts", "volts"),
+const BASE_UNITS: [&str; 10] = [
+    "amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "seconds",
+    "volts",
+];
+/// Other units and their base units.
+const UNITS: [(&str, &str); 14] = [
     ("minutes", "seconds"),
     ("hours", "seconds"),
     ("days", "seconds"),
@@ -201,8 +195,9 @@ fn unit_in(name: &str) -> Option<(&str, &'static str)> {
         .filter(|word| !word.is_empty())
         .find_map(|word| {
             let base = |word: &str| {
-                let known = UNITS.iter().find(|(unit, _)| *unit == word)?;
-                Some(known.1)
+                let units = BASE_UNITS.map(|unit| (unit, unit)).into_iter().chain(UNITS);
+                let known = units.into_iter().find(|(unit, _)| *unit == word);
+                known.map(|(_, base)| base)
             };
             let prefixed = || {
                 let rest = PREFIXES
