@@ -32,6 +32,7 @@ mod format;
 pub mod fuzz;
 mod groups;
 mod hash;
+mod message_types;
 mod number;
 mod parser;
 mod proto;

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** everything here is a hint: without it a body yields the same result, only slower.
 
-use super::message::FamilyType;
 use crate::hash::hash;
+use narthex_model::MetricType;
 use std::{collections::HashMap, ops::Range};
 
 /// A walk's findings about the body's order.
@@ -34,8 +34,8 @@ pub(super) struct Order {
 pub(super) struct Family {
     head: Range<u32>,
     /// Hash of its name and type.
-    key: u64,
-    pub(super) kind: FamilyType,
+    pub(super) key: u64,
+    pub(super) kind: MetricType,
     pub(super) entries: Range<u32>,
 }
 
@@ -102,7 +102,7 @@ impl Order {
         prefix
     }
 
-    pub(super) fn push_family(&mut self, head: &[u8], key: u64, kind: FamilyType) {
+    pub(super) fn push_family(&mut self, head: &[u8], key: u64, kind: MetricType) {
         let from = offset(self.bytes.len());
         self.bytes.extend_from_slice(head);
         let entries = offset(self.entries.len());
@@ -164,12 +164,6 @@ impl Index {
         self.metrics
             .get(&(family, hash(labels)))
             .map(|at| *at as usize)
-    }
-}
-
-impl Family {
-    pub(super) fn key(&self) -> u64 {
-        self.key
     }
 }
 

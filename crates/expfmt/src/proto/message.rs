@@ -6,6 +6,7 @@ use super::wire::{Reader, Value};
 use crate::{
     buckets::check_spans,
     error::{ParseError, ParseErrorKind},
+    message_types::value_field,
 };
 use narthex_model::{
     Exemplar, Histogram, Label, LabelSet, MetricType,
@@ -14,60 +15,8 @@ use narthex_model::{
 };
 use std::ops::Range;
 
-/// Metric type by its number in messages.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum FamilyType {
-    #[default]
-    Counter,
-    Gauge,
-    Summary,
-    Untyped,
-    Histogram,
-    GaugeHistogram,
-}
-
-impl FamilyType {
-    pub(crate) fn from_number(number: u64) -> Option<Self> {
-        Some(match number {
-            0 => Self::Counter,
-            1 => Self::Gauge,
-            2 => Self::Summary,
-            3 => Self::Untyped,
-            4 => Self::Histogram,
-            5 => Self::GaugeHistogram,
-            _ => return None,
-        })
-    }
-
-    pub(crate) fn metric_type(self) -> MetricType {
-        match self {
-            Self::Counter => MetricType::Counter,
-            Self::Gauge => MetricType::Gauge,
-            Self::Summary => MetricType::Summary,
-            Self::Untyped => MetricType::Unknown,
-            Self::Histogram => MetricType::Histogram,
-            Self::GaugeHistogram => MetricType::GaugeHistogram,
-        }
-    }
-
-    pub(crate) fn is_histogram(self) -> bool {
-        matches!(self, Self::Histogram | Self::GaugeHistogram)
-    }
-
-    /// Returns the number of the field that holds a metric's value.
-    fn field(self) -> u64 {
-        match self {
-            Self::Gauge => 2,
-            Self::Counter => 3,
-            Self::Summary => 4,
-            Self::Untyped => 5,
-            Self::Histogram | Self::GaugeHistogram => 7,
-        }
-    }
-}
-
 /// A quantile or a bucket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Point {
     pub(crate) bound: f64,
     pub(crate) value: f64,
@@ -111,7 +60,7 @@ impl Message {
     pub(crate) fn read(
         &mut self,
         mut reader: Reader<'_>,
-        kind: FamilyType,
+        kind: MetricType,
     ) -> Result<(), ParseError> {
         self.restart(reader.at);
         while let Some((number, value)) = reader.field()? {
@@ -125,16 +74,14 @@ impl Message {
                 }
             } else if number == 6 {
                 self.time_ms = value.integer().cast_signed();
-            } else if number == kind.field() {
+            } else if number == value_field(kind) {
                 let message = value.message();
                 match kind {
-                    FamilyType::Counter | FamilyType::Gauge | FamilyType::Untyped => {
-                        self.read_simple(message)?;
-                    }
-                    FamilyType::Summary => self.read_summary(message)?,
-                    FamilyType::Histogram | FamilyType::GaugeHistogram => {
+                    MetricType::Summary => self.read_summary(message)?,
+                    MetricType::Histogram | MetricType::GaugeHistogram => {
                         self.read_histogram(message)?;
                     }
+                    _ => self.read_simple(message)?,
                 }
             }
         }
@@ -188,11 +135,7 @@ impl Message {
                 1 => self.count = float(value.integer()),
                 2 => self.sum = value.double(),
                 3 => {
-                    let mut point = Point {
-                        bound: 0.0,
-                        value: 0.0,
-                        exemplar: None,
-                    };
+                    let mut point = Point::default();
                     let mut quantile = value.message();
                     while let Some((number, value)) = quantile.field()? {
                         match number {
@@ -247,7 +190,7 @@ impl Message {
     ///
     /// # Errors
     /// Fails when spans and buckets do not agree.
-    pub(crate) fn native(&self, kind: FamilyType) -> Result<Histogram, String> {
+    pub(crate) fn native(&self, kind: MetricType) -> Result<Histogram, String> {
         let is_float = self.count_float > 0.0 || self.zero_count_float > 0.0;
         let mut histogram = Histogram {
             histogram_schema: self.schema,
@@ -277,8 +220,8 @@ impl Message {
 }
 
 /// Returns the reset hint of a histogram by its family's kind.
-pub(crate) fn reset_hint(kind: FamilyType) -> ResetHint {
-    if kind == FamilyType::GaugeHistogram {
+pub(crate) fn reset_hint(kind: MetricType) -> ResetHint {
+    if kind == MetricType::GaugeHistogram {
         ResetHint::Gauge
     } else {
         ResetHint::Unknown
@@ -337,11 +280,7 @@ fn narrow(value: i64) -> i32 {
 }
 
 fn read_bucket(mut reader: Reader<'_>) -> Result<Point, ParseError> {
-    let mut point = Point {
-        bound: 0.0,
-        value: 0.0,
-        exemplar: None,
-    };
+    let mut point = Point::default();
     let mut count_float = 0.0;
     while let Some((number, value)) = reader.field()? {
         match number {

@@ -5,7 +5,7 @@
 
 use super::{
     memory::{Index, MessageMemory, Order, Shape, Walked},
-    message::{FamilyType, Message, Point, contradiction, read_exemplar, read_labels, reset_hint},
+    message::{Message, Point, contradiction, read_exemplar, read_labels, reset_hint},
     wire::Reader,
 };
 use crate::{
@@ -15,9 +15,12 @@ use crate::{
     error::{ParseError, ParseErrorKind},
     families::About,
     hash::hash,
+    message_types::{is_histogram, type_of},
     number,
 };
-use narthex_model::{ColumnId, Histogram, LabelSet, LabelSetBuilder, METRIC_NAME, cell};
+use narthex_model::{
+    ColumnId, Histogram, LabelSet, LabelSetBuilder, METRIC_NAME, MetricType, cell,
+};
 
 /// Metrics of a family checked when the expected one is missing, as some may be absent.
 const LOOK_AHEAD: usize = 4;
@@ -74,7 +77,7 @@ struct Pass<'a, 'b, 'i> {
 
 /// The family whose metrics are being read.
 struct Current {
-    kind: FamilyType,
+    kind: MetricType,
     /// Hash of its name and type.
     key: u64,
     /// Entries that may come, in the known order.
@@ -89,11 +92,11 @@ impl<'b> Pass<'_, 'b, '_> {
                 self.next_family = at + 1;
                 self.next_entry = family.entries.start as usize;
                 if let Some(building) = &mut self.building {
-                    building.push_family(self.order.head(family), family.key(), family.kind);
+                    building.push_family(self.order.head(family), family.key, family.kind);
                 }
                 Current {
                     kind: family.kind,
-                    key: family.key(),
+                    key: family.key,
                     entries_end: family.entries.end as usize,
                 }
             }
@@ -142,14 +145,14 @@ impl<'b> Pass<'_, 'b, '_> {
     /// Parses a family that is not known, or not with this head.
     fn new_family(&mut self, reader: Reader<'b>) -> Result<Current, ParseError> {
         let (mut name, mut help, mut unit) = ("", "", "");
-        let (mut kind, mut metrics) = (FamilyType::default(), 0);
+        let (mut kind, mut metrics) = (MetricType::Counter, 0);
         let mut fields = reader;
         while let Some((number, value)) = fields.field()? {
             match number {
                 1 if name.is_empty() => name = value.message().text()?,
                 2 => help = value.message().text()?,
                 3 => {
-                    kind = FamilyType::from_number(value.integer())
+                    kind = type_of(value.integer())
                         .ok_or_else(|| reader.error("an unknown metric type"))?;
                 }
                 4 => metrics += 1,
@@ -171,7 +174,7 @@ impl<'b> Pass<'_, 'b, '_> {
         if name.is_empty() {
             return Err(reader.error("a metric family without a name"));
         }
-        self.builder.about(name, About::Type(kind.metric_type()));
+        self.builder.about(name, About::Type(kind));
         self.builder.about(name, About::Help(help.to_owned()));
         // Before the metrics, which may have it as a label.
         self.builder.about(name, About::Unit(unit.to_owned()));
@@ -198,7 +201,7 @@ impl<'b> Pass<'_, 'b, '_> {
         self.metrics += 1;
         let kind = current.kind;
         self.message.read(reader, kind)?;
-        let native = kind.is_histogram()
+        let native = is_histogram(kind)
             && self.builder.options.native_histograms
             && self.message.is_native();
         self.bounds.clear();
@@ -264,7 +267,7 @@ impl<'b> Pass<'_, 'b, '_> {
         &mut self,
         reader: Reader<'b>,
         family: Reader<'b>,
-        kind: FamilyType,
+        kind: MetricType,
         native: bool,
     ) -> Result<(), ParseError> {
         let name = name_of(family)?;
@@ -285,20 +288,19 @@ impl<'b> Pass<'_, 'b, '_> {
         };
         let mut series = Vec::new();
         let options = self.builder.options;
-        let converted = kind == FamilyType::Histogram || kind == FamilyType::GaugeHistogram;
-        let converted = converted && !native && options.custom_buckets;
-        if !kind.is_histogram() && kind != FamilyType::Summary || native || converted {
+        let converted = is_histogram(kind) && !native && options.custom_buckets;
+        if !is_histogram(kind) && kind != MetricType::Summary || native || converted {
             series.push(named("", None));
         }
-        let classic = kind.is_histogram()
+        let classic = is_histogram(kind)
             && (!(native || converted)
                 || options.classic_histograms && (converted || !self.message.points.is_empty()));
-        if kind == FamilyType::Summary || classic {
+        if kind == MetricType::Summary || classic {
             series.push(named("_count", None));
             series.push(named("_sum", None));
         }
         let bounds = self.message.points.iter().map(|point| point.bound);
-        if kind == FamilyType::Summary {
+        if kind == MetricType::Summary {
             series.extend(bounds.map(|bound| named("", Some(("quantile", bound)))));
         } else if classic {
             let open = self.message.lacks_infinity();
@@ -321,19 +323,19 @@ impl<'b> Pass<'_, 'b, '_> {
         &mut self,
         reader: Reader<'b>,
         family: Reader<'b>,
-        kind: FamilyType,
+        kind: MetricType,
         native: bool,
     ) -> Result<usize, ParseError> {
         let targets = std::mem::take(&mut self.targets);
         self.builder.stats.lines += targets.len();
         let time_ms = (self.message.time_ms != 0).then_some(self.message.time_ms);
-        let converted = kind.is_histogram() && !native && self.builder.options.custom_buckets;
+        let converted = is_histogram(kind) && !native && self.builder.options.custom_buckets;
         match targets.split_first() {
             Some((target, classic)) if native || converted => {
                 self.put_native(*target, reader, family, kind, native)?;
                 self.put_points(classic, kind, time_ms)?;
             }
-            Some((target, [])) if !kind.is_histogram() && kind != FamilyType::Summary => {
+            Some((target, [])) if !is_histogram(kind) && kind != MetricType::Summary => {
                 put_value(self.builder, *target, self.message.value, time_ms);
                 if let Some(span) = self.message.exemplar.clone() {
                     exemplar(self.builder, self.body, *target, span)?;
@@ -362,7 +364,7 @@ impl<'b> Pass<'_, 'b, '_> {
         target: u32,
         reader: Reader<'b>,
         family: Reader<'b>,
-        kind: FamilyType,
+        kind: MetricType,
         native: bool,
     ) -> Result<(), ParseError> {
         let made = if native {
@@ -389,7 +391,7 @@ impl<'b> Pass<'_, 'b, '_> {
     fn put_points(
         &mut self,
         targets: &[u32],
-        kind: FamilyType,
+        kind: MetricType,
         time_ms: Option<i64>,
     ) -> Result<(), ParseError> {
         let [count, sum, points @ ..] = targets else {
@@ -400,7 +402,7 @@ impl<'b> Pass<'_, 'b, '_> {
         put_value(self.builder, *sum, message.sum, time_ms);
         for (target, point) in points.iter().zip(&message.points) {
             put_value(self.builder, *target, point.value, time_ms);
-            if let (Some(span), true) = (point.exemplar.clone(), kind.is_histogram()) {
+            if let (Some(span), true) = (point.exemplar.clone(), is_histogram(kind)) {
                 exemplar(self.builder, self.body, *target, span)?;
             }
         }
@@ -470,7 +472,7 @@ impl Message {
     }
 
     /// Returns the classic buckets as a native histogram with custom buckets.
-    fn converted(&self, kind: FamilyType) -> Result<Histogram, String> {
+    fn converted(&self, kind: MetricType) -> Result<Histogram, String> {
         let classic = Classic {
             count: Some(self.count),
             sum: self.sum,

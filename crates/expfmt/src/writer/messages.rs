@@ -6,7 +6,12 @@ use super::{
     FamilyRef, Shown,
     families::{families, part_label, written_type},
 };
-use crate::{escape::Escaping, format::Format, number};
+use crate::{
+    escape::Escaping,
+    format::Format,
+    message_types::{number_of, value_field},
+    number,
+};
 use narthex_model::{
     ColumnId, Exemplar, Frame, Histogram, LabelSet, METRIC_NAME, MetricType, Schema,
     cell::{self, Cell},
@@ -195,14 +200,12 @@ impl FamilyPlan {
             metrics: metrics.into_iter().map(|(_, plan)| plan).collect(),
         })
     }
-}
 
-impl FamilyPlan {
     fn put_head(&self, shown: Shown, out: &mut Vec<u8>) {
         put_bytes(out, 1, self.name.as_bytes());
         out.extend_from_slice(&self.help);
         let metric_type = Self::shown_type(shown, self.written);
-        put_integer(out, 3, type_number(metric_type));
+        put_integer(out, 3, number_of(metric_type));
     }
 
     fn shown_type(shown: Shown, own: MetricType) -> MetricType {
@@ -255,17 +258,6 @@ fn add_column(
     }
 }
 
-fn type_number(metric_type: MetricType) -> u64 {
-    match metric_type {
-        MetricType::Counter => 0,
-        MetricType::Gauge | MetricType::Info | MetricType::StateSet => 1,
-        MetricType::Summary => 2,
-        MetricType::Unknown => 3,
-        MetricType::Histogram => 4,
-        MetricType::GaugeHistogram => 5,
-    }
-}
-
 impl MetricPlan {
     /// Appends value and time to a metric's labels; reports whether the frame has any of it.
     fn write(
@@ -275,13 +267,7 @@ impl MetricPlan {
         metric: &mut Vec<u8>,
         value: &mut Vec<u8>,
     ) -> bool {
-        let field = match metric_type {
-            MetricType::Gauge | MetricType::Info | MetricType::StateSet => 2,
-            MetricType::Counter => 3,
-            MetricType::Summary => 4,
-            MetricType::Unknown => 5,
-            MetricType::Histogram | MetricType::GaugeHistogram => 7,
-        };
+        let field = value_field(metric_type);
         let shown = match field {
             4 => self.write_summary(frame, value),
             7 => self.write_histogram(frame, value),
