@@ -94,7 +94,7 @@ impl Page {
             .collect();
         writers.extend(frames.iter().filter_map(|(id, _)| by_id.remove(id)));
         let mut frames: Vec<Arc<Frame>> = frames.into_iter().map(|(_, frame)| frame).collect();
-        let page_bytes: usize = writers.iter().map(|writer| writer.sizes().1).sum();
+        let page_bytes: usize = writers.iter().map(|writer| writer.parts().sizes().1).sum();
         let mut lease = memory.pages.lease(page_bytes as u64)?;
         if planned != self.planned {
             let columns: usize = frames.iter().map(|frame| frame.schema().len()).sum();
@@ -145,7 +145,7 @@ impl Page {
                     (writer, memory.kept.lease(0))
                 }
             };
-            let bytes = writer.sizes().0 as u64;
+            let bytes = writer.parts().sizes().0 as u64;
             let leased = lease.and_then(|mut lease| {
                 lease.resize(bytes)?;
                 Ok(lease)

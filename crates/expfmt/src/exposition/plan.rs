@@ -40,8 +40,10 @@ impl Plan {
     pub(super) fn new(writers: &[&mut Writer], frames: &[Arc<Frame>]) -> Self {
         let mut all: Vec<(FamilyRef<'_>, Part)> = Vec::new();
         for (source, writer) in writers.iter().enumerate() {
-            let families = 0..writer.families();
-            all.extend(families.map(|family| (writer.family(family), Part { source, family })));
+            let families = 0..writer.parts().families();
+            all.extend(
+                families.map(|family| (writer.parts().family(family), Part { source, family })),
+            );
         }
         all.sort_by(|(a, _), (b, _)| a.key.cmp(b.key));
         let mut plan = Self::default();
@@ -65,7 +67,7 @@ impl Plan {
                 if all_single || agrees(family) {
                     parts.push(*part);
                 } else {
-                    let columns = writers[part.source].columns(part.family);
+                    let columns = writers[part.source].parts().columns(part.family);
                     plan.misfits.push((part.source, columns));
                 }
             }
@@ -83,7 +85,7 @@ impl Plan {
         let mut several: HashMap<LabelHash, usize> = HashMap::new();
         for part in parts {
             let schema = frames[part.source].schema();
-            for column in writers[part.source].columns(part.family) {
+            for column in writers[part.source].parts().columns(part.family) {
                 let identity = schema.identity(column);
                 match seen.entry(identity) {
                     Entry::Vacant(entry) => {
@@ -163,7 +165,7 @@ impl Merged {
                 first = Some((*source, *family)).filter(|_| !self.as_unknown);
             }
         }
-        first.map_or(&[], |(source, family)| writers[source].unit(family))
+        first.map_or(&[], |(source, family)| writers[source].parts().unit(family))
     }
 }
 

@@ -4,7 +4,7 @@
 //! labels, `} `) are rendered when the schema is bound and copied afterwards.
 
 use super::{
-    FamilyRef, Shown,
+    FamilyRef, FormatWriter, Shown,
     families::{families, part_label, written_type},
 };
 use crate::{
@@ -111,15 +111,41 @@ impl LineWriter {
         });
     }
 
-    pub(super) fn write(&self, frame: &Frame, out: &mut Vec<u8>) {
+    fn put_head(&self, family: &Rendered, start: usize, shown: Shown, out: &mut Vec<u8>) {
+        if !shown.as_unknown {
+            out.extend_from_slice(&self.text[start..family.head_end]);
+            return;
+        }
+        out.extend_from_slice(TYPE);
+        let bare = labels::is_legacy_metric_name(&family.key);
+        write_name(out, &family.key, bare);
+        out.extend_from_slice(match self.style.format {
+            Format::OpenMetrics => b" unknown\n",
+            Format::Text | Format::Protobuf => b" untyped\n",
+        });
+    }
+
+    /// Returns a family, its columns, and where its text begins.
+    fn family_parts(&self, at: usize) -> (&Rendered, &[Prefix], usize) {
+        let family = &self.families[at];
+        let first = at
+            .checked_sub(1)
+            .map_or(0, |at| self.families[at].columns_end);
+        let start = first.checked_sub(1).map_or(0, |at| self.columns[at].end);
+        (family, &self.columns[first..family.columns_end], start)
+    }
+}
+
+impl FormatWriter for LineWriter {
+    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         for at in 0..self.families.len() {
             self.write_family(at, frame, Shown::WHOLE, out);
         }
     }
 
-    /// Appends the samples of one family, and its comment lines before the first; reports whether there are any.
-    pub(super) fn write_family(
-        &self,
+    /// Appends the samples, and the comment lines of the family before the first.
+    fn write_family(
+        &mut self,
         at: usize,
         frame: &Frame,
         mut shown: Shown,
@@ -157,35 +183,11 @@ impl LineWriter {
         out.len() > before
     }
 
-    fn put_head(&self, family: &Rendered, start: usize, shown: Shown, out: &mut Vec<u8>) {
-        if !shown.as_unknown {
-            out.extend_from_slice(&self.text[start..family.head_end]);
-            return;
-        }
-        out.extend_from_slice(TYPE);
-        let bare = labels::is_legacy_metric_name(&family.key);
-        write_name(out, &family.key, bare);
-        out.extend_from_slice(match self.style.format {
-            Format::OpenMetrics => b" unknown\n",
-            Format::Text | Format::Protobuf => b" untyped\n",
-        });
-    }
-
-    /// Returns a family, its columns, and where its text begins.
-    fn family_parts(&self, at: usize) -> (&Rendered, &[Prefix], usize) {
-        let family = &self.families[at];
-        let first = at
-            .checked_sub(1)
-            .map_or(0, |at| self.families[at].columns_end);
-        let start = first.checked_sub(1).map_or(0, |at| self.columns[at].end);
-        (family, &self.columns[first..family.columns_end], start)
-    }
-
-    pub(super) fn families(&self) -> usize {
+    fn families(&self) -> usize {
         self.families.len()
     }
 
-    pub(super) fn family(&self, at: usize) -> FamilyRef<'_> {
+    fn family(&self, at: usize) -> FamilyRef<'_> {
         let family = &self.families[at];
         let head = &self.text[family.help_end..family.head_end];
         let line = head.split(|byte| *byte == b'\n').next();
@@ -200,13 +202,12 @@ impl LineWriter {
         }
     }
 
-    pub(super) fn columns(&self, at: usize) -> impl Iterator<Item = ColumnId> {
+    fn columns(&self, at: usize) -> Vec<ColumnId> {
         let (_, columns, _) = self.family_parts(at);
-        columns.iter().map(|prefix| prefix.column)
+        columns.iter().map(|prefix| prefix.column).collect()
     }
 
-    /// Returns the bytes that are kept, and about how many a page has.
-    pub(super) fn sizes(&self) -> (usize, usize) {
+    fn sizes(&self) -> (usize, usize) {
         let columns = self.columns.len();
         let ending = self.endings.iter().map(Vec::len).max().unwrap_or_default();
         let families = self.families.len() * (size_of::<Rendered>() + 32);

@@ -3,7 +3,7 @@
 //! **Invariant:** a family's head and a metric's labels are encoded when the schema is bound and copied afterwards.
 
 use super::{
-    FamilyRef, Shown,
+    FamilyRef, FormatWriter, Shown,
     families::{families, part_label, written_type},
 };
 use crate::{
@@ -64,8 +64,10 @@ impl MessageWriter {
             scratch: Default::default(),
         }
     }
+}
 
-    pub(super) fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+impl FormatWriter for MessageWriter {
+    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         let mut message = std::mem::take(&mut self.message);
         for at in 0..self.families.len() {
             message.clear();
@@ -78,14 +80,8 @@ impl MessageWriter {
         self.message = message;
     }
 
-    /// Appends the metrics of one family, and its head before the first; reports whether there are any.
-    pub(super) fn write_family(
-        &mut self,
-        at: usize,
-        frame: &Frame,
-        shown: Shown,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    /// Appends the metrics, and the head of the family before the first.
+    fn write_family(&mut self, at: usize, frame: &Frame, shown: Shown, out: &mut Vec<u8>) -> bool {
         let [metric_bytes, value_bytes] = &mut self.scratch;
         let family = &self.families[at];
         let metric_type = FamilyPlan::shown_type(shown, family.metric_type);
@@ -109,11 +105,11 @@ impl MessageWriter {
         any
     }
 
-    pub(super) fn families(&self) -> usize {
+    fn families(&self) -> usize {
         self.families.len()
     }
 
-    pub(super) fn family(&self, at: usize) -> FamilyRef<'_> {
+    fn family(&self, at: usize) -> FamilyRef<'_> {
         let family = &self.families[at];
         FamilyRef {
             key: &family.name,
@@ -123,7 +119,7 @@ impl MessageWriter {
         }
     }
 
-    pub(super) fn columns(&self, at: usize) -> Vec<ColumnId> {
+    fn columns(&self, at: usize) -> Vec<ColumnId> {
         let of = |metric: &MetricPlan| {
             let points = metric.points.iter().map(|(_, column)| *column);
             let others = [metric.value, metric.count, metric.sum];
@@ -134,12 +130,11 @@ impl MessageWriter {
         self.families[at].metrics.iter().flat_map(of).collect()
     }
 
-    pub(super) fn unit(&self, at: usize) -> &[u8] {
+    fn unit(&self, at: usize) -> &[u8] {
         &self.families[at].unit
     }
 
-    /// Returns the bytes that are kept, and about how many a page has.
-    pub(super) fn sizes(&self) -> (usize, usize) {
+    fn sizes(&self) -> (usize, usize) {
         let (mut kept, mut page) = (0, 0);
         for family in &self.families {
             let head = family.name.len() + family.help.len() + family.unit.len();

@@ -19,13 +19,7 @@ use narthex_model::{ColumnId, Frame, MetricType, Schema};
 pub struct Writer {
     schema: Schema,
     style: Negotiated,
-    writer: FormatWriter,
-}
-
-#[derive(Debug)]
-enum FormatWriter {
-    Lines(LineWriter),
-    Messages(MessageWriter),
+    writer: Box<dyn FormatWriter>,
 }
 
 impl Writer {
@@ -35,7 +29,7 @@ impl Writer {
         Self {
             schema: schema.clone(),
             style,
-            writer: FormatWriter::bind(schema, style),
+            writer: bind(schema, style),
         }
     }
 
@@ -43,7 +37,7 @@ impl Writer {
     pub fn rebind(&mut self, schema: &Schema) {
         if !self.schema.same(schema) {
             self.schema = schema.clone();
-            self.writer = FormatWriter::bind(schema, self.style);
+            self.writer = bind(schema, self.style);
         }
     }
 
@@ -52,10 +46,7 @@ impl Writer {
     /// Native histograms and exemplars are written in the formats that have them.
     pub fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         self.rebind(frame.schema());
-        match &mut self.writer {
-            FormatWriter::Lines(lines) => lines.write(frame, out),
-            FormatWriter::Messages(messages) => messages.write(frame, out),
-        }
+        self.writer.write(frame, out);
     }
 
     /// Appends the end of a body of this format; frames may have come from several writers.
@@ -64,6 +55,55 @@ impl Writer {
             out.extend_from_slice(b"# EOF\n");
         }
     }
+
+    /// Returns the parts of a page, for pages of several schemas.
+    pub(crate) fn parts(&self) -> &dyn FormatWriter {
+        &*self.writer
+    }
+
+    /// As [`FormatWriter::write_family`].
+    pub(crate) fn write_family(
+        &mut self,
+        at: usize,
+        frame: &Frame,
+        shown: Shown,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        self.writer.write_family(at, frame, shown, out)
+    }
+}
+
+fn bind(schema: &Schema, style: Negotiated) -> Box<dyn FormatWriter> {
+    match style.format {
+        Format::Protobuf => Box::new(MessageWriter::new(schema, style.escaping)),
+        Format::Text | Format::OpenMetrics => Box::new(LineWriter::new(schema, style)),
+    }
+}
+
+/// Renders the frames of one schema in one format.
+pub(crate) trait FormatWriter: std::fmt::Debug + Send + Sync {
+    /// Appends the samples of a frame of the bound schema.
+    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>);
+
+    /// Returns the number of families; those without samples count.
+    fn families(&self) -> usize;
+
+    fn family(&self, at: usize) -> FamilyRef<'_>;
+
+    fn columns(&self, at: usize) -> Vec<ColumnId>;
+
+    /// Appends one family's samples in a frame of the bound schema; reports whether there are any.
+    ///
+    /// In protobuf these are fields of a message that the caller ends, with [`Self::unit`], and puts its length before.
+    fn write_family(&mut self, at: usize, frame: &Frame, shown: Shown, out: &mut Vec<u8>) -> bool;
+
+    /// Returns the field with a family's unit.
+    fn unit(&self, _at: usize) -> &[u8] {
+        &[]
+    }
+
+    /// Returns the bytes that are kept, and about how many a page has.
+    fn sizes(&self) -> (usize, usize);
 }
 
 /// How a family's samples are written.
@@ -94,70 +134,4 @@ pub(crate) struct FamilyRef<'a> {
     pub(crate) written: MetricType,
     /// Whether each of its metrics is one series.
     pub(crate) is_single: bool,
-}
-
-/// Parts of a page, for pages of several schemas.
-impl Writer {
-    /// Returns the number of families; those without samples count.
-    pub(crate) fn families(&self) -> usize {
-        match &self.writer {
-            FormatWriter::Lines(lines) => lines.families(),
-            FormatWriter::Messages(messages) => messages.families(),
-        }
-    }
-
-    pub(crate) fn family(&self, at: usize) -> FamilyRef<'_> {
-        match &self.writer {
-            FormatWriter::Lines(lines) => lines.family(at),
-            FormatWriter::Messages(messages) => messages.family(at),
-        }
-    }
-
-    pub(crate) fn columns(&self, at: usize) -> Vec<ColumnId> {
-        match &self.writer {
-            FormatWriter::Lines(lines) => lines.columns(at).collect(),
-            FormatWriter::Messages(messages) => messages.columns(at),
-        }
-    }
-
-    /// Appends one family's samples in a frame of the bound schema; reports whether there are any.
-    ///
-    /// In protobuf these are fields of a message that the caller ends, with [`Self::unit`], and puts its length before.
-    pub(crate) fn write_family(
-        &mut self,
-        at: usize,
-        frame: &Frame,
-        shown: Shown,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        match &mut self.writer {
-            FormatWriter::Lines(lines) => lines.write_family(at, frame, shown, out),
-            FormatWriter::Messages(messages) => messages.write_family(at, frame, shown, out),
-        }
-    }
-
-    /// Returns the field with a family's unit.
-    pub(crate) fn unit(&self, at: usize) -> &[u8] {
-        match &self.writer {
-            FormatWriter::Lines(_) => &[],
-            FormatWriter::Messages(messages) => messages.unit(at),
-        }
-    }
-
-    /// Returns the bytes that are kept, and about how many a page has.
-    pub(crate) fn sizes(&self) -> (usize, usize) {
-        match &self.writer {
-            FormatWriter::Lines(lines) => lines.sizes(),
-            FormatWriter::Messages(messages) => messages.sizes(),
-        }
-    }
-}
-
-impl FormatWriter {
-    fn bind(schema: &Schema, style: Negotiated) -> Self {
-        match style.format {
-            Format::Protobuf => Self::Messages(MessageWriter::new(schema, style.escaping)),
-            Format::Text | Format::OpenMetrics => Self::Lines(LineWriter::new(schema, style)),
-        }
-    }
 }
