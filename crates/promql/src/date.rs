@@ -7,8 +7,9 @@ use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
 /// A moment in any year.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Date {
-    pub(crate) year: i64,
+pub struct Date {
+    /// The year, which may be before the first.
+    pub year: i64,
     /// The same moment in another era: the calendar, weekdays included, repeats every 400 years.
     of_era: DateTime,
 }
@@ -35,7 +36,8 @@ impl Date {
     }
 
     /// Returns the date `seconds` after the epoch.
-    pub(crate) fn from_unix(seconds: i64) -> Self {
+    #[must_use]
+    pub fn from_unix(seconds: i64) -> Self {
         // Go counts from the start of a year far back, in unsigned 64 bits.
         let since_zero = seconds.wrapping_add(ZERO_TO_EPOCH);
         let wrapped = i128::from(since_zero.cast_unsigned()) - i128::from(ZERO_TO_EPOCH);
@@ -54,28 +56,33 @@ impl Date {
     }
 
     /// Returns hour, minute and second.
-    pub(crate) fn clock(self) -> (i64, i64, i64) {
+    #[must_use]
+    pub fn clock(self) -> (i64, i64, i64) {
         let (hour, minute) = (self.of_era.hour(), self.of_era.minute());
         (hour.into(), minute.into(), self.of_era.second().into())
     }
 
     /// Returns the month, 1 to 12.
-    pub(crate) fn month(self) -> i64 {
+    #[must_use]
+    pub fn month(self) -> i64 {
         self.of_era.month().into()
     }
 
     /// Returns the day of the month, from 1.
-    pub(crate) fn day(self) -> i64 {
+    #[must_use]
+    pub fn day(self) -> i64 {
         self.of_era.day().into()
     }
 
     /// Returns the day of the week, 0 for Sunday.
-    pub(crate) fn weekday(self) -> i64 {
+    #[must_use]
+    pub fn weekday(self) -> i64 {
         self.of_era.weekday().to_sunday_zero_offset().into()
     }
 
     /// Returns the day of the year, from 1.
-    pub(crate) fn day_of_year(self) -> i64 {
+    #[must_use]
+    pub fn day_of_year(self) -> i64 {
         self.of_era.day_of_year().into()
     }
 

@@ -23,7 +23,7 @@
 
 pub mod ast;
 mod cost;
-mod date;
+pub mod date;
 mod engine;
 mod error;
 mod eval;

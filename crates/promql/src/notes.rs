@@ -4,7 +4,7 @@
 //! is kept.
 
 use crate::{
-    fmt::{float_g, float_g2, quote},
+    fmt::{float_digits, float_g, quote},
     span::Span,
 };
 use std::collections::HashMap;
@@ -144,7 +144,7 @@ impl Collected {
                 "{text}, from buckets {} to {}, with a max diff of {}, over {} samples from {} to {} ({position})",
                 float_g(m.min_bucket),
                 float_g(m.max_bucket),
-                float_g2(m.max_diff),
+                float_digits(m.max_diff, 2),
                 self.samples,
                 rfc3339(self.min_time_ms),
                 rfc3339(self.max_time_ms)

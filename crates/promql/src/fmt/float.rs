@@ -11,29 +11,36 @@ pub fn float_f(value: f64) -> String {
 /// Formats like `strconv.FormatFloat(v, 'e', -1, 64)`: always an exponent, of at least two digits.
 #[must_use]
 pub fn float_e(value: f64) -> String {
-    special(value).unwrap_or_else(|| {
-        let scientific = format!("{value:e}");
-        let (mantissa, exponent) = split(&scientific);
-        with_exponent(mantissa, exponent)
-    })
+    special(value).unwrap_or_else(|| go_exponent(&format!("{value:e}")))
 }
 
-/// Formats like `%.2g`: two significant digits.
+/// Formats like `%.3g` for three `digits`, at least one: an exponent only where it is shorter.
 #[must_use]
-pub fn float_g2(value: f64) -> String {
+pub fn float_digits(value: f64, digits: usize) -> String {
     if let Some(text) = special(value) {
         return text;
     }
-    let scientific = format!("{value:.1e}");
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = split(&scientific);
-    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
-    if !(-4..2).contains(&exponent) {
-        return with_exponent(mantissa, exponent);
+    let last = i32::try_from(digits).unwrap_or(i32::MAX) - 1;
+    if !(-4..=last).contains(&exponent) {
+        return with_exponent(trimmed(mantissa), exponent);
     }
-    let decimals = usize::try_from(1 - exponent).unwrap_or(0);
-    let text = format!("{value:.decimals$}");
+    let decimals = usize::try_from(last - exponent).unwrap_or(0);
+    trimmed(&format!("{value:.decimals$}")).to_owned()
+}
+
+/// Writes the exponent of Rust's `1.5e5` as Go does: `1.5e+05`.
+#[must_use]
+pub fn go_exponent(scientific: &str) -> String {
+    let (mantissa, exponent) = split(scientific);
+    with_exponent(mantissa, exponent)
+}
+
+/// Cuts off zeros at the end of a fraction.
+fn trimmed(text: &str) -> &str {
     if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        text.trim_end_matches('0').trim_end_matches('.')
     } else {
         text
     }

@@ -7,9 +7,9 @@ mod number;
 #[cfg(test)]
 mod tests;
 
-pub use float::{float_e, float_f, float_g2};
+pub use float::{float_digits, float_e, float_f, go_exponent};
 pub use narthex_model::histogram::format_g as float_g;
-pub use number::parse_number;
+pub use number::{parse_integer, parse_number};
 
 use std::fmt::Write as _;
 

@@ -42,7 +42,8 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
 }
 
 /// Parses like `strconv.ParseInt(text, 0, 64)`.
-fn parse_integer(text: &str) -> Option<i64> {
+#[must_use]
+pub fn parse_integer(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -69,8 +70,8 @@ fn parse_integer(text: &str) -> Option<i64> {
     if digits.is_empty() || !separated || digits.starts_with(['+', '-']) {
         return None;
     }
-    let magnitude = i64::from_str_radix(&digits.replace('_', ""), base).ok()?;
-    Some(if negative { -magnitude } else { magnitude })
+    let magnitude = i128::from_str_radix(&digits.replace('_', ""), base).ok()?;
+    i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ fn floats_are_written_as_go_writes_them() {
         (9.99, "10"),
         (1e-7, "1e-07"),
     ] {
-        assert_eq!(float_g2(value), text, "{value}");
+        assert_eq!(float_digits(value, 2), text, "{value}");
     }
 }
 

@@ -10,15 +10,13 @@ use super::{
     query::Tools,
     recording::{self, Inputs},
 };
-use crate::{
-    file::{Rule, RuleKind, Texts},
-    template::query_escape,
-};
+use crate::file::{Rule, RuleKind, Texts};
 use narthex_model::{
     LabelSet,
     storage::{Context, Outcome, Stop, StopReason},
     sync::Whole as _,
 };
+use narthex_net::percent::escape_form;
 use narthex_promql::{InstantQuery, ast::Expr};
 use std::{
     sync::{Arc, Mutex},
@@ -355,7 +353,7 @@ impl LiveRule {
     }
 
     fn generator_url(&self, external_url: &str) -> Arc<str> {
-        let query = query_escape(&self.query);
+        let query = escape_form(&self.query);
         format!("{external_url}/graph?g0.expr={query}&g0.tab=1").into()
     }
 

@@ -201,7 +201,7 @@ impl<'t> State<'t> {
                     let kind = other.clone();
                     Box::new((0..count).map(move |at| (Value::Invalid, counted(&kind, at))))
                 }
-                _ => return self.fail(format!("range can't iterate over {}", reflected(other))),
+                _ => return self.fail(format!("range can't iterate over {}", show(other))),
             },
         };
         let mark = self.variables.len();
@@ -315,7 +315,7 @@ impl<'t> State<'t> {
         };
         match &first.kind {
             NodeKind::Field(_) | NodeKind::Chain { .. } | NodeKind::Variable(_) => {
-                return self.fields(dot, first, Some(arguments), last);
+                return self.fields(dot, first, arguments, last);
             }
             NodeKind::Identifier(name) => {
                 self.node = first;
@@ -367,11 +367,11 @@ impl<'t> State<'t> {
         &mut self,
         dot: &Value,
         node: &'t Node,
-        arguments: Option<&'t [Node]>,
-        last: Option<Value>,
+        arguments: &'t [Node],
+        mut last: Option<Value>,
     ) -> Step<Value> {
         self.node = node;
-        let (mut receiver, names) = match &node.kind {
+        let (receiver, names) = match &node.kind {
             NodeKind::Field(names) => (dot.clone(), &**names),
             NodeKind::Variable(names) => {
                 let (name, fields) = names
@@ -386,7 +386,7 @@ impl<'t> State<'t> {
                     return self.fail(format!("undefined variable: {name}"));
                 };
                 if fields.is_empty() {
-                    self.no_function(arguments.unwrap_or_default(), last.as_ref())?;
+                    self.no_function(arguments, last.as_ref())?;
                     return Ok(value);
                 }
                 (value, fields)
@@ -400,18 +400,14 @@ impl<'t> State<'t> {
             }
             _ => return self.fail(format!("can't evaluate {node}")),
         };
-        let Some((final_name, names)) = names.split_last() else {
-            return Ok(receiver);
-        };
-        let mut is_interface = false;
-        for name in names {
-            (receiver, is_interface) =
-                self.field(dot, name, node, None, None, (receiver, is_interface))?;
+        let mut receiver = (receiver, false);
+        for (at, name) in names.iter().enumerate() {
+            let is_last = at + 1 == names.len();
+            let arguments = if is_last { arguments } else { &[] };
+            let last = last.take_if(|_| is_last);
+            receiver = self.field(dot, name, arguments, last, receiver)?;
         }
-        let receiver = (receiver, is_interface);
-        Ok(self
-            .field(dot, final_name, node, arguments, last, receiver)?
-            .0)
+        Ok(receiver.0)
     }
 
     /// Evaluates one field or method; also returns whether the field's type is `interface{}`.
@@ -419,19 +415,16 @@ impl<'t> State<'t> {
         &mut self,
         dot: &Value,
         name: &str,
-        node: &'t Node,
-        arguments: Option<&'t [Node]>,
+        arguments: &'t [Node],
         last: Option<Value>,
         (receiver, is_interface): (Value, bool),
     ) -> Step<(Value, bool)> {
         if let Some(signature) = field::method(&receiver, name) {
-            let rest = arguments
-                .and_then(|arguments| arguments.get(1..))
-                .unwrap_or_default();
+            let rest = arguments.get(1..).unwrap_or_default();
             let values = self.arguments(dot, name, signature, rest, last)?;
             return Ok((field::call(&receiver, name, &values), false));
         }
-        let has_arguments = last.is_some() || arguments.is_some_and(|list| list.len() > 1);
+        let has_arguments = last.is_some() || arguments.len() > 1;
         match field::get(&receiver, name, is_interface) {
             Found::Field(_) if has_arguments => self.fail(format!(
                 "{name} has arguments but cannot be invoked as function"
@@ -441,10 +434,7 @@ impl<'t> State<'t> {
             }
             Found::Field(value) => Ok((value, name == "Value")),
             Found::Entry(value) => Ok((value, matches!(receiver, Value::Args(_)))),
-            Found::Nothing(message) => {
-                let _ = node;
-                self.fail(message)
-            }
+            Found::Nothing(message) => self.fail(message),
         }
     }
 
@@ -470,7 +460,7 @@ impl<'t> State<'t> {
             Err(match values.first() {
                 None | Some(Value::Invalid) => "call of nil".to_owned(),
                 Some(value) => {
-                    let callee = callee.unwrap_or_else(|| reflected(value));
+                    let callee = callee.unwrap_or_else(|| show(value));
                     format!("non-function {callee} of type {}", value.type_name())
                 }
             })
@@ -559,7 +549,7 @@ impl<'t> State<'t> {
                 _ => return self.fail(format!("cannot assign nil to {}", param.go_type())),
             },
             NodeKind::Field(_) | NodeKind::Variable(_) | NodeKind::Chain { .. } => {
-                self.fields(dot, node, None, None)?
+                self.fields(dot, node, &[], None)?
             }
             NodeKind::Pipe(_) => self.pipeline(dot, node)?,
             NodeKind::Identifier(name) => self.function(dot, name, node, &[], None)?,
@@ -635,9 +625,4 @@ fn counted(kind: &Value, at: i64) -> Value {
         Value::Byte(_) => Value::Byte(u8::try_from(at).unwrap_or_default()),
         _ => Value::Int(at),
     }
-}
-
-/// Formats as Go formats a `reflect.Value` in messages: pointers lead nowhere there.
-fn reflected(value: &Value) -> String {
-    show(value)
 }

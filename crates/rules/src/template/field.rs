@@ -20,51 +20,39 @@ pub(super) enum Found {
 
 /// Returns the field or entry `name`; `is_interface` says whether the value's own type is hidden.
 pub(super) fn get(value: &Value, name: &str, is_interface: bool) -> Found {
-    match (value, name) {
+    let field = match (value, name) {
         // As in Go, a field of nothing is nothing.
-        (Value::Invalid, _) => return Found::Field(Value::Invalid),
+        (Value::Invalid, _) => Value::Invalid,
         (Value::Labels(labels), _) => {
             return Found::Entry(Value::text(labels.get(name).map_or("", String::as_str)));
         }
         (Value::Args(args), _) => {
             return Found::Entry(args.get(name).cloned().unwrap_or(Value::Invalid));
         }
-        (Value::Data(data), "Labels") => return Found::Field(Value::Labels(data.labels.clone())),
-        (Value::Data(data), "ExternalLabels") => {
-            return Found::Field(Value::Labels(data.external_labels.clone()));
-        }
-        (Value::Data(data), "ExternalURL") => {
-            return Found::Field(Value::String(data.external_url.clone()));
-        }
-        (Value::Data(data), "Value") => return Found::Field(data.value.clone()),
-        (Value::Sample(sample), "Labels") => {
-            return Found::Field(Value::Labels(sample.labels.clone()));
-        }
-        (Value::Sample(sample), "Value") => return Found::Field(sample.value.clone()),
+        (Value::Data(data), "Labels") => Value::Labels(data.labels.clone()),
+        (Value::Data(data), "ExternalLabels") => Value::Labels(data.external_labels.clone()),
+        (Value::Data(data), "ExternalURL") => Value::String(data.external_url.clone()),
+        (Value::Data(data), "Value") => data.value.clone(),
+        (Value::Sample(sample), "Labels") => Value::Labels(sample.labels.clone()),
+        (Value::Sample(sample), "Value") => sample.value.clone(),
         (Value::NilSample, "Labels" | "Value") => {
             let message = format!("nil pointer evaluating {}.{name}", value.type_name());
             return Found::Nothing(message);
         }
-        (Value::Histogram(histogram), _) => {
-            let field = match name {
-                "Count" => histogram.count,
-                "Sum" => histogram.sum,
-                "ZeroCount" => histogram.zero_count,
-                "ZeroThreshold" => histogram.zero_threshold,
-                _ => f64::NAN,
+        (Value::Histogram(histogram), "Count") => Value::Float(histogram.count),
+        (Value::Histogram(histogram), "Sum") => Value::Float(histogram.sum),
+        (Value::Histogram(histogram), "ZeroCount") => Value::Float(histogram.zero_count),
+        (Value::Histogram(histogram), "ZeroThreshold") => Value::Float(histogram.zero_threshold),
+        _ => {
+            let of = if is_interface {
+                "interface {}"
+            } else {
+                value.type_name()
             };
-            if matches!(name, "Count" | "Sum" | "ZeroCount" | "ZeroThreshold") {
-                return Found::Field(Value::Float(field));
-            }
+            return Found::Nothing(format!("can't evaluate field {name} in type {of}"));
         }
-        _ => {}
-    }
-    let of = if is_interface {
-        "interface {}"
-    } else {
-        value.type_name()
     };
-    Found::Nothing(format!("can't evaluate field {name} in type {of}"))
+    Found::Field(field)
 }
 
 /// Returns the parameters of a value's method.
@@ -114,7 +102,8 @@ pub(super) fn duration(ns: i64) -> Value {
 }
 
 fn of_time(time: TimeMs, name: &str, argument: Option<&Value>) -> Value {
-    let civil = time.civil();
+    let date = time.date();
+    let (hour, minute, second) = date.clock();
     let at = |ms| Value::Time {
         time: TimeMs(ms),
         pointer: false,
@@ -132,15 +121,15 @@ fn of_time(time: TimeMs, name: &str, argument: Option<&Value>) -> Value {
         "UnixMilli" => Value::Int64(time.0),
         "UnixMicro" => Value::Int64(time.0.saturating_mul(1000)),
         "UnixNano" => Value::Int64(time.0.saturating_mul(1_000_000)),
-        "Year" => Value::Int(civil.year),
-        "Month" => Value::Month(civil.month),
-        "Day" => Value::Int(i64::from(civil.day)),
-        "Hour" => Value::Int(civil.hour),
-        "Minute" => Value::Int(civil.minute),
-        "Second" => Value::Int(civil.second),
-        "Nanosecond" => Value::Int(civil.millisecond * 1_000_000),
-        "Weekday" => Value::Weekday(civil.weekday),
-        "YearDay" => Value::Int(civil.year_day),
+        "Year" => Value::Int(date.year),
+        "Month" => Value::Month(date.month()),
+        "Day" => Value::Int(date.day()),
+        "Hour" => Value::Int(hour),
+        "Minute" => Value::Int(minute),
+        "Second" => Value::Int(second),
+        "Nanosecond" => Value::Int(time.millisecond() * 1_000_000),
+        "Weekday" => Value::Weekday(date.weekday()),
+        "YearDay" => Value::Int(date.day_of_year()),
         "UTC" | "Local" => at(time.0),
         "IsZero" => Value::Bool(false),
         "Format" => Value::text(time.format(argument.and_then(Value::as_str).unwrap_or_default())),

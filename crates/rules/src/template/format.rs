@@ -5,7 +5,7 @@
 
 use super::{
     number::float,
-    time::{MONTHS, WEEKDAYS},
+    time::{month_name, weekday_name},
     value::{Labels, Value},
 };
 use narthex_promql::fmt::{quote, quote_char};
@@ -26,6 +26,14 @@ struct Flags {
     zero: bool,
     width: Option<usize>,
     precision: Option<usize>,
+}
+
+impl Flags {
+    /// Returns the flags for padding with blanks.
+    fn with_blanks(mut self) -> Self {
+        self.zero = false;
+        self
+    }
 }
 
 /// Prints a value as `{{ }}` does: pointers are followed, and what is nothing says so.
@@ -53,10 +61,12 @@ pub(super) fn sprint(values: &[Value], follow: bool) -> String {
 
 /// Prints like `fmt.Sprintln`.
 pub(super) fn sprintln(values: &[Value]) -> String {
-    let texts = values
-        .iter()
-        .map(|value| verb(value, 'v', Flags::default(), false));
-    texts.collect::<Vec<_>>().join(" ") + "\n"
+    values.iter().map(plain).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// Prints a value with `%v`.
+fn plain(value: &Value) -> String {
+    verb(value, 'v', Flags::default(), false)
 }
 
 /// Prints like `fmt.Sprintf`.
@@ -80,11 +90,7 @@ pub(super) fn sprintf(format: &str, values: &[Value]) -> String {
     if !printer.reordered && printer.next < values.len() {
         let extra = values.iter().skip(printer.next).map(|value| match value {
             Value::Invalid => "<nil>".to_owned(),
-            value => format!(
-                "{}={}",
-                value.type_name(),
-                verb(value, 'v', Flags::default(), false)
-            ),
+            value => format!("{}={}", value.type_name(), plain(value)),
         });
         let extra = extra.collect::<Vec<_>>().join(", ");
         let _ = write!(out, "%!(EXTRA {extra})");
@@ -251,20 +257,24 @@ fn named(value: &Value) -> Option<String> {
         Value::Time { time, .. } => time.show(),
         Value::Duration { duration, .. } => duration.show(),
         Value::Histogram(histogram) => histogram.to_string(),
-        Value::Month(month) => (*MONTHS.get(usize::from(*month).checked_sub(1)?)?).to_owned(),
-        Value::Weekday(day) => (*WEEKDAYS.get(usize::from(*day))?).to_owned(),
+        Value::Month(month) => month_name(*month).to_owned(),
+        Value::Weekday(day) => weekday_name(*day).to_owned(),
         _ => return None,
     })
 }
 
 fn compound(value: &Value, letter: char, flags: Flags, follow: bool) -> String {
     let inner = |value: &Value| verb(value, letter, flags, false);
-    let labels = |labels: &Labels| {
-        let pairs = labels.iter().map(|(name, value)| {
-            let (name, value) = (Value::text(&**name), Value::text(&**value));
-            format!("{}:{}", inner(&name), inner(&value))
-        });
+    let map = |pairs: &mut dyn Iterator<Item = (&String, Value)>| {
+        let pairs = pairs
+            .map(|(name, value)| format!("{}:{}", inner(&Value::text(&**name)), inner(&value)));
         format!("map[{}]", pairs.collect::<Vec<_>>().join(" "))
+    };
+    let labels = |labels: &Labels| {
+        let mut pairs = labels
+            .iter()
+            .map(|(name, value)| (name, Value::text(&**value)));
+        map(&mut pairs)
     };
     let field = |name: &str| {
         if flags.names {
@@ -275,12 +285,7 @@ fn compound(value: &Value, letter: char, flags: Flags, follow: bool) -> String {
     };
     match value {
         Value::Labels(map) => labels(map),
-        Value::Args(args) => {
-            let pairs = args
-                .iter()
-                .map(|(name, value)| format!("{}:{}", inner(&Value::text(&**name)), inner(value)));
-            format!("map[{}]", pairs.collect::<Vec<_>>().join(" "))
-        }
+        Value::Args(args) => map(&mut args.iter().map(|(name, value)| (name, value.clone()))),
         // Go prints the addresses of the elements.
         Value::Vector(samples) => {
             format!("[{}]", vec!["0xc000000000"; samples.len()].join(" "))
@@ -377,13 +382,7 @@ fn whole_verb(value: i64, letter: char, flags: Flags) -> Option<String> {
     };
     let zeros = "0".repeat(missing(&digits, precision));
     let padded = format!("{sign}{zeros}{digits}");
-    Some(pad(
-        &padded,
-        Flags {
-            zero: false,
-            ..flags
-        },
-    ))
+    Some(pad(&padded, flags.with_blanks()))
 }
 
 fn text_verb(text: &str, letter: char, flags: Flags) -> Option<String> {
@@ -434,13 +433,7 @@ fn ascii_quote(text: &str) -> String {
 fn pad_number(text: &str, flags: Flags) -> String {
     let width = flags.width.unwrap_or_default();
     if !flags.zero || flags.minus || text.len() >= width {
-        return pad(
-            text,
-            Flags {
-                zero: false,
-                ..flags
-            },
-        );
+        return pad(text, flags.with_blanks());
     }
     let (sign, digits) = match text.strip_prefix(['-', '+', ' ']) {
         Some(digits) => (text.get(..1).unwrap_or_default(), digits),

@@ -10,6 +10,7 @@ use super::{
     time::{DurationNs, TimeMs},
     value::{Labels, Sample, Value},
 };
+use narthex_net::percent::escape_form;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The type of a parameter.
@@ -111,7 +112,7 @@ pub(super) fn call(
         "slice" => compare::slice(first, rest)?,
         "html" => Value::text(text::html(&joined(arguments))),
         "js" => Value::text(text::js(&joined(arguments))),
-        "urlquery" => Value::text(text::query_escape(&joined(arguments))),
+        "urlquery" => Value::text(escape_form(&joined(arguments))),
         "print" => Value::text(sprint(arguments, false)),
         "println" => Value::text(sprintln(arguments)),
         "printf" => Value::text(sprintf(first.as_str().unwrap_or_default(), rest)),
@@ -164,11 +165,11 @@ fn text_function(name: &str, arguments: &[Value]) -> Result<Value, String> {
         "title" => text::title(first),
         "toUpper" => first.to_uppercase(),
         "toLower" => first.to_lowercase(),
-        "graphLink" => format!("/graph?g0.expr={}&g0.tab=0", text::query_escape(first)),
-        "tableLink" => format!("/graph?g0.expr={}&g0.tab=1", text::query_escape(first)),
+        "graphLink" => format!("/graph?g0.expr={}&g0.tab=0", escape_form(first)),
+        "tableLink" => format!("/graph?g0.expr={}&g0.tab=1", escape_form(first)),
         "stripPort" => text::strip_port(first),
         "stripDomain" => text::strip_domain(first),
-        "urlQueryEscape" => text::query_escape(first),
+        "urlQueryEscape" => escape_form(first),
         _ => return Err(format!("no function {name}")),
     }))
 }

@@ -23,7 +23,6 @@ mod unquote;
 mod value;
 
 pub use parse::TemplateParseError;
-pub(crate) use text::query_escape;
 pub(crate) use time::go_duration;
 
 use functions::Surroundings;

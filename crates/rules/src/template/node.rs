@@ -140,7 +140,7 @@ impl fmt::Display for Node {
             NodeKind::Else => f.write_str("{{else}}"),
             NodeKind::List(nodes) => nodes.iter().try_for_each(|node| node.fmt(f)),
             NodeKind::Pipe(pipe) => pipe.fmt(f),
-            NodeKind::Command(arguments) => joined(f, arguments),
+            NodeKind::Command(arguments) => joined(f, arguments, " "),
             NodeKind::Identifier(name) => f.write_str(name),
             NodeKind::Variable(names) => f.write_str(&names.join(".")),
             NodeKind::Dot => f.write_str("."),
@@ -163,13 +163,7 @@ impl fmt::Display for Pipe {
             let operator = if self.assigns { "=" } else { ":=" };
             write!(f, "{} {operator} ", self.variables.join(", "))?;
         }
-        for (at, command) in self.commands.iter().enumerate() {
-            if at > 0 {
-                f.write_str(" | ")?;
-            }
-            command.fmt(f)?;
-        }
-        Ok(())
+        joined(f, &self.commands, " | ")
     }
 }
 
@@ -184,12 +178,12 @@ impl fmt::Display for Branch {
     }
 }
 
-fn joined(f: &mut fmt::Formatter<'_>, arguments: &[Node]) -> fmt::Result {
-    for (at, argument) in arguments.iter().enumerate() {
+fn joined(f: &mut fmt::Formatter<'_>, nodes: &[Node], separator: &str) -> fmt::Result {
+    for (at, node) in nodes.iter().enumerate() {
         if at > 0 {
-            f.write_str(" ")?;
+            f.write_str(separator)?;
         }
-        parenthesized(f, argument)?;
+        parenthesized(f, node)?;
     }
     Ok(())
 }

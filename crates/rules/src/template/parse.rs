@@ -8,7 +8,7 @@ use super::{
     node::{Branch, BranchKind, Node, NodeKind, Number, Pipe, Quoted},
     unquote::{unquote, unquote_char},
 };
-use narthex_promql::fmt::quote;
+use narthex_promql::fmt::{parse_integer, quote};
 use std::{collections::BTreeMap, error::Error, fmt};
 
 /// Deepest nesting of branches and parentheses. Go allows 10,000 parentheses, and any number of branches.
@@ -577,7 +577,7 @@ fn number(token: &Token) -> Parsed<Number> {
         // Nothing in a rule can be done with them.
         return fail(format!("complex constants are not supported: {literal}"));
     }
-    number.int = super::unquote::integer(literal);
+    number.int = parse_integer(literal);
     if let Some(int) = number.int {
         #[expect(clippy::cast_precision_loss, reason = "as in Go")]
         let float = int as f64;

@@ -61,23 +61,6 @@ pub(super) fn title(text: &str) -> String {
     out
 }
 
-/// Escapes like `url.QueryEscape`.
-pub(crate) fn query_escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(byte));
-            }
-            b' ' => out.push('+'),
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
-}
-
 /// Escapes like `template.HTMLEscapeString`.
 pub(super) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

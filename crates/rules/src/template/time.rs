@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** times are UTC and whole milliseconds, as Prometheus makes them.
 
+use narthex_promql::date::Date;
+
 /// Milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct TimeMs(pub(super) i64);
@@ -10,25 +12,7 @@ pub(super) struct TimeMs(pub(super) i64);
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct DurationNs(pub(super) i64);
 
-/// The parts of a time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Civil {
-    pub(super) year: i64,
-    /// From 1.
-    pub(super) month: u8,
-    /// From 1.
-    pub(super) day: u8,
-    pub(super) hour: i64,
-    pub(super) minute: i64,
-    pub(super) second: i64,
-    pub(super) millisecond: i64,
-    /// From Sunday, 0.
-    pub(super) weekday: u8,
-    /// From 1.
-    pub(super) year_day: i64,
-}
-
-pub(super) const MONTHS: [&str; 12] = [
+const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -43,7 +27,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-pub(super) const WEEKDAYS: [&str; 7] = [
+const WEEKDAYS: [&str; 7] = [
     "Sunday",
     "Monday",
     "Tuesday",
@@ -53,24 +37,29 @@ pub(super) const WEEKDAYS: [&str; 7] = [
     "Saturday",
 ];
 
-const DAY_MS: i64 = 86_400_000;
+/// Returns the name of a month, from 1.
+pub(super) fn month_name(month: i64) -> &'static str {
+    named(&MONTHS, month - 1)
+}
+
+/// Returns the name of a day of the week, from Sunday, 0.
+pub(super) fn weekday_name(day: i64) -> &'static str {
+    named(&WEEKDAYS, day)
+}
+
+fn named(names: &[&'static str], at: i64) -> &'static str {
+    let name = usize::try_from(at).ok().and_then(|at| names.get(at));
+    name.copied().unwrap_or_default()
+}
 
 impl TimeMs {
-    pub(super) fn civil(self) -> Civil {
-        let (days, ms) = (self.0.div_euclid(DAY_MS), self.0.rem_euclid(DAY_MS));
-        let (year, month, day) = date(days);
-        let year_start = days_before(year);
-        Civil {
-            year,
-            month,
-            day,
-            hour: ms / 3_600_000,
-            minute: ms / 60_000 % 60,
-            second: ms / 1000 % 60,
-            millisecond: ms % 1000,
-            weekday: small((days + 4).rem_euclid(7)),
-            year_day: days - year_start + 1,
-        }
+    pub(super) fn date(self) -> Date {
+        Date::from_unix(self.0.div_euclid(1000))
+    }
+
+    /// Returns the milliseconds of the second.
+    pub(super) fn millisecond(self) -> i64 {
+        self.0.rem_euclid(1000)
     }
 
     /// Formats as Go's `String`.
@@ -80,7 +69,7 @@ impl TimeMs {
 
     /// Formats by one of Go's layouts.
     pub(super) fn format(self, layout: &str) -> String {
-        let civil = self.civil();
+        let date = self.date();
         let (mut out, mut rest) = (String::new(), layout);
         'layout: while !rest.is_empty() {
             for (name, write) in ELEMENTS {
@@ -88,12 +77,12 @@ impl TimeMs {
                     && !(*name == "Jan" && behind.starts_with(|c: char| c.is_ascii_lowercase()))
                     && !(*name == "Mon" && behind.starts_with(|c: char| c.is_ascii_lowercase()))
                 {
-                    out.push_str(&write(&civil));
+                    out.push_str(&write(date));
                     rest = behind;
                     continue 'layout;
                 }
             }
-            if let Some((text, behind)) = fraction(rest, &civil) {
+            if let Some((text, behind)) = fraction(rest, self.millisecond()) {
                 out.push_str(&text);
                 rest = behind;
                 continue;
@@ -106,16 +95,18 @@ impl TimeMs {
     }
 }
 
-type Write = fn(&Civil) -> String;
+type Write = fn(Date) -> String;
 
 /// Elements of layouts, longer ones first.
 const ELEMENTS: &[(&str, Write)] = &[
-    ("January", |c| month(c).to_owned()),
-    ("Jan", |c| month(c).chars().take(3).collect()),
-    ("Monday", |c| weekday(c).to_owned()),
-    ("Mon", |c| weekday(c).chars().take(3).collect()),
+    ("January", |d| month_name(d.month()).to_owned()),
+    ("Jan", |d| month_name(d.month()).chars().take(3).collect()),
+    ("Monday", |d| weekday_name(d.weekday()).to_owned()),
+    ("Mon", |d| {
+        weekday_name(d.weekday()).chars().take(3).collect()
+    }),
     ("MST", |_| "UTC".to_owned()),
-    ("2006", |c| format!("{:04}", c.year)),
+    ("2006", |d| format!("{:04}", d.year)),
     ("-07:00:00", |_| "+00:00:00".to_owned()),
     ("-07:00", |_| "+00:00".to_owned()),
     ("-070000", |_| "+000000".to_owned()),
@@ -126,28 +117,32 @@ const ELEMENTS: &[(&str, Write)] = &[
     ("Z070000", |_| "Z".to_owned()),
     ("Z0700", |_| "Z".to_owned()),
     ("Z07", |_| "Z".to_owned()),
-    ("002", |c| format!("{:03}", c.year_day)),
-    ("01", |c| format!("{:02}", c.month)),
-    ("02", |c| format!("{:02}", c.day)),
-    ("03", |c| format!("{:02}", (c.hour + 11) % 12 + 1)),
-    ("04", |c| format!("{:02}", c.minute)),
-    ("05", |c| format!("{:02}", c.second)),
-    ("06", |c| format!("{:02}", c.year.rem_euclid(100))),
-    ("15", |c| format!("{:02}", c.hour)),
-    ("__2", |c| format!("{:3}", c.year_day)),
-    ("_2006", |c| format!("_{:04}", c.year)),
-    ("_2", |c| format!("{:2}", c.day)),
-    ("PM", |c| if c.hour < 12 { "AM" } else { "PM" }.to_owned()),
-    ("pm", |c| if c.hour < 12 { "am" } else { "pm" }.to_owned()),
-    ("1", |c| c.month.to_string()),
-    ("2", |c| c.day.to_string()),
-    ("3", |c| ((c.hour + 11) % 12 + 1).to_string()),
-    ("4", |c| c.minute.to_string()),
-    ("5", |c| c.second.to_string()),
+    ("002", |d| format!("{:03}", d.day_of_year())),
+    ("01", |d| format!("{:02}", d.month())),
+    ("02", |d| format!("{:02}", d.day())),
+    ("03", |d| format!("{:02}", (d.clock().0 + 11) % 12 + 1)),
+    ("04", |d| format!("{:02}", d.clock().1)),
+    ("05", |d| format!("{:02}", d.clock().2)),
+    ("06", |d| format!("{:02}", d.year.rem_euclid(100))),
+    ("15", |d| format!("{:02}", d.clock().0)),
+    ("__2", |d| format!("{:3}", d.day_of_year())),
+    ("_2006", |d| format!("_{:04}", d.year)),
+    ("_2", |d| format!("{:2}", d.day())),
+    ("PM", |d| {
+        if d.clock().0 < 12 { "AM" } else { "PM" }.to_owned()
+    }),
+    ("pm", |d| {
+        if d.clock().0 < 12 { "am" } else { "pm" }.to_owned()
+    }),
+    ("1", |d| d.month().to_string()),
+    ("2", |d| d.day().to_string()),
+    ("3", |d| ((d.clock().0 + 11) % 12 + 1).to_string()),
+    ("4", |d| d.clock().1.to_string()),
+    ("5", |d| d.clock().2.to_string()),
 ];
 
 /// Formats a fraction of a second, such as `.000` or `,999`.
-fn fraction<'a>(rest: &'a str, civil: &Civil) -> Option<(String, &'a str)> {
+fn fraction(rest: &str, millisecond: i64) -> Option<(String, &str)> {
     let sign = rest.chars().next().filter(|c| matches!(c, '.' | ','))?;
     let digits = rest.get(1..)?;
     let digit = digits.chars().next().filter(|c| matches!(c, '0' | '9'))?;
@@ -156,7 +151,7 @@ fn fraction<'a>(rest: &'a str, civil: &Civil) -> Option<(String, &'a str)> {
     if behind.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let nanoseconds = format!("{:03}000000", civil.millisecond);
+    let nanoseconds = format!("{millisecond:03}000000");
     let shown = nanoseconds.get(..length.min(9))?;
     if digit == '0' {
         return Some((format!("{sign}{shown}"), behind));
@@ -168,47 +163,6 @@ fn fraction<'a>(rest: &'a str, civil: &Civil) -> Option<(String, &'a str)> {
         format!("{sign}{shown}")
     };
     Some((text, behind))
-}
-
-fn month(civil: &Civil) -> &'static str {
-    MONTHS
-        .get(usize::from(civil.month) - 1)
-        .copied()
-        .unwrap_or_default()
-}
-
-fn weekday(civil: &Civil) -> &'static str {
-    WEEKDAYS
-        .get(usize::from(civil.weekday))
-        .copied()
-        .unwrap_or_default()
-}
-
-fn small(number: i64) -> u8 {
-    u8::try_from(number).unwrap_or_default()
-}
-
-/// Returns the days from the epoch to the first of January of a year.
-fn days_before(year: i64) -> i64 {
-    let before = year - 1;
-    before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
-}
-
-/// Returns year, month and day, both from 1, of a day since the epoch.
-fn date(days: i64) -> (i64, u8, u8) {
-    // Years begin in March here, so the leap day is a year's last.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    (year + era * 400 + carry, small(month), small(day))
 }
 
 impl DurationNs {

@@ -36,8 +36,8 @@ pub(super) enum Value {
         duration: DurationNs,
         pointer: bool,
     },
-    Month(u8),
-    Weekday(u8),
+    Month(i64),
+    Weekday(i64),
 }
 
 /// An element of a query's result.
@@ -121,10 +121,10 @@ impl Value {
     /// Returns the integer that the value is, whatever its type is called.
     pub(super) fn whole(&self) -> Option<i64> {
         match self {
-            Self::Int(value) | Self::Int64(value) => Some(*value),
-            Self::Byte(value) | Self::Month(value) | Self::Weekday(value) => {
-                Some(i64::from(*value))
+            Self::Int(value) | Self::Int64(value) | Self::Month(value) | Self::Weekday(value) => {
+                Some(*value)
             }
+            Self::Byte(value) => Some(i64::from(*value)),
             Self::Duration {
                 duration,
                 pointer: false,
