@@ -50,19 +50,22 @@ pub(crate) struct RawRule {
 /// Fails with every value that does not fit.
 pub(crate) fn groups(root: &Node, ignore_unknown: bool) -> Result<Vec<RawGroup>, Vec<RuleError>> {
     let mut decoder = Decoder::new(ignore_unknown);
-    let mut groups = Vec::new();
-    decoder.fields(root, "rulefmt.RuleGroups", |decoder, key, node| {
-        if key == "groups" {
-            groups = decoder.list(node, "[]rulefmt.RuleGroup", Decoder::group);
-        }
-        key == "groups"
-    });
-    decoder.finish(groups)
+    let groups = decoder.object(
+        root,
+        "rulefmt.RuleGroups",
+        |groups: &mut Vec<RawGroup>, it, key, node| match key {
+            "groups" => *groups = it.list(node, "[]rulefmt.RuleGroup", Decoder::group),
+            _ => it.unknown(),
+        },
+    );
+    decoder.finish(groups.unwrap_or_default())
 }
 
 /// Reads values out of a tree, and collects what does not fit.
 pub(crate) struct Decoder {
     ignore_unknown: bool,
+    /// Whether the key being read is unknown.
+    is_unknown: bool,
     problems: Vec<Problem>,
     invalid: Vec<RuleError>,
 }
@@ -71,6 +74,7 @@ impl Decoder {
     pub(crate) fn new(ignore_unknown: bool) -> Self {
         Self {
             ignore_unknown,
+            is_unknown: false,
             problems: Vec::new(),
             invalid: Vec::new(),
         }
@@ -94,64 +98,67 @@ impl Decoder {
     }
 
     fn group(&mut self, node: &Node) -> Option<RawGroup> {
-        let mut group = RawGroup {
+        let read = self.object(
+            node,
+            "rulefmt.RuleGroup",
+            |group: &mut RawGroup, it, key, node| match key {
+                "name" => group.name = it.text(node),
+                "interval" => group.interval_ms = it.period(node),
+                "query_offset" => group.query_offset_ms = it.period(node),
+                "limit" => group.limit = it.integer(node),
+                "rules" => group.rules = it.list(node, "[]rulefmt.Rule", Self::rule),
+                "labels" => group.labels = it.texts(node),
+                _ => it.unknown(),
+            },
+        );
+        read.map(|group| RawGroup {
             place: place(node),
-            ..RawGroup::default()
-        };
-        let fits = self.fields(node, "rulefmt.RuleGroup", |decoder, key, node| {
-            match key {
-                "name" => group.name = decoder.text(node),
-                "interval" => group.interval_ms = decoder.period(node),
-                "query_offset" => group.query_offset_ms = decoder.period(node),
-                "limit" => group.limit = decoder.integer(node),
-                "rules" => group.rules = decoder.list(node, "[]rulefmt.Rule", Self::rule),
-                "labels" => group.labels = decoder.texts(node),
-                _ => return false,
-            }
-            true
-        });
-        fits.then_some(group)
+            ..group
+        })
     }
 
     fn rule(&mut self, node: &Node) -> Option<RawRule> {
-        let mut rule = RawRule {
+        let read = self.object(
+            node,
+            "rulefmt.Rule",
+            |rule: &mut RawRule, it, key, node| match key {
+                "record" => rule.record = it.text(node),
+                "alert" => rule.alert = it.text(node),
+                "expr" => rule.expr = it.text(node),
+                "for" => rule.for_ms = it.period(node),
+                "keep_firing_for" => rule.keep_firing_for_ms = it.period(node),
+                "labels" => rule.labels = it.texts(node),
+                "annotations" => rule.annotations = it.texts(node),
+                _ => it.unknown(),
+            },
+        );
+        read.map(|rule| RawRule {
             place: place(node),
-            ..RawRule::default()
-        };
-        let fits = self.fields(node, "rulefmt.Rule", |decoder, key, node| {
-            match key {
-                "record" => rule.record = decoder.text(node),
-                "alert" => rule.alert = decoder.text(node),
-                "expr" => rule.expr = decoder.text(node),
-                "for" => rule.for_ms = decoder.period(node),
-                "keep_firing_for" => rule.keep_firing_for_ms = decoder.period(node),
-                "labels" => rule.labels = decoder.texts(node),
-                "annotations" => rule.annotations = decoder.texts(node),
-                _ => return false,
-            }
-            true
-        });
-        fits.then_some(rule)
+            ..rule
+        })
     }
 
-    /// Calls `read` for each pair of a mapping; it returns whether it knows the key. Returns whether the node is such a
-    /// mapping; null is none, without being a problem.
-    pub(crate) fn fields(
+    /// Reads a mapping, key by key; `None` for any other node. Null is none, without being a problem.
+    pub(crate) fn object<T: Default>(
         &mut self,
         node: &Node,
         go_type: &str,
-        mut read: impl FnMut(&mut Self, &str, &Node) -> bool,
-    ) -> bool {
-        let Some(pairs) = self.pairs(node, go_type) else {
-            return false;
-        };
-        for (word, value) in pairs {
-            if !read(self, &word.text, value) && !self.ignore_unknown {
+        mut read: impl FnMut(&mut T, &mut Self, &str, &Node),
+    ) -> Option<T> {
+        let mut object = T::default();
+        for (word, value) in self.pairs(node, go_type)? {
+            read(&mut object, self, &word.text, value);
+            if std::mem::take(&mut self.is_unknown) && !self.ignore_unknown {
                 let message = format!("field {} not found in type {go_type}", word.text);
                 self.problem(word_place(word), message);
             }
         }
-        true
+        Some(object)
+    }
+
+    /// Says that the key being read is none of the object's.
+    pub(crate) fn unknown(&mut self) {
+        self.is_unknown = true;
     }
 
     /// Returns the pairs of a mapping without repeated keys.
@@ -230,17 +237,24 @@ impl Decoder {
     }
 
     pub(crate) fn period(&mut self, node: &Node) -> Period {
-        if node.is_null() {
-            return None;
-        }
-        let Value::Scalar(scalar) = &node.value else {
-            self.misfit(node, "string");
-            return None;
-        };
-        match duration::parse(&scalar.text) {
-            Ok(ms) => Some(ms),
-            Err(error) => {
-                self.invalid(place(node), error.to_string());
+        self.parsed(node, |text| {
+            duration::parse(text).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Reads a scalar whose text `parse` understands.
+    pub(crate) fn parsed<T>(
+        &mut self,
+        node: &Node,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        match &node.value {
+            Value::Null => None,
+            Value::Scalar(scalar) => parse(&scalar.text)
+                .map_err(|message| self.invalid(place(node), message))
+                .ok(),
+            _ => {
+                self.misfit(node, "string");
                 None
             }
         }
@@ -252,43 +266,36 @@ impl Decoder {
     }
 
     pub(crate) fn float(&mut self, node: &Node) -> f64 {
-        let number = match &node.value {
-            Value::Null => return 0.0,
-            Value::Scalar(scalar) => number(scalar),
-            _ => None,
-        };
-        number.unwrap_or_else(|| {
-            self.misfit(node, "float64");
-            0.0
-        })
+        self.scalar(node, "float64", number)
     }
 
     pub(crate) fn boolean(&mut self, node: &Node) -> bool {
-        let boolean = match &node.value {
-            Value::Null => return false,
-            Value::Scalar(scalar) => scalar.boolean(),
-            _ => None,
-        };
-        boolean.unwrap_or_else(|| {
-            self.misfit(node, "bool");
-            false
-        })
+        self.scalar(node, "bool", Scalar::boolean)
     }
 
     fn integer(&mut self, node: &Node) -> i64 {
-        let Value::Scalar(scalar) = &node.value else {
-            if !node.is_null() {
-                self.misfit(node, "int");
-            }
-            return 0;
+        self.scalar(node, "int", whole)
+    }
+
+    /// Reads a plain scalar; null is the default.
+    fn scalar<T: Default>(
+        &mut self,
+        node: &Node,
+        go_type: &str,
+        read: impl FnOnce(&Scalar) -> Option<T>,
+    ) -> T {
+        let value = match &node.value {
+            Value::Null => Some(T::default()),
+            Value::Scalar(scalar) => read(scalar),
+            _ => None,
         };
-        whole(scalar).unwrap_or_else(|| {
-            self.misfit(node, "int");
-            0
+        value.unwrap_or_else(|| {
+            self.misfit(node, go_type);
+            T::default()
         })
     }
 
-    pub(crate) fn misfit(&mut self, node: &Node, go_type: &str) {
+    fn misfit(&mut self, node: &Node, go_type: &str) {
         let message = format!("cannot unmarshal {} into {go_type}", shown(node));
         self.problem(place(node), message);
     }

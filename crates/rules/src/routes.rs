@@ -7,7 +7,7 @@ mod params;
 
 use crate::eval::Manager;
 use http::HeaderMap;
-use listing::{AlertList, Groups, RuleList};
+use listing::{Groups, alert_list, rule_list};
 use narthex_model::storage::{Budget, Lease};
 use narthex_net::{
     Gate, ListingResponse, Refusal, Router,
@@ -65,14 +65,14 @@ fn rules(routes: &Routes, params: &Params) -> Result<ListingResponse, Refusal> {
     let groups = routes.manager.groups();
     let lease = routes.lease(&groups)?;
     let was_read = |metric: &str| routes.manager.was_read(metric);
-    let list = RuleList::new(&groups, &filter, &was_read).map_err(Refusal::BadData)?;
+    let list = rule_list(&groups, &filter, &was_read).map_err(Refusal::BadData)?;
     Ok(ListingResponse::new(list, lease))
 }
 
 fn alerts(routes: &Routes, _: &Params) -> Result<ListingResponse, Refusal> {
     let groups = routes.manager.groups();
     let lease = routes.lease(&groups)?;
-    Ok(ListingResponse::new(AlertList::new(&groups), lease))
+    Ok(ListingResponse::new(alert_list(&groups), lease))
 }
 
 impl Routes {

@@ -161,7 +161,7 @@ impl Group {
         }
         let of_group = self.metrics();
         of_group.iterations.inc();
-        let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
+        let (begin, begin_ms) = (Instant::now(), tools.settings.now_ms());
         let was_whole = self.evaluate(&mut work, tools, time_ms);
         let duration = begin.elapsed();
         metrics::GROUP_DURATION.observe_duration(duration);
@@ -270,7 +270,7 @@ impl Group {
         tools: &Tools,
         (time_ms, offset_ms): (i64, i64),
     ) {
-        let (begin, begin_ms) = (Instant::now(), (tools.settings.now_ms)());
+        let (begin, begin_ms) = (Instant::now(), tools.settings.now_ms());
         let (ctx, stop) = tools.settings.context();
         rule.set_running(Some(stop.clone()));
         self.metrics().evaluations.inc();
@@ -398,7 +398,7 @@ impl Group {
 
     /// Looks up the alerts from before a restart, and stores all alerts from here on.
     fn restore(&self, work: &mut GroupWork, tools: &Tools) {
-        let (begin, now_ms) = (Instant::now(), (tools.settings.now_ms)());
+        let (begin, now_ms) = (Instant::now(), tools.settings.now_ms());
         for (rule, work) in self.rules.iter().zip(&mut work.rules) {
             if rule.is_alerting()
                 && let Err(error) = restore::restore(rule, tools, now_ms)

@@ -146,7 +146,7 @@ impl Manager {
 
     /// Ends the series of a removed group as of now, once a renamed one may have gone on with them.
     fn end_later(&self, group: &Arc<Group>) {
-        let removed_ms = (self.settings.now_ms)();
+        let removed_ms = self.settings.now_ms();
         let outputs = group.take_outputs();
         let Some(tools) = self.tools.borrow().clone() else {
             return;

@@ -35,7 +35,8 @@ pub use offline::{OfflineAlert, OfflineGroups};
 pub use query::EvalOptions;
 pub use schedule::first_evaluation;
 
+pub(crate) use alerting::ALERT_NAME;
 pub(crate) use alerts::{ActiveAlert, AlertState, Alerts};
 pub(crate) use group::Group;
-pub(crate) use query::texts_of;
+pub(crate) use query::{Elements, texts_of};
 pub(crate) use rule::LiveRule;

@@ -51,18 +51,7 @@ pub(crate) struct Tools {
 
 /// Settings of all evaluations.
 pub(crate) struct Settings {
-    pub(crate) engine: Engine,
-    /// Memory of queries.
-    pub(crate) queries: Budget,
-    /// Memory of what is kept between evaluations.
-    pub(crate) state: Budget,
-    pub(crate) timeout: Duration,
-    pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// `None` if alerts go nowhere.
-    pub(crate) alerts: Option<Arc<dyn AlertSink>>,
-    pub(crate) outage_tolerance_ms: i64,
-    pub(crate) grace_period_ms: i64,
-    pub(crate) resend_delay_ms: i64,
+    pub(crate) options: EvalOptions,
     /// Query offset of groups that name none.
     pub(crate) query_offset_ms: AtomicI64,
     /// For rules of one group that are evaluated at once.
@@ -80,15 +69,7 @@ pub(crate) struct ServerTexts {
 impl Settings {
     pub(crate) fn new(options: EvalOptions) -> Self {
         Self {
-            engine: options.engine,
-            queries: options.queries,
-            state: options.state,
-            timeout: options.timeout,
-            now_ms: options.now_ms,
-            alerts: options.alerts,
-            outage_tolerance_ms: ms(options.outage_tolerance),
-            grace_period_ms: ms(options.grace_period),
-            resend_delay_ms: ms(options.resend_delay),
+            options,
             query_offset_ms: AtomicI64::new(0),
             permits: Permits::default(),
             server: RwLock::default(),
@@ -109,19 +90,22 @@ impl Settings {
         Arc::clone(&self.server.read().whole())
     }
 
+    pub(crate) fn now_ms(&self) -> i64 {
+        (self.options.now_ms)()
+    }
+
     pub(crate) fn default_offset_ms(&self) -> i64 {
         self.query_offset_ms.load(Ordering::Relaxed)
     }
 
     /// Returns the context of one rule's queries, and what cancels them.
     pub(crate) fn context(&self) -> (Context, Stop) {
-        let limits = self.engine.cost_limits();
+        let limits = self.options.engine.cost_limits();
         let timeout = limits.and_then(|limits| limits.duration());
-        let stop = Stop::at(Instant::now() + timeout.unwrap_or(self.timeout));
+        let stop = Stop::at(Instant::now() + timeout.unwrap_or(self.options.timeout));
+        let queries = &self.options.queries;
         let ctx = Context {
-            budget: self
-                .queries
-                .child("the rule", self.queries.limit_bytes() / 2),
+            budget: queries.child("the rule", queries.limit_bytes() / 2),
             stop: stop.clone(),
             warnings: Warnings::default(),
         };
@@ -153,7 +137,7 @@ impl Tools {
         time_ms: i64,
         ctx: &Context,
     ) -> Result<Vec<Element>, String> {
-        let engine = &self.settings.engine;
+        let engine = &self.settings.options.engine;
         let result = Elements::new(engine.instant(&*self.store, text, time_ms, ctx))?;
         let elements = result.samples.into_iter();
         Ok(elements
@@ -171,7 +155,9 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    fn new(result: Result<QueryResult, QueryError>) -> Result<Self, String> {
+    /// # Errors
+    /// Fails when the query did, or has a result of another kind.
+    pub(crate) fn new(result: Result<QueryResult, QueryError>) -> Result<Self, String> {
         let result = result.map_err(|error| error.to_string())?;
         let QueryResult {
             value, held, stats, ..

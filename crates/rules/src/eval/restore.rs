@@ -8,7 +8,7 @@
 use super::{
     alerting::{ALERT_NAME, ALERT_STATE, ALERTS, ALERTS_FOR_STATE},
     alerts::{ActiveAlert, AlertState, Alerts, Holds},
-    query::{Settings, Tools},
+    query::{Tools, ms},
     rule::LiveRule,
 };
 use narthex_model::{
@@ -23,7 +23,8 @@ use std::{collections::HashMap, sync::Arc};
 /// # Errors
 /// Fails when the stored series cannot be read.
 pub(crate) fn restore(rule: &LiveRule, tools: &Tools, now_ms: i64) -> Result<(), String> {
-    let (settings, holds) = (&*tools.settings, rule.holds());
+    let holds = rule.holds();
+    let grace_period_ms = ms(tools.settings.options.grace_period);
     let stored = Stored::read(rule, tools, now_ms)?;
     if stored.active.is_empty() {
         return Ok(());
@@ -31,7 +32,9 @@ pub(crate) fn restore(rule: &LiveRule, tools: &Tools, now_ms: i64) -> Result<(),
     let mut alerts = Alerts::clone(&rule.alerts());
     for (labels, alert) in &mut alerts {
         let before = stored.active.get(labels);
-        if let Some(at_ms) = before.and_then(|b| active_at(*b, holds.for_ms, now_ms, settings)) {
+        if let Some(at_ms) =
+            before.and_then(|b| active_at(*b, holds.for_ms, now_ms, grace_period_ms))
+        {
             alert.active_at_ms = at_ms;
         }
     }
@@ -54,17 +57,17 @@ struct Before {
 }
 
 /// Returns since when an alert counts as active, `None` when it begins to wait again.
-fn active_at(before: Before, for_ms: i64, now_ms: i64, settings: &Settings) -> Option<i64> {
+fn active_at(before: Before, for_ms: i64, now_ms: i64, grace_period_ms: i64) -> Option<i64> {
     let down_at_ms = before.last_ms.div_euclid(1000) * 1000;
     let left_ms = for_ms - (down_at_ms - before.active_at_ms);
     if left_ms <= 0 {
         // It was firing, and does so again after the next evaluation.
         Some(before.active_at_ms)
-    } else if for_ms < settings.grace_period_ms {
+    } else if for_ms < grace_period_ms {
         // Waiting again takes less than the grace period.
         None
-    } else if left_ms < settings.grace_period_ms {
-        Some(now_ms + settings.grace_period_ms - for_ms)
+    } else if left_ms < grace_period_ms {
+        Some(now_ms + grace_period_ms - for_ms)
     } else {
         // The outage does not count as waiting.
         Some(before.active_at_ms + (now_ms - down_at_ms))
@@ -82,8 +85,8 @@ impl Stored {
         let settings = &*tools.settings;
         // The newest sample within the tolerance, unless it is a staleness marker.
         let engine = Engine::new(EngineOptions {
-            lookback_delta_ms: settings.outage_tolerance_ms.saturating_add(1),
-            ..*settings.engine.options()
+            lookback_delta_ms: ms(settings.options.outage_tolerance).saturating_add(1),
+            ..*settings.options.engine.options()
         });
         let (ctx, _) = settings.context();
         let ask = |query: String| elements(&engine, &*tools.store, &query, now_ms, &ctx);

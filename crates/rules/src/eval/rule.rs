@@ -7,7 +7,7 @@ use super::{
     alerting::{self, ALERT_NAME, AlertTexts, Expansion, Known},
     alerts::{self, Alerts, Holds, Sending},
     output::Output,
-    query::Tools,
+    query::{Tools, ms},
     recording::{self, Inputs},
 };
 use crate::file::{Rule, RuleKind, Texts};
@@ -268,7 +268,7 @@ impl LiveRule {
         let stored_ms = moment.time_ms - moment.offset_ms;
         let query = work.query.get_or_insert_with(|| {
             let (expr, text) = (Arc::clone(&self.expr), Arc::clone(&self.text));
-            let engine = settings.engine.of_group(moment.file, moment.group);
+            let engine = settings.options.engine.of_group(moment.file, moment.group);
             engine.prepare(expr, text)
         });
         let elements = tools.evaluate(query, stored_ms, ctx);
@@ -282,7 +282,7 @@ impl LiveRule {
                 (&self.name, &self.labels),
                 elements,
                 moment.limit,
-                &settings.state,
+                &settings.options.state,
             ),
             Some(texts) => {
                 let server = settings.server();
@@ -298,7 +298,7 @@ impl LiveRule {
                 found.and_then(|found| {
                     let alerts = self.step(found, moment, &server.external_url)?;
                     if work.is_restored {
-                        alerting::fill(&mut work.output, &alerts, &settings.state)?;
+                        alerting::fill(&mut work.output, &alerts, &settings.options.state)?;
                     }
                     Ok(())
                 })
@@ -339,14 +339,14 @@ impl LiveRule {
             &mut next,
             &Sending {
                 now_ms: moment.time_ms,
-                resend_delay_ms: settings.resend_delay_ms,
+                resend_delay_ms: ms(settings.options.resend_delay),
                 interval_ms: moment.interval_ms,
                 generator_url: &|| self.generator_url(external_url),
             },
         );
         let next = Arc::new(next);
         self.set_alerts(Arc::clone(&next));
-        if let Some(sink) = settings.alerts.as_ref().filter(|_| !due.is_empty()) {
+        if let Some(sink) = settings.options.alerts.as_ref().filter(|_| !due.is_empty()) {
             sink.send(due);
         }
         Ok(next)

@@ -135,7 +135,7 @@ impl Timetable {
     }
 
     fn now_ms(&self) -> i64 {
-        (self.settings.now_ms)()
+        self.settings.now_ms()
     }
 
     fn push(&self, entry: Entry) {

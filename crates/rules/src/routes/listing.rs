@@ -10,10 +10,10 @@ use crate::{
     thresholds::{Graph, graphs},
 };
 use narthex_model::{LabelSet, date};
-use narthex_net::{Comma, Listing};
+use narthex_net::Listing;
 use narthex_promql::fmt::float_e;
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc};
 use xxhash_rust::xxh64::xxh64;
 
 /// Bytes of a rule or an alert with its texts, roughly.
@@ -112,14 +112,20 @@ struct AlertJson {
     value: String,
 }
 
-/// `/api/v1/rules`: groups with their rules, and alerting rules with their alerts.
-pub(super) struct RuleList {
-    begun: bool,
-    comma: Comma,
-    groups: std::vec::IntoIter<Selected>,
-    next_token: Option<String>,
-    exclude_alerts: bool,
-    group: Option<OpenGroup>,
+/// A list, piece by piece.
+struct Pieces<I>(I);
+
+impl<I: Iterator<Item = Vec<u8>> + Send + 'static> Listing for Pieces<I> {
+    fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        let piece = self.0.next();
+        out.extend_from_slice(piece.as_deref().unwrap_or_default());
+        piece.is_some()
+    }
+}
+
+/// Returns what stands before each item of a list.
+fn commas() -> impl Iterator<Item = &'static [u8]> {
+    iter::once(&b""[..]).chain(iter::repeat(&b","[..]))
 }
 
 /// A group, and which of its rules are listed.
@@ -134,239 +140,161 @@ struct SelectedRule {
     was_read: bool,
 }
 
-/// A group that is being written.
-struct OpenGroup {
-    group: Arc<Group>,
-    rules: std::vec::IntoIter<SelectedRule>,
-    comma: Comma,
-    rule: Option<OpenRule>,
-}
-
-/// An alerting rule that is being written.
-struct OpenRule {
-    alerts: ActiveAlerts,
-    /// What comes behind the alerts.
-    tail: Vec<u8>,
-}
-
-impl RuleList {
-    /// Lists the groups that `filter` asks for; `was_read` tells of a recorded metric.
-    ///
-    /// # Errors
-    /// Fails when the page's first group does not exist.
-    pub(super) fn new(
-        groups: &Groups,
-        filter: &Filter,
-        was_read: &dyn Fn(&str) -> bool,
-    ) -> Result<Self, String> {
-        let mut awaited = filter.first_group.as_deref();
-        let (mut listed, mut next_token) = (Vec::new(), None);
-        for group in groups.values() {
-            if awaited.is_some_and(|first| first != token(group)) {
-                continue;
-            }
-            awaited = None;
-            let is_wanted = (filter.groups.is_empty() || filter.groups.contains(&group.name))
-                && (filter.files.is_empty() || filter.files.contains(&group.file));
-            if !is_wanted {
-                continue;
-            }
-            let rules = group.rules.iter().enumerate();
-            let rules = rules.filter(|(_, rule)| is_listed(rule, filter));
-            let rules = rules.map(|(at, rule)| SelectedRule {
-                at,
-                was_read: !rule.is_alerting() && was_read(&rule.name),
-            });
-            let rules: Vec<SelectedRule> = rules.collect();
-            if rules.is_empty() {
-                continue;
-            }
-            if filter.group_limit == Some(listed.len()) {
-                next_token = Some(token(group));
-                break;
-            }
-            let group = Arc::clone(group);
-            listed.push(Selected { group, rules });
+/// `/api/v1/rules`: lists the groups that `filter` asks for with their rules, and alerting rules with their alerts;
+/// `was_read` tells of a recorded metric.
+///
+/// # Errors
+/// Fails when the page's first group does not exist.
+pub(super) fn rule_list(
+    groups: &Groups,
+    filter: &Filter,
+    was_read: &dyn Fn(&str) -> bool,
+) -> Result<impl Listing, String> {
+    let mut awaited = filter.first_group.as_deref();
+    let (mut listed, mut next_token) = (Vec::new(), None);
+    for group in groups.values() {
+        if awaited.is_some_and(|first| first != token(group)) {
+            continue;
         }
-        if let Some(first) = awaited {
-            let message = format!("invalid group_next_token '{first}'. were rule groups changed?");
-            return Err(invalid("group_next_token", &message));
+        awaited = None;
+        let is_wanted = (filter.groups.is_empty() || filter.groups.contains(&group.name))
+            && (filter.files.is_empty() || filter.files.contains(&group.file));
+        if !is_wanted {
+            continue;
         }
-        Ok(Self {
-            begun: false,
-            comma: Comma::default(),
-            groups: listed.into_iter(),
-            next_token,
-            exclude_alerts: filter.exclude_alerts,
-            group: None,
-        })
-    }
-
-    fn end(&self, out: &mut Vec<u8>) {
-        out.push(b']');
-        if let Some(token) = &self.next_token {
-            out.extend_from_slice(br#","groupNextToken":"#);
-            write_json(out, token);
-        }
-        out.extend_from_slice(b"}}");
-    }
-}
-
-impl Listing for RuleList {
-    fn write(&mut self, out: &mut Vec<u8>) -> bool {
-        if !std::mem::replace(&mut self.begun, true) {
-            out.extend_from_slice(br#"{"status":"success","data":{"groups":["#);
-            return true;
-        }
-        if let Some(group) = &mut self.group {
-            if !group.write(out, self.exclude_alerts) {
-                self.group = None;
-            }
-            return true;
-        }
-        let Some(Selected { group, rules }) = self.groups.next() else {
-            self.end(out);
-            return false;
-        };
-        self.comma.write(out);
-        let (name, file) = (&*group.name, &*group.file);
-        write_head(out, &GroupHead { name, file });
-        out.extend_from_slice(br#""rules":["#);
-        self.group = Some(OpenGroup {
-            group,
-            rules: rules.into_iter(),
-            comma: Comma::default(),
-            rule: None,
+        let rules = group.rules.iter().enumerate();
+        let rules = rules.filter(|(_, rule)| is_listed(rule, filter));
+        let rules = rules.map(|(at, rule)| SelectedRule {
+            at,
+            was_read: !rule.is_alerting() && was_read(&rule.name),
         });
-        true
-    }
-}
-
-impl OpenGroup {
-    /// Writes the next item; reports whether the group has more.
-    fn write(&mut self, out: &mut Vec<u8>, exclude_alerts: bool) -> bool {
-        if let Some(open) = &mut self.rule {
-            if !open.alerts.write(out) {
-                out.extend_from_slice(&open.tail);
-                self.rule = None;
-            }
-            return true;
+        let rules: Vec<SelectedRule> = rules.collect();
+        if rules.is_empty() {
+            continue;
         }
-        let next = self.rules.next();
-        let next = next.and_then(|next| Some((self.group.rules.get(next.at)?, next.was_read)));
-        let Some((rule, was_read)) = next else {
-            out.extend_from_slice(b"],");
-            write_tail(out, &group_tail(&self.group));
-            return false;
-        };
-        self.comma.write(out);
-        self.rule = write_rule(out, rule, was_read, exclude_alerts);
-        true
+        if filter.group_limit == Some(listed.len()) {
+            next_token = Some(token(group));
+            break;
+        }
+        let group = Arc::clone(group);
+        listed.push(Selected { group, rules });
     }
+    if let Some(first) = awaited {
+        let message = format!("invalid group_next_token '{first}'. were rule groups changed?");
+        return Err(invalid("group_next_token", &message));
+    }
+    let begin = br#"{"status":"success","data":{"groups":["#.to_vec();
+    let exclude_alerts = filter.exclude_alerts;
+    let groups = listed.into_iter().zip(commas());
+    let groups = groups.flat_map(move |(group, comma)| group_pieces(group, comma, exclude_alerts));
+    let mut end = b"]".to_vec();
+    if let Some(token) = &next_token {
+        end.extend_from_slice(br#","groupNextToken":"#);
+        write_json(&mut end, token);
+    }
+    end.extend_from_slice(b"}}");
+    Ok(Pieces(iter::once(begin).chain(groups).chain([end])))
 }
 
-/// Writes a rule up to its alerts, or all of it if it has none to list.
-fn write_rule(
-    out: &mut Vec<u8>,
+/// Writes a group behind `comma`, rule by rule.
+fn group_pieces(
+    Selected { group, rules }: Selected,
+    comma: &[u8],
+    exclude_alerts: bool,
+) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let mut head = comma.to_vec();
+    let (name, file) = (&*group.name, &*group.file);
+    write_head(&mut head, &GroupHead { name, file });
+    head.extend_from_slice(br#""rules":["#);
+    let of_rules = Arc::clone(&group);
+    let rules = rules.into_iter().zip(commas());
+    let rules = rules.flat_map(move |(selected, comma)| {
+        let rule = of_rules.rules.get(selected.at);
+        let pieces = rule.map(|rule| rule_pieces(rule, selected.was_read, comma, exclude_alerts));
+        pieces.into_iter().flatten()
+    });
+    let tail = iter::once_with(move || {
+        let mut tail = b"],".to_vec();
+        write_tail(&mut tail, &group_tail(&group));
+        tail
+    });
+    iter::once(head).chain(rules).chain(tail)
+}
+
+/// Writes a rule behind `comma`, alert by alert.
+fn rule_pieces(
     rule: &LiveRule,
     was_read: bool,
+    comma: &[u8],
     exclude_alerts: bool,
-) -> Option<OpenRule> {
+) -> impl Iterator<Item = Vec<u8>> + use<> {
     let (name, query, labels) = (&*rule.name, &*rule.query, &rule.labels);
-    let RuleKind::Alerting {
-        for_ms,
-        keep_firing_for_ms,
-        annotations,
-    } = &rule.kind
-    else {
-        write_head(
-            out,
-            &RecordingHead {
+    let (mut head, mut tail, mut alerts) = (comma.to_vec(), Vec::new(), None);
+    match &rule.kind {
+        RuleKind::Recording => {
+            let recording = RecordingHead {
                 name,
                 query,
                 labels,
                 was_read,
-            },
-        );
-        write_tail(out, &last(rule, "recording"));
-        return None;
-    };
-    write_head(
-        out,
-        &AlertingHead {
-            state: state(rule),
-            name,
-            query,
-            duration: seconds(*for_ms),
-            keep_firing_for: seconds(*keep_firing_for_ms),
-            labels,
+            };
+            write_head(&mut head, &recording);
+            write_tail(&mut tail, &last(rule, "recording"));
+        }
+        RuleKind::Alerting {
+            for_ms,
+            keep_firing_for_ms,
             annotations,
-        },
-    );
-    let last = last(rule, "alerting");
-    if exclude_alerts {
-        out.extend_from_slice(br#""alerts":null,"#);
-        write_tail(out, &last);
-        return None;
+        } => {
+            let alerting = AlertingHead {
+                state: state(rule),
+                name,
+                query,
+                duration: seconds(*for_ms),
+                keep_firing_for: seconds(*keep_firing_for_ms),
+                labels,
+                annotations,
+            };
+            write_head(&mut head, &alerting);
+            if exclude_alerts {
+                head.extend_from_slice(br#""alerts":null,"#);
+            } else {
+                head.extend_from_slice(br#""alerts":["#);
+                alerts = Some(ActiveAlerts::new(rule));
+                tail.extend_from_slice(b"],");
+            }
+            write_tail(&mut tail, &last(rule, "alerting"));
+        }
     }
-    out.extend_from_slice(br#""alerts":["#);
-    let mut tail = b"],".to_vec();
-    write_tail(&mut tail, &last);
-    Some(OpenRule {
-        alerts: ActiveAlerts::new(rule),
-        tail,
+    let alerts = alert_pieces(alerts.into_iter().flatten());
+    iter::once(head).chain(alerts).chain([tail])
+}
+
+/// `/api/v1/alerts`: lists all pending and firing alerts.
+pub(super) fn alert_list(groups: &Groups) -> impl Listing + use<> {
+    let groups: Vec<Arc<Group>> = groups.values().cloned().collect();
+    let alerts = groups.into_iter().flat_map(|group| {
+        let count = group.rules.len();
+        let of_rule = move |at| {
+            let rule = group
+                .rules
+                .get(at)
+                .filter(|rule: &&LiveRule| rule.is_alerting());
+            rule.map(ActiveAlerts::new)
+        };
+        (0..count).filter_map(of_rule).flatten()
+    });
+    let begin = br#"{"status":"success","data":{"alerts":["#.to_vec();
+    let pieces = iter::once(begin).chain(alert_pieces(alerts));
+    Pieces(pieces.chain([b"]}}".to_vec()]))
+}
+
+fn alert_pieces(alerts: impl Iterator<Item = AlertJson>) -> impl Iterator<Item = Vec<u8>> {
+    alerts.zip(commas()).map(|(alert, comma)| {
+        let mut piece = comma.to_vec();
+        write_json(&mut piece, &alert);
+        piece
     })
-}
-
-/// `/api/v1/alerts`: all pending and firing alerts.
-pub(super) struct AlertList {
-    begun: bool,
-    comma: Comma,
-    groups: std::vec::IntoIter<Arc<Group>>,
-    group: Option<(Arc<Group>, usize)>,
-    alerts: Option<ActiveAlerts>,
-}
-
-impl AlertList {
-    pub(super) fn new(groups: &Groups) -> Self {
-        let groups: Vec<Arc<Group>> = groups.values().cloned().collect();
-        Self {
-            begun: false,
-            comma: Comma::default(),
-            groups: groups.into_iter(),
-            group: None,
-            alerts: None,
-        }
-    }
-}
-
-impl Listing for AlertList {
-    fn write(&mut self, out: &mut Vec<u8>) -> bool {
-        if !std::mem::replace(&mut self.begun, true) {
-            out.extend_from_slice(br#"{"status":"success","data":{"alerts":["#);
-        }
-        if let Some(alerts) = &mut self.alerts {
-            if !alerts.write_after(out, &mut self.comma) {
-                self.alerts = None;
-            }
-            return true;
-        }
-        if let Some((group, next)) = &mut self.group {
-            match group.rules.get(*next) {
-                Some(rule) => {
-                    *next += 1;
-                    self.alerts = rule.is_alerting().then(|| ActiveAlerts::new(rule));
-                }
-                None => self.group = None,
-            }
-            return true;
-        }
-        self.group = self.groups.next().map(|group| (group, 0));
-        if self.group.is_none() {
-            out.extend_from_slice(b"]}}");
-        }
-        self.group.is_some()
-    }
 }
 
 /// The pending and firing alerts of a rule, as they were when the rule's turn came.
@@ -374,7 +302,6 @@ struct ActiveAlerts {
     alerts: Arc<Alerts>,
     /// Labels of the alert before the next one.
     before: Option<LabelSet>,
-    comma: Comma,
 }
 
 impl ActiveAlerts {
@@ -382,33 +309,20 @@ impl ActiveAlerts {
         Self {
             alerts: rule.alerts(),
             before: None,
-            comma: Comma::default(),
         }
     }
+}
 
-    /// Writes the next alert; reports whether there was one.
-    fn write(&mut self, out: &mut Vec<u8>) -> bool {
-        let mut comma = std::mem::take(&mut self.comma);
-        let was_there = self.write_after(out, &mut comma);
-        self.comma = comma;
-        was_there
-    }
+impl Iterator for ActiveAlerts {
+    type Item = AlertJson;
 
-    /// Like `write`, with the separator of a longer list.
-    fn write_after(&mut self, out: &mut Vec<u8>, comma: &mut Comma) -> bool {
-        let from = self
-            .before
-            .as_ref()
-            .map_or(Bound::Unbounded, Bound::Excluded);
+    fn next(&mut self) -> Option<AlertJson> {
+        let from = self.before.as_ref();
+        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.alerts.range::<LabelSet, _>((from, Bound::Unbounded));
-        let next = rest.find(|(_, alert)| alert.resolved_at_ms.is_none());
-        let Some((labels, alert)) = next else {
-            return false;
-        };
-        comma.write(out);
-        write_json(out, &alert_json(labels, alert));
+        let (labels, alert) = rest.find(|(_, alert)| alert.resolved_at_ms.is_none())?;
         self.before = Some(labels.clone());
-        true
+        Some(alert_json(labels, alert))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use narthex_model::{LabelSet, date};
 use narthex_promql::fmt::quote;
-use narthex_yaml::{Node, Value};
+use narthex_yaml::Node;
 
 /// Interval between evaluations where a file names none.
 const DEFAULT_INTERVAL_MS: i64 = 60_000;
@@ -21,18 +21,19 @@ const DEFAULT_INTERVAL_MS: i64 = 60_000;
 /// Fails with every value that does not fit.
 pub(super) fn test_file(root: &Node) -> Result<TestFile, Vec<RuleError>> {
     let mut decoder = Decoder::new(false);
-    let mut file = TestFile::default();
-    decoder.fields(root, "main.unitTestFile", |decoder, key, node| {
-        match key {
-            "rule_files" => file.rule_files = strings(decoder, node),
-            "evaluation_interval" => file.interval_ms = period(decoder, node),
-            "group_eval_order" => file.group_order = group_order(decoder, node),
-            "tests" => file.tests = decoder.list(node, "[]main.testGroup", test),
-            "fuzzy_compare" => file.fuzzy_compare = decoder.boolean(node),
-            _ => return false,
-        }
-        true
-    });
+    let file = decoder.object(
+        root,
+        "main.unitTestFile",
+        |file: &mut TestFile, it, key, node| match key {
+            "rule_files" => file.rule_files = strings(it, node),
+            "evaluation_interval" => file.interval_ms = period(it, node),
+            "group_eval_order" => file.group_order = group_order(it, node),
+            "tests" => file.tests = it.list(node, "[]main.testGroup", test),
+            "fuzzy_compare" => file.fuzzy_compare = it.boolean(node),
+            _ => it.unknown(),
+        },
+    );
+    let mut file = file.unwrap_or_default();
     if file.interval_ms == 0 {
         file.interval_ms = DEFAULT_INTERVAL_MS;
     }
@@ -43,104 +44,103 @@ pub(super) fn test_file(root: &Node) -> Result<TestFile, Vec<RuleError>> {
 }
 
 fn test(decoder: &mut Decoder, node: &Node) -> Option<TestCase> {
-    let mut case = TestCase::default();
-    let fits = decoder.fields(node, "main.testGroup", |decoder, key, node| {
-        match key {
-            "interval" => case.interval_ms = period(decoder, node),
-            "input_series" => case.input = decoder.list(node, "[]main.series", series),
+    let case = decoder.object(
+        node,
+        "main.testGroup",
+        |case: &mut TestCase, it, key, node| match key {
+            "interval" => case.interval_ms = period(it, node),
+            "input_series" => case.input = it.list(node, "[]main.series", series),
             "alert_rule_test" => {
-                case.alert_tests = decoder.list(node, "[]main.alertTestCase", alert_test);
+                case.alert_tests = it.list(node, "[]main.alertTestCase", alert_test);
             }
             "promql_expr_test" => {
-                case.expr_tests = decoder.list(node, "[]main.promqlTestCase", expr_test);
+                case.expr_tests = it.list(node, "[]main.promqlTestCase", expr_test);
             }
-            "external_labels" => case.external_labels = label_set(&texts(decoder, node)),
-            "external_url" => case.external_url = decoder.text(node).text,
-            "name" => case.name = decoder.text(node).text,
-            "start_timestamp" => case.start_ms = time(decoder, node),
-            _ => return false,
-        }
-        true
-    });
+            "external_labels" => case.external_labels = label_set(&texts(it, node)),
+            "external_url" => case.external_url = it.text(node).text,
+            "name" => case.name = it.text(node).text,
+            "start_timestamp" => case.start_ms = time(it, node),
+            _ => it.unknown(),
+        },
+    );
     // `- ` alone is a test without expectations.
-    (fits || node.is_null()).then_some(case)
+    case.or_else(|| node.is_null().then(TestCase::default))
 }
 
 fn series(decoder: &mut Decoder, node: &Node) -> Option<InputSeries> {
-    let mut series = InputSeries {
+    let read = decoder.object(
+        node,
+        "main.series",
+        |series: &mut InputSeries, it, key, node| match key {
+            "series" => series.series = it.text(node).text,
+            "values" => series.values = it.text(node).text,
+            _ => it.unknown(),
+        },
+    );
+    read.map(|series| InputSeries {
         place: place(node),
-        ..InputSeries::default()
-    };
-    let fits = decoder.fields(node, "main.series", |decoder, key, node| {
-        match key {
-            "series" => series.series = decoder.text(node).text,
-            "values" => series.values = decoder.text(node).text,
-            _ => return false,
-        }
-        true
-    });
-    fits.then_some(series)
+        ..series
+    })
 }
 
 fn alert_test(decoder: &mut Decoder, node: &Node) -> Option<AlertTest> {
-    let mut test = AlertTest {
+    let read = decoder.object(
+        node,
+        "main.alertTestCase",
+        |test: &mut AlertTest, it, key, node| match key {
+            "eval_time" => test.at_ms = period(it, node),
+            "alertname" => test.alertname = it.text(node).text,
+            "exp_alerts" => test.expected = it.list(node, "[]main.alert", expected_alert),
+            _ => it.unknown(),
+        },
+    );
+    read.map(|test| AlertTest {
         place: place(node),
-        ..AlertTest::default()
-    };
-    let fits = decoder.fields(node, "main.alertTestCase", |decoder, key, node| {
-        match key {
-            "eval_time" => test.at_ms = period(decoder, node),
-            "alertname" => test.alertname = decoder.text(node).text,
-            "exp_alerts" => test.expected = decoder.list(node, "[]main.alert", expected_alert),
-            _ => return false,
-        }
-        true
-    });
-    fits.then_some(test)
+        ..test
+    })
 }
 
 fn expected_alert(decoder: &mut Decoder, node: &Node) -> Option<ExpectedAlert> {
-    let mut alert = ExpectedAlert::default();
-    let fits = decoder.fields(node, "main.alert", |decoder, key, node| {
-        match key {
-            "exp_labels" => alert.labels = texts(decoder, node),
-            "exp_annotations" => alert.annotations = texts(decoder, node),
-            _ => return false,
-        }
-        true
-    });
-    (fits || node.is_null()).then_some(alert)
+    let alert = decoder.object(
+        node,
+        "main.alert",
+        |alert: &mut ExpectedAlert, it, key, node| match key {
+            "exp_labels" => alert.labels = texts(it, node),
+            "exp_annotations" => alert.annotations = texts(it, node),
+            _ => it.unknown(),
+        },
+    );
+    alert.or_else(|| node.is_null().then(ExpectedAlert::default))
 }
 
 fn expr_test(decoder: &mut Decoder, node: &Node) -> Option<ExprTest> {
-    let mut test = ExprTest {
+    let read = decoder.object(
+        node,
+        "main.promqlTestCase",
+        |test: &mut ExprTest, it, key, node| match key {
+            "expr" => test.expr = it.text(node).text,
+            "eval_time" => test.at_ms = period(it, node),
+            "exp_samples" => test.expected = it.list(node, "[]main.sample", sample),
+            _ => it.unknown(),
+        },
+    );
+    read.map(|test| ExprTest {
         place: place(node),
-        ..ExprTest::default()
-    };
-    let fits = decoder.fields(node, "main.promqlTestCase", |decoder, key, node| {
-        match key {
-            "expr" => test.expr = decoder.text(node).text,
-            "eval_time" => test.at_ms = period(decoder, node),
-            "exp_samples" => test.expected = decoder.list(node, "[]main.sample", sample),
-            _ => return false,
-        }
-        true
-    });
-    fits.then_some(test)
+        ..test
+    })
 }
 
 fn sample(decoder: &mut Decoder, node: &Node) -> Option<ExpectedSample> {
-    let mut sample = ExpectedSample::default();
-    let fits = decoder.fields(node, "main.sample", |decoder, key, node| {
-        match key {
-            "labels" => sample.labels = decoder.text(node).text,
-            "value" => sample.value = decoder.float(node),
-            "histogram" => sample.histogram = decoder.text(node).text,
-            _ => return false,
-        }
-        true
-    });
-    fits.then_some(sample)
+    decoder.object(
+        node,
+        "main.sample",
+        |sample: &mut ExpectedSample, it, key, node| match key {
+            "labels" => sample.labels = it.text(node).text,
+            "value" => sample.value = it.float(node),
+            "histogram" => sample.histogram = it.text(node).text,
+            _ => it.unknown(),
+        },
+    )
 }
 
 fn group_order(decoder: &mut Decoder, node: &Node) -> Vec<String> {
@@ -176,18 +176,9 @@ fn period(decoder: &mut Decoder, node: &Node) -> i64 {
 }
 
 fn time(decoder: &mut Decoder, node: &Node) -> i64 {
-    let Value::Scalar(scalar) = &node.value else {
-        if !node.is_null() {
-            decoder.misfit(node, "string");
-        }
-        return 0;
+    let parse = |text: &str| {
+        let time = date::parse_time(text);
+        time.ok_or_else(|| format!("cannot parse {} to a valid timestamp", quote(text)))
     };
-    date::parse_time(&scalar.text).unwrap_or_else(|| {
-        let text = quote(&scalar.text);
-        decoder.invalid(
-            place(node),
-            format!("cannot parse {text} to a valid timestamp"),
-        );
-        0
-    })
+    decoder.parsed(node, parse).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use super::{
     AlertTest, ExpectedAlert, ExpectedSample, ExprTest, TestCase, TestFailure, TestFile, diff, show,
 };
 use crate::{
-    eval::{EvalOptions, OfflineGroups, RuleSet, texts_of},
+    eval::{ALERT_NAME, Elements, EvalOptions, OfflineGroups, RuleSet, texts_of},
     file::{RuleFile, Texts},
     template::go_duration,
 };
@@ -25,9 +25,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// Name of the label with an alert's name.
-const ALERT_NAME: &str = "alertname";
 
 /// Longest time of a query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(100);
@@ -293,16 +290,16 @@ impl<'a> Run<'a> {
         let failed = |error: String| format!(" err: {error}");
         let time_ms = self.case.start_ms.saturating_add(test.at_ms);
         let got = self.query(&test.expr, time_ms).map_err(failed)?;
-        let got = got.iter().map(|sample| Element {
-            labels: texts_of(&sample.labels),
-            value: match sample.value {
-                SampleValue::Float(value) => value,
-                SampleValue::Histogram(_) => 0.0,
-            },
-            histogram: match &sample.value {
-                SampleValue::Float(_) => String::new(),
-                SampleValue::Histogram(histogram) => histogram.test_notation(),
-            },
+        let got = got.iter().map(|sample| {
+            let (value, histogram) = match &sample.value {
+                SampleValue::Float(value) => (*value, String::new()),
+                SampleValue::Histogram(histogram) => (0.0, histogram.test_notation()),
+            };
+            Element {
+                labels: texts_of(&sample.labels),
+                value,
+                histogram,
+            }
         });
         let mut got: Vec<Element> = got.collect();
         let expected = test.expected.iter().map(Element::expected);
@@ -329,15 +326,7 @@ impl<'a> Run<'a> {
     fn query(&self, text: &str, time_ms: i64) -> Result<Vec<VectorSample>, String> {
         let ctx = self.context();
         let result = self.engine.instant(&self.store, text, time_ms, &ctx);
-        match result.map_err(|error| error.to_string())?.value {
-            Value::Vector(samples) => Ok(samples),
-            Value::Scalar { time_ms, value } => Ok(vec![VectorSample {
-                labels: LabelSet::empty(),
-                time_ms,
-                value: SampleValue::Float(value),
-            }]),
-            _ => Err("rule result is not a vector or scalar".to_owned()),
-        }
+        Ok(Elements::new(result)?.samples)
     }
 
     /// Lists all samples of all series.
