@@ -3,7 +3,7 @@
 //! Bytes: docs/format/segment.md
 
 use crate::{
-    family::{Family, GaugeMerge, Shape},
+    family::{Family, Shape},
     layout::{HEADER_BYTES, Header, LIVE, Marks, checksum},
     records::{CHECKSUM_AT, FOLDED, FOLDED_HEAD, METRIC, METRIC_HEAD, SERIES, SERIES_HEAD},
 };
@@ -27,13 +27,7 @@ impl Encoder {
             Shape::Counter => 1,
             Shape::WholeCounter => 2,
             Shape::Gauge(merge) => {
-                record[10] = match merge {
-                    GaugeMerge::Sum => 0,
-                    GaugeMerge::Least => 1,
-                    GaugeMerge::Greatest => 2,
-                    GaugeMerge::Last => 3,
-                    GaugeMerge::Each => 4,
-                };
+                record[10] = *merge as u8;
                 3
             }
             Shape::Histogram(bounds) => {
@@ -139,7 +133,7 @@ impl Encoder {
 pub(crate) mod tests {
     use super::*;
     use crate::{
-        family::SummaryShape,
+        family::{GaugeMerge, SummaryShape},
         layout::Role,
         quantile::Buckets,
         records::{DROPPED, Records},

@@ -35,13 +35,24 @@ impl MetricKind {
 /// How the gauges of several workers become one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum GaugeMerge {
-    Sum,
-    Least,
-    Greatest,
+    Sum = 0,
+    Least = 1,
+    Greatest = 2,
     /// The one that was set last.
-    Last,
+    Last = 3,
     /// None: each keeps its worker's label.
-    Each,
+    Each = 4,
+}
+
+impl GaugeMerge {
+    /// All of them, each at the place of its number in a record.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Sum,
+        Self::Least,
+        Self::Greatest,
+        Self::Last,
+        Self::Each,
+    ];
 }
 
 /// What a series' cells mean.

@@ -30,17 +30,18 @@ pub(crate) const CLOSED: u64 = 2;
 pub(crate) const LIVE: u64 = 1;
 
 /// Who wrote a segment.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Role {
-    Writer,
+    #[default]
+    Writer = 0,
     /// The totals of ended writers, merged.
-    RetiredMerged,
+    RetiredMerged = 1,
     /// The same, with a label for each worker.
-    RetiredByWorker,
+    RetiredByWorker = 2,
 }
 
 /// The part of a header that never changes.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Header {
     pub(crate) role: Role,
     pub(crate) pid: u32,
@@ -149,12 +150,7 @@ impl Header {
         put(72, &self.pid_start.to_le_bytes());
         put(80, &self.pid_namespace.to_le_bytes());
         put(88, &self.boot_id);
-        let role: u32 = match self.role {
-            Role::Writer => 0,
-            Role::RetiredMerged => 1,
-            Role::RetiredByWorker => 2,
-        };
-        put(104, &role.to_le_bytes());
+        put(104, &(self.role as u32).to_le_bytes());
         put(108, &length(&self.app));
         put(110, &length(&self.worker));
         put(APP_AT, self.app.as_bytes());

@@ -229,14 +229,11 @@ impl Pool {
             match retired::read(&path, by_worker, &mut self.totals, now_ms) {
                 Ok((app, folded)) => {
                     self.contained.extend(folded);
-                    let is_dirty = false;
-                    self.apps.insert(
-                        app,
-                        App {
-                            live_ms: now_ms,
-                            is_dirty,
-                        },
-                    );
+                    let live = App {
+                        live_ms: now_ms,
+                        is_dirty: false,
+                    };
+                    self.apps.insert(app, live);
                 }
                 Err(error) => self.tell(&path, &error),
             }
@@ -370,7 +367,6 @@ impl Pool {
 
     /// Finds the series that records added.
     fn bind(&mut self, now_ms: i64) {
-        let mut problems = Vec::new();
         for (path, member) in &mut self.members {
             if member.is_contained {
                 continue;
@@ -382,13 +378,12 @@ impl Pool {
                 app.is_dirty = true;
             }
             if let Some(reason) = &member.refused {
-                problems.push(Problem {
+                self.problems.push(Problem {
                     path: path.clone(),
                     reason: reason.clone(),
                 });
             }
         }
-        self.problems.extend(problems);
     }
 
     /// Adds everything up; gauges of ended writers are left out.

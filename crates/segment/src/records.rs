@@ -198,14 +198,11 @@ fn shape(record: &[u8], numbers: Box<[f64]>) -> Result<Shape, &'static str> {
     Ok(match record.get(9) {
         Some(1) if numbers.is_empty() => Shape::Counter,
         Some(2) if numbers.is_empty() => Shape::WholeCounter,
-        Some(3) if numbers.is_empty() => Shape::Gauge(match record.get(10) {
-            Some(0) => GaugeMerge::Sum,
-            Some(1) => GaugeMerge::Least,
-            Some(2) => GaugeMerge::Greatest,
-            Some(3) => GaugeMerge::Last,
-            Some(4) => GaugeMerge::Each,
-            _ => return Err("gauge"),
-        }),
+        Some(3) if numbers.is_empty() => {
+            let number = record.get(10).copied().unwrap_or_default();
+            let merge = GaugeMerge::ALL.get(usize::from(number));
+            Shape::Gauge(*merge.ok_or("gauge")?)
+        }
         Some(4) => {
             let finite = numbers.iter().all(|bound| bound.is_finite());
             if !ascend || !finite || numbers.len() > BOUNDS_MAX {

@@ -64,17 +64,9 @@ pub(crate) fn write(
     encoder.folded(folded);
     let bytes = encoder.finish(Header {
         role: role(by_worker),
-        pid: 0,
-        cells_max: 0,
-        records_offset: 0,
-        records_max: 0,
-        id: 0,
         created_ms: now_ms,
-        pid_start: 0,
-        pid_namespace: 0,
-        boot_id: [0; 16],
         app: app.to_owned(),
-        worker: String::new(),
+        ..Header::default()
     });
     let path = path_of(dir, app);
     let new = dir.join(format!("{app}{SUFFIX}.new"));

@@ -80,6 +80,10 @@ impl Totals {
         self.totals.iter().flatten()
     }
 
+    fn total_mut(&mut self, at: usize) -> Option<&mut Total> {
+        self.totals.get_mut(at)?.as_mut()
+    }
+
     /// Registers a metric of an application; returns it as it was first registered.
     ///
     /// One that differs replaces another only if no live segment has series of that.
@@ -145,14 +149,8 @@ impl Totals {
         let mut text = String::new();
         labels::write(pairs.iter().map(|(n, v)| (&**n, &**v)), &mut text);
         self.rename(&mut pairs, APP);
-        let reserved: Vec<String> = self
-            .output
-            .common()
-            .iter()
-            .map(|l| l.name().to_owned())
-            .collect();
-        for name in reserved {
-            self.rename(&mut pairs, &name);
+        for label in self.output.common() {
+            self.rename(&mut pairs, label.name());
         }
         let pairs = pairs.iter().map(|(name, value)| (&**name, &**value));
         let set = LabelSet::new(pairs.chain([(APP, &**app), (METRIC_NAME, &*family.name)]));
@@ -164,7 +162,7 @@ impl Totals {
             }
             None => self.push(app, family, text, set, now_ms),
         };
-        if let Some(total) = self.totals.get_mut(at).and_then(Option::as_mut) {
+        if let Some(total) = self.total_mut(at) {
             total.live += usize::from(worker.is_some());
         }
         Ok(at)
@@ -225,14 +223,14 @@ impl Totals {
 
     /// Sets counts of ended writers that were kept on disk.
     pub(crate) fn set_retired(&mut self, at: usize, cells: Box<[u64]>) {
-        if let Some(total) = self.totals.get_mut(at).and_then(Option::as_mut) {
+        if let Some(total) = self.total_mut(at) {
             total.retired = Some(cells);
         }
     }
 
     /// Moves a series of an ended writer to the retired counts.
     pub(crate) fn retire(&mut self, at: usize, cells: &[u64]) {
-        let Some(total) = self.totals.get_mut(at).and_then(Option::as_mut) else {
+        let Some(total) = self.total_mut(at) else {
             return;
         };
         total.live = total.live.saturating_sub(1);
@@ -250,7 +248,7 @@ impl Totals {
     /// What ended writers counted ends too, but not in the first round: they may have counted after that.
     pub(crate) fn drop_series(&mut self, at: usize) {
         let is_first_round = self.is_first_round;
-        if let Some(total) = self.totals.get_mut(at).and_then(Option::as_mut) {
+        if let Some(total) = self.total_mut(at) {
             total.live = total.live.saturating_sub(1);
             if !is_first_round {
                 total.retired = None;
@@ -285,7 +283,7 @@ impl Totals {
 
     /// Adds a live segment's cells to a series.
     pub(crate) fn add(&mut self, at: usize, cells: &[u64], is_on: bool) {
-        if let Some(total) = self.totals.get_mut(at).and_then(Option::as_mut) {
+        if let Some(total) = self.total_mut(at) {
             cells::add(
                 &total.family.shape,
                 &mut total.sums,
