@@ -104,7 +104,7 @@ pub use panics::{
 pub use refusal::Refusal;
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, keep_until_sent,
-    respond, respond_encoded, respond_json, respond_pieces, respond_text, zstd,
+    respond, respond_encoded, respond_error, respond_json, respond_pieces, respond_text, zstd,
 };
 pub use secret::Secret;
 pub use server::{ServeReport, Server, ServerConfig};

@@ -11,7 +11,9 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use libdeflater::{CompressionLvl, Compressor};
 use tokio::sync::mpsc;
@@ -80,6 +82,17 @@ pub fn respond_json(body: impl Into<Bytes>, request_headers: &HeaderMap) -> Resp
 #[must_use]
 pub fn respond_text(body: impl Into<Bytes>, request_headers: &HeaderMap) -> Response {
     respond("text/plain; charset=utf-8", body.into(), request_headers)
+}
+
+/// Returns an error in the form of Go's servers.
+#[must_use]
+pub fn respond_error(status: StatusCode, text: &str) -> Response {
+    let mut response = (status, format!("{text}\n")).into_response();
+    let nosniff = HeaderValue::from_static("nosniff");
+    response
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
 }
 
 /// Returns a gzip member of `input`, or `None` if it would not be shorter.

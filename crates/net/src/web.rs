@@ -15,12 +15,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use crate::error::{NetError, invalid};
 use crate::file_cache::{Rebuilt, TextSource};
+use crate::respond::respond_error;
 use crate::tls::server::ServerTls;
 use auth::Authenticator;
 pub use config::WebConfig;
@@ -153,11 +154,5 @@ pub(crate) async fn guard(
 }
 
 fn refuse(status: StatusCode) -> Response {
-    let text = format!("{}\n", status.canonical_reason().unwrap_or_default());
-    let mut response = (status, text).into_response();
-    response.headers_mut().insert(
-        HeaderName::from_static("x-content-type-options"),
-        HeaderValue::from_static("nosniff"),
-    );
-    response
+    respond_error(status, status.canonical_reason().unwrap_or_default())
 }

@@ -93,31 +93,7 @@ fn without_quantiles(family: View<'_>) -> Family {
             numbers: family.own_numbers(),
         };
     }
-    let mut kept = Shape {
-        name: Arc::clone(&shape.name),
-        metric_type: shape.metric_type,
-        help: Arc::clone(&shape.help),
-        metrics: Vec::with_capacity(shape.metrics.len()),
-        parts: Vec::new(),
-    };
-    let mut cells = Vec::new();
-    for (metric, range) in shape.metrics() {
-        for at in range.filter(|at| !matches!(shape.parts[*at], Part::Point(_))) {
-            kept.parts.push(shape.parts[at]);
-            cells.push(family.cells()[at]);
-        }
-        kept.metrics.push(Metric {
-            labels: metric.labels.clone(),
-            parts_end: kept.parts.len(),
-        });
-    }
-    Family {
-        shape: Arc::new(kept),
-        numbers: Numbers {
-            cells,
-            ..Numbers::default()
-        },
-    }
+    family.filtered(|_, part| !matches!(part, Part::Point(_)))
 }
 
 /// Fails on counts that would spoil the sums for good: negative ones, infinities and NaN.
@@ -186,7 +162,7 @@ fn sum(
         .collect();
     for (metric, range) in shape.metrics() {
         let Some(place) = places.get(&metric.labels.hash().bits()) else {
-            total.append(held, shape, metric, range, &pushed.numbers);
+            total.append(held, metric, range, pushed.view());
             continue;
         };
         if held.parts[place.clone()] != shape.parts[range.clone()] {
@@ -258,30 +234,13 @@ impl Total {
     }
 
     /// Adds a metric that the group does not have.
-    fn append(
-        &mut self,
-        held: &Shape,
-        shape: &Shape,
-        metric: &Metric,
-        range: Range<usize>,
-        pushed: &Numbers,
-    ) {
-        let new = self.new.get_or_insert_with(|| Shape {
-            name: Arc::clone(&held.name),
-            metric_type: held.metric_type,
-            help: Arc::clone(&held.help),
-            metrics: held.metrics.clone(),
-            parts: held.parts.clone(),
-        });
+    fn append(&mut self, held: &Shape, metric: &Metric, range: Range<usize>, pushed: View<'_>) {
+        let new = self.new.get_or_insert_with(|| held.clone());
         for at in range {
-            new.parts.push(shape.parts[at]);
-            let native = pushed.native(at).map(Arc::clone);
-            self.numbers.push(native.ok_or(pushed.cells[at]), None);
+            new.parts.push(pushed.shape.parts[at]);
+            self.numbers.push(pushed, at);
         }
-        new.metrics.push(Metric {
-            labels: metric.labels.clone(),
-            parts_end: new.parts.len(),
-        });
+        new.end_metric(metric.labels.clone());
     }
 
     fn finish(self, held: &Arc<Shape>) -> Family {

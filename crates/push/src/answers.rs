@@ -2,14 +2,18 @@
 
 use crate::error::PushError;
 use http::{HeaderValue, Method, StatusCode, header};
-use narthex_net::axum::{body::Body, response::Response};
+use narthex_net::{
+    axum::{body::Body, response::Response},
+    percent::escape_path,
+    respond_error,
+};
 
 /// `Retry-After` of refused pushes.
 pub(crate) const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 pub(crate) fn refusal(error: &PushError) -> Response {
-    let mut response = plain(error.status(), &error.to_string());
+    let mut response = respond_error(error.status(), &error.to_string());
     if matches!(error, PushError::Busy { .. } | PushError::Storage { .. }) {
         response
             .headers_mut()
@@ -31,28 +35,15 @@ pub(crate) fn bare(status: StatusCode, text: &'static str) -> Response {
     response
 }
 
-/// Returns an error in the form of Go's servers.
-pub(crate) fn plain(status: StatusCode, text: &str) -> Response {
-    let mut response = Response::new(Body::from(format!("{text}\n")));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, TEXT);
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    response
-}
-
 pub(crate) fn not_found() -> Response {
-    plain(StatusCode::NOT_FOUND, "404 page not found")
+    respond_error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
 pub(crate) fn not_allowed(method: &Method, allow: &'static str) -> Response {
     let mut response = if *method == Method::OPTIONS {
         Response::new(Body::empty())
     } else {
-        plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+        respond_error(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
     };
     response
         .headers_mut()
@@ -61,7 +52,7 @@ pub(crate) fn not_allowed(method: &Method, allow: &'static str) -> Response {
 }
 
 pub(crate) fn redirect(path: &str, query: Option<&str>) -> Response {
-    let mut location = percent_encoded(path);
+    let mut location = escape_path(path);
     if let Some(query) = query {
         location.push('?');
         location.push_str(query);
@@ -71,16 +62,4 @@ pub(crate) fn redirect(path: &str, query: Option<&str>) -> Response {
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
-}
-
-pub(crate) fn percent_encoded(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~$&+,:;=@".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }

@@ -3,16 +3,16 @@
 //! **Invariant:** a push is answered as by the gateway; only pushes and deletions are at the gateway's paths.
 
 use crate::{
-    answers::{not_allowed, not_found, plain, redirect},
+    answers::{not_allowed, not_found},
     batch,
     grouping::Grouping,
-    handler::{self, cleaned, percent_decoded},
+    handler::{self, path_of},
     json,
     receiver::{Limits, Receiver},
     status,
     store::Store,
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use narthex_net::{
     Router,
     axum::{
@@ -48,14 +48,10 @@ pub fn api_routes(store: Arc<Store>, limits: Limits) -> Router {
 }
 
 async fn group(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let Some(path) = percent_decoded(request.uri().path()) else {
-        let text = "400 Bad Request: the path is not UTF-8";
-        return plain(StatusCode::BAD_REQUEST, text);
+    let path = match path_of(&request) {
+        Ok(path) => path,
+        Err(response) => return *response,
     };
-    let clean = cleaned(&path);
-    if clean != path {
-        return redirect(&clean, request.uri().query());
-    }
     let group = path.strip_prefix("/metrics/").unwrap_or_default();
     match Grouping::from_path(group, shared.store.config().utf8_names) {
         Some(grouping) => handler::change(&shared.store, &shared.receiver, grouping, request).await,

@@ -86,14 +86,11 @@ async fn store_part(
     left: &mut usize,
 ) -> Result<(), PushError> {
     let body = split.body_of(part);
-    *left = left.checked_sub(body.bytes.len()).ok_or(PushError::Body {
-        line: None,
-        detail: "the comment lines are too long for so many groups".to_owned(),
-    })?;
+    let too_long = "the comment lines are too long for so many groups";
+    let rest = left.checked_sub(body.bytes.len());
+    *left = rest.ok_or_else(|| PushError::body(None, too_long))?;
     let bytes = body.bytes.len();
-    received.room.grow(bytes).map_err(|error| PushError::Busy {
-        detail: error.to_string(),
-    })?;
+    received.room.grow(bytes).map_err(PushError::busy)?;
     let push = Push {
         replace: received.replaces(),
         format: received.format(),

@@ -86,13 +86,12 @@ pub(crate) async fn read(
 }
 
 fn refused(error: &NetError) -> PushError {
-    let detail = error.to_string();
     match error {
         NetError::BodyTooLarge { limit_bytes } => PushError::TooLarge {
             limit_bytes: *limit_bytes,
         },
-        NetError::Memory { .. } => PushError::Busy { detail },
-        _ => PushError::Body { line: None, detail },
+        NetError::Memory { .. } => PushError::busy(error),
+        _ => PushError::body(None, error.to_string()),
     }
 }
 
@@ -140,18 +139,13 @@ fn unsnap(body: &[u8], limit_bytes: usize, room: &mut Room) -> Result<Bytes, Pus
         if out.len() + got > limit_bytes {
             return Err(PushError::TooLarge { limit_bytes });
         }
-        room.grow(got).map_err(|error| PushError::Busy {
-            detail: error.to_string(),
-        })?;
+        room.grow(got).map_err(PushError::busy)?;
         out.extend_from_slice(&chunk[..got]);
     }
 }
 
 fn damaged(detail: &str) -> PushError {
-    PushError::Body {
-        line: None,
-        detail: detail.to_owned(),
-    }
+    PushError::body(None, detail)
 }
 
 /// Returns a body's format: OpenMetrics, or protobuf if its content type fully says so, else text.

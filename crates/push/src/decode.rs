@@ -317,8 +317,8 @@ impl Decoder {
         let parsed = parser.parse(format, body, NO_TIME, &mut overwrite);
         let round = parsed.map_err(|error| syntax(format, body, &error))?;
         if format == Format::Text {
-            let text = str::from_utf8(body).map_err(|_| text_error(1, "invalid UTF-8"))?;
-            heads::check(text).map_err(|(line, detail)| text_error(line, &detail))?;
+            let text = str::from_utf8(body).map_err(|_| PushError::body(1, "invalid UTF-8"))?;
+            heads::check(text).map_err(|(line, detail)| PushError::body(line, detail))?;
         }
         let inconsistent = |detail| Err(PushError::Inconsistent { detail });
         let frame = &round.frame;
@@ -436,7 +436,7 @@ fn check_names(
         let metric = column.set.metric_name();
         if is_text && !is_legacy_metric_name(metric) {
             let detail = format!("invalid metric name {}", quoted(metric));
-            return Err(text_error(line_of(metric), &detail));
+            return Err(PushError::body(line_of(metric), detail));
         }
         let mut names = column.set.iter().map(|label| label.name());
         let Some(name) = names.find(|name| !is_legacy_name(name)) else {
@@ -444,7 +444,7 @@ fn check_names(
         };
         if is_text {
             let detail = format!("invalid label name {}", quoted(name));
-            return Err(text_error(line_of(name), &detail));
+            return Err(PushError::body(line_of(name), detail));
         }
         let metric = collected(&column.set, common);
         let detail = format!("{metric} has a label with an invalid name: {name}");
@@ -453,26 +453,16 @@ fn check_names(
     Ok(())
 }
 
-fn text_error(line: usize, detail: &str) -> PushError {
-    PushError::Body {
-        line: Some(line),
-        detail: detail.to_owned(),
-    }
-}
-
 fn syntax(format: Format, body: &[u8], error: &ParseError) -> PushError {
     if format == Format::Protobuf {
-        return PushError::Body {
-            line: None,
-            detail: error.to_string(),
-        };
+        return PushError::body(None, error.to_string());
     }
     let line = body.split(|byte| *byte == b'\n').nth(error.line - 1);
     let line = line.and_then(|line| str::from_utf8(line).ok());
     let hint = line.and_then(heads::hint);
     let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
     let detail = format!("column {}: {}{hint}", error.column, error.kind);
-    text_error(error.line, &detail)
+    PushError::body(error.line, detail)
 }
 
 #[cfg(test)]

@@ -52,6 +52,21 @@ pub enum PushError {
 }
 
 impl PushError {
+    /// Refuses a body; `line` is the line of a text, from 1.
+    pub(crate) fn body(line: impl Into<Option<usize>>, detail: impl Into<String>) -> Self {
+        Self::Body {
+            line: line.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// Refuses for want of room.
+    pub(crate) fn busy(limit: impl fmt::Display) -> Self {
+        Self::Busy {
+            detail: limit.to_string(),
+        }
+    }
+
     /// Returns the status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {

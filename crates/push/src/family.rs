@@ -12,7 +12,7 @@ use narthex_model::{
 use std::sync::Arc;
 
 /// A family's metadata and metrics, without numbers.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) name: Arc<str>,
     pub(crate) metric_type: MetricType,
@@ -52,7 +52,41 @@ impl PartialEq for Part {
     }
 }
 
+impl Part {
+    /// Returns the suffix of its series' name, and the label with its bound if it has one.
+    pub(crate) fn suffix(
+        self,
+        metric_type: MetricType,
+    ) -> (&'static str, Option<(&'static str, f64)>) {
+        match self {
+            Self::Value | Self::Native => ("", None),
+            Self::Sum => ("_sum", None),
+            Self::Count => ("_count", None),
+            Self::Point(bound) if metric_type == MetricType::Summary => {
+                ("", Some(("quantile", bound)))
+            }
+            Self::Point(bound) => ("_bucket", Some(("le", bound))),
+        }
+    }
+}
+
 impl Shape {
+    pub(crate) fn new(name: Arc<str>, metric_type: MetricType, help: Arc<str>) -> Self {
+        Self {
+            name,
+            metric_type,
+            help,
+            metrics: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Adds a metric of the parts that were added since the last one.
+    pub(crate) fn end_metric(&mut self, labels: LabelSet) {
+        let parts_end = self.parts.len();
+        self.metrics.push(Metric { labels, parts_end });
+    }
+
     /// Iterates over the metrics with their cells.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = (&Metric, std::ops::Range<usize>)> {
         let mut start = 0;
@@ -89,22 +123,20 @@ impl Numbers {
             self.cells.extend_from_slice(family.cells());
             return;
         }
-        for (at, value) in family.cells().iter().enumerate() {
-            let native = family.native(at).map(Arc::clone);
-            self.push(native.ok_or(*value), family.time_ms(at));
-        }
+        (0..family.cells().len()).for_each(|at| self.push(family, at));
     }
 
-    /// Adds a cell with a native histogram or a value.
-    pub(crate) fn push(&mut self, sample: Result<Arc<Histogram>, f64>, time_ms: Option<i64>) {
+    /// Adds a cell of a family.
+    pub(crate) fn push(&mut self, family: View<'_>, at: usize) {
         let before = self.cells.len();
-        self.cells.push(match sample {
-            Ok(native) => {
-                self.natives.push(native);
+        self.cells.push(match family.native(at) {
+            Some(native) => {
+                self.natives.push(Arc::clone(native));
                 native_cell(self.natives.len() - 1)
             }
-            Err(value) => value,
+            None => family.cells()[at],
         });
+        let time_ms = family.time_ms(at);
         if time_ms.is_some() || !self.times_ms.is_empty() {
             self.times_ms.resize(before, NO_TIME);
             self.times_ms.push(time_ms.unwrap_or(NO_TIME));
@@ -174,6 +206,29 @@ impl<'a> View<'a> {
         let mut numbers = Numbers::default();
         numbers.append(*self);
         numbers
+    }
+
+    /// Returns the family with those cells only that `keep` is true for, given the metric's place and the part. A metric
+    /// without cells is left out.
+    pub(crate) fn filtered(&self, keep: impl Fn(usize, Part) -> bool) -> Family {
+        let shape = &**self.shape;
+        let (name, help) = (Arc::clone(&shape.name), Arc::clone(&shape.help));
+        let mut kept = Shape::new(name, shape.metric_type, help);
+        let mut numbers = Numbers::default();
+        for (place, (metric, range)) in shape.metrics().enumerate() {
+            let before = kept.parts.len();
+            for at in range.filter(|at| keep(place, shape.parts[*at])) {
+                kept.parts.push(shape.parts[at]);
+                numbers.push(*self, at);
+            }
+            if kept.parts.len() > before {
+                kept.end_metric(metric.labels.clone());
+            }
+        }
+        Family {
+            shape: Arc::new(kept),
+            numbers,
+        }
     }
 
     /// Reports whether its numbers are the same as another's, bit for bit.

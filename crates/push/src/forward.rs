@@ -4,7 +4,7 @@
 //! gauges about it. A series that the group has no longer gets a staleness marker.
 
 use crate::{
-    family::{Part, Shape, View},
+    family::{Shape, View},
     gauges::GROUP_GAUGES,
     state::State,
 };
@@ -205,15 +205,7 @@ impl Columns<'_> {
         let mut columns = Vec::with_capacity(shape.parts.len());
         for (metric, range) in shape.metrics() {
             for part in &shape.parts[range] {
-                let (suffix, bound) = match part {
-                    Part::Value | Part::Native => ("", None),
-                    Part::Sum => ("_sum", None),
-                    Part::Count => ("_count", None),
-                    Part::Point(bound) if shape.metric_type == MetricType::Summary => {
-                        ("", Some(("quantile", *bound)))
-                    }
-                    Part::Point(bound) => ("_bucket", Some(("le", *bound))),
-                };
+                let (suffix, bound) = part.suffix(shape.metric_type);
                 let mut labels = metric.labels.to_builder();
                 labels.set(METRIC_NAME, &format!("{}{suffix}", shape.name));
                 if let Some((label, bound)) = bound {

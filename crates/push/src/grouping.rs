@@ -7,6 +7,7 @@
 //! **Invariant:** labels are sorted by name, each name occurs once, `job` is among them and not empty; two paths with
 //! the same labels name the same group, whatever their order.
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use narthex_expfmt::Escaping;
 use narthex_model::{
     LabelSet,
@@ -186,22 +187,10 @@ fn decode(is_base64: bool, text: &str) -> Result<String, (String, String)> {
 
 /// Encodes text in URL-safe base64 without padding; an empty one is `=`, because a path has no empty elements.
 fn to_base64(text: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     if text.is_empty() {
         return "=".to_owned();
     }
-    let mut out = String::new();
-    for bytes in text.as_bytes().chunks(3) {
-        let mut bits = 0u32;
-        for at in 0..3 {
-            bits = bits << 8 | u32::from(bytes.get(at).copied().unwrap_or_default());
-        }
-        for at in 0..=bytes.len() {
-            let six = bits >> (18 - 6 * at) & 63;
-            out.push(char::from(ALPHABET[six as usize]));
-        }
-    }
-    out
+    BASE64_URL_SAFE_NO_PAD.encode(text)
 }
 
 /// Decodes URL-safe base64 without padding like Go; returns the position of the first error as well.

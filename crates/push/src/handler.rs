@@ -5,7 +5,7 @@
 //! **Invariant:** a waiting request does not block a thread. Responses have the Pushgateway's statuses and texts.
 
 use crate::{
-    answers::{bare, empty, not_allowed, not_found, plain, redirect, refusal},
+    answers::{bare, empty, not_allowed, not_found, redirect, refusal},
     batch,
     error::PushError,
     grouping::Grouping,
@@ -26,7 +26,7 @@ use narthex_net::{
         extract::{Request, State},
         response::Response,
     },
-    body_of, choose_encoding, respond, respond_pieces, run_long,
+    body_of, choose_encoding, percent, respond, respond_error, respond_pieces, run_long,
 };
 use std::{sync::Arc, time::Instant};
 
@@ -68,16 +68,10 @@ pub fn routes(store: Arc<Store>, own: &'static Registry, config: GatewayConfig) 
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let Some(path) = percent_decoded(request.uri().path()) else {
-        return plain(
-            StatusCode::BAD_REQUEST,
-            "400 Bad Request: the path is not UTF-8",
-        );
+    let path = match path_of(&request) {
+        Ok(path) => path,
+        Err(response) => return *response,
     };
-    let clean = cleaned(&path);
-    if clean != path {
-        return redirect(&clean, request.uri().query());
-    }
     let method = request.method().clone();
     // This path never has the prefix.
     if path == "/-/quit" && method == Method::GET {
@@ -323,21 +317,24 @@ pub(crate) fn count(handler: &str, method: &Method, status: StatusCode) {
         .inc();
 }
 
-pub(crate) fn percent_decoded(path: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        if *byte != b'%' {
-            out.push(*byte);
-            continue;
-        }
-        let (code, behind) = rest.split_at_checked(2)?;
-        let code = str::from_utf8(code).ok()?;
-        out.push(u8::from_str_radix(code, 16).ok()?);
-        rest = behind;
+/// Returns the path of a request, percent-decoded.
+///
+/// # Errors
+/// Returns the answer to a request whose path is not UTF-8 or not clean.
+pub(crate) fn path_of(request: &Request) -> Result<String, Box<Response>> {
+    let Some(path) = percent_decoded(request.uri().path()) else {
+        let text = "400 Bad Request: the path is not UTF-8";
+        return Err(respond_error(StatusCode::BAD_REQUEST, text).into());
+    };
+    let clean = cleaned(&path);
+    if clean != path {
+        return Err(redirect(&clean, request.uri().query()).into());
     }
-    String::from_utf8(out).ok()
+    Ok(path)
+}
+
+pub(crate) fn percent_decoded(path: &str) -> Option<String> {
+    String::from_utf8(percent::decode(path)?).ok()
 }
 
 /// Returns a path without empty elements, `.` and `..`, to which Go's servers redirect.

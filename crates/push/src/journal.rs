@@ -286,14 +286,17 @@ impl Log {
 
 /// Returns the path under which a damaged journal is kept.
 pub(crate) fn damaged_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".damaged");
-    PathBuf::from(name)
+    with_ending(path, ".damaged")
 }
 
 fn next_path(path: &Path) -> PathBuf {
+    with_ending(path, ".new")
+}
+
+/// Returns the path of a file beside this one.
+pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".new");
+    name.push(ending);
     PathBuf::from(name)
 }
 

@@ -27,17 +27,9 @@ pub struct Status {
 /// Renders the status.
 pub(crate) fn status(status: &Status) -> Vec<u8> {
     let mut out = br#"{"status":"success","data":{"build_information":{"#.to_vec();
-    let pairs = status
-        .build
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()));
-    put_pairs(&mut out, pairs);
+    put_pairs(&mut out, &status.build);
     out.extend_from_slice(br#"},"flags":{"#);
-    let pairs = status
-        .flags
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    put_pairs(&mut out, pairs);
+    put_pairs(&mut out, &status.flags);
     out.extend_from_slice(br#"},"start_time":"#);
     put_text(&mut out, &status.started);
     out.extend_from_slice(b"}}");
@@ -48,23 +40,16 @@ pub(crate) fn status(status: &Status) -> Vec<u8> {
 pub(crate) fn metrics(store: &Store) -> Vec<u8> {
     let mut out = br#"{"status":"success""#.to_vec();
     out.extend_from_slice(br#","data":["#);
-    for (at, group) in store.groups().iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        put_group(&mut out, group, &group.state(), store.now_ns());
-    }
+    put_list(&mut out, store.groups(), |out, group| {
+        put_group(out, &group, &group.state(), store.now_ns());
+    });
     out.extend_from_slice(b"]}");
     out
 }
 
 fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
     out.extend_from_slice(br#"{"labels":{"#);
-    let labels = group.grouping.labels().iter();
-    put_pairs(
-        out,
-        labels.map(|(name, value)| (name.as_str(), value.as_str())),
-    );
+    put_pairs(out, group.grouping.labels());
     out.extend_from_slice(br#"},"last_push_successful":"#);
     let is_stored = if state.is_last_push_stored() {
         "true"
@@ -108,15 +93,12 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
             shape.metric_type,
             &shape.help,
         );
-        for (at, (metric, range)) in shape.metrics().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
+        put_list(out, shape.metrics(), |out, (metric, range)| {
             out.extend_from_slice(br#"{"labels":"#);
             put_labels(out, &metric.labels, group);
             put_values(out, family, range);
             out.push(b'}');
-        }
+        });
         out.extend_from_slice(b"]}");
     }
     out.push(b'}');
@@ -186,14 +168,11 @@ fn put_values(out: &mut Vec<u8>, family: View<'_>, range: Range<usize>) {
     } else {
         &br#","buckets":{"#[..]
     });
-    for (at, (bound, value)) in points.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        put_number(out, *bound);
+    put_list(out, points, |out, (bound, value)| {
+        put_number(out, bound);
         out.push(b':');
-        put_number(out, *value);
-    }
+        put_number(out, value);
+    });
     out.push(b'}');
 }
 
@@ -204,10 +183,7 @@ fn put_native(out: &mut Vec<u8>, native: &Histogram) {
     out.extend_from_slice(br#","sum":"#);
     put_number(out, native.sum);
     out.extend_from_slice(br#","buckets":["#);
-    for (at, bucket) in native.buckets().iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
+    put_list(out, native.buckets(), |out, bucket| {
         let rule = match (bucket.lower_inclusive, bucket.upper_inclusive) {
             (false, true) => 0,
             (true, false) => 1,
@@ -223,18 +199,29 @@ fn put_native(out: &mut Vec<u8>, native: &Histogram) {
             put_number(out, number);
             out.push(end);
         }
-    }
+    });
     out.push(b']');
 }
 
-fn put_pairs<'a>(out: &mut Vec<u8>, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
-    for (at, (name, value)) in pairs.enumerate() {
+fn put_pairs<N: AsRef<str>, V: AsRef<str>>(out: &mut Vec<u8>, pairs: &[(N, V)]) {
+    put_list(out, pairs, |out, (name, value)| {
+        put_text(out, name.as_ref());
+        out.push(b':');
+        put_text(out, value.as_ref());
+    });
+}
+
+/// Writes items with commas between them.
+fn put_list<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut put: impl FnMut(&mut Vec<u8>, T),
+) {
+    for (at, item) in items.into_iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        put_text(out, name);
-        out.push(b':');
-        put_text(out, value);
+        put(out, item);
     }
 }
 

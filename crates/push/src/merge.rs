@@ -6,7 +6,7 @@
 use crate::{
     decode::{self, Allowed},
     error::PushError,
-    family::{self, Metric, Numbers, Shape},
+    family::{self, Shape},
     grouping::Grouping,
     registry::type_name,
     text::{GroupLabels, Text},
@@ -118,7 +118,7 @@ impl Merge {
             .map(|metric| known.known.insert(metric.labels.hash().bits()))
             .collect();
         let kept = if is_new.contains(&false) {
-            selected(&family, &is_new)
+            family.view().filtered(|metric, _| is_new[metric])
         } else {
             family
         };
@@ -152,35 +152,6 @@ impl Merge {
             }
         }
         out
-    }
-}
-
-/// Returns a family with the selected metrics only.
-fn selected(family: &family::Family, is_selected: &[bool]) -> family::Family {
-    let family::Family { shape, numbers } = family;
-    let mut kept = Shape {
-        name: Arc::clone(&shape.name),
-        metric_type: shape.metric_type,
-        help: Arc::clone(&shape.help),
-        metrics: Vec::new(),
-        parts: Vec::new(),
-    };
-    let mut left = Numbers::default();
-    let each = shape.metrics().zip(is_selected).filter(|(_, is)| **is);
-    for ((metric, range), _) in each {
-        for at in range {
-            kept.parts.push(shape.parts[at]);
-            let native = numbers.native(at).map(Arc::clone);
-            left.push(native.ok_or(numbers.cells[at]), numbers.time_ms(at));
-        }
-        kept.metrics.push(Metric {
-            labels: metric.labels.clone(),
-            parts_end: kept.parts.len(),
-        });
-    }
-    family::Family {
-        shape: Arc::new(kept),
-        numbers: left,
     }
 }
 

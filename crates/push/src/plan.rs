@@ -153,13 +153,7 @@ impl Builder {
             None => (MetricType::Unknown, "".into()),
         };
         Self {
-            shape: Shape {
-                name: name.into(),
-                metric_type,
-                help,
-                metrics: Vec::new(),
-                parts: Vec::new(),
-            },
+            shape: Shape::new(name.into(), metric_type, help),
             places: HashMap::new(),
             parts: Vec::new(),
             last: (LabelHash::EMPTY, usize::MAX),

@@ -145,7 +145,7 @@ impl Receiver {
             wire,
             room,
             limit_bytes: limits.body_bytes,
-            _pass: pass.map_err(|_| busy("too many pushes at once"))?,
+            _pass: pass.map_err(|_| PushError::busy("too many pushes at once"))?,
         })
     }
 
@@ -167,16 +167,10 @@ impl Receiver {
     ) -> Result<(), PushError> {
         let group = self.store.group(grouping);
         let turn = tokio::time::timeout(self.limits.wait, group.turn.lock()).await;
-        let _turn = turn.map_err(|_| busy("too many pushes to this group at once"))?;
+        let _turn = turn.map_err(|_| PushError::busy("too many pushes to this group at once"))?;
         let caught = run_long(bytes, || catch_panic("push", work));
         caught.map_err(|_logged| PushError::Journal {
             detail: "the push ended in a panic".to_owned(),
         })?
-    }
-}
-
-fn busy(detail: &str) -> PushError {
-    PushError::Busy {
-        detail: detail.to_owned(),
     }
 }

@@ -201,10 +201,7 @@ impl PartBody {
                 detail,
             } => {
                 let whole = self.lines.get(line - 1).map(|line| *line as usize);
-                PushError::Body {
-                    line: whole.filter(|line| *line > 0),
-                    detail,
-                }
+                PushError::body(whole.filter(|line| *line > 0), detail)
             }
             other => other,
         }
@@ -258,19 +255,13 @@ fn lines<'a>(
         }
     }
     if format == Format::OpenMetrics && !has_end {
-        return Err(PushError::Body {
-            line: None,
-            detail: "the body does not end with # EOF".to_owned(),
-        });
+        return Err(PushError::body(None, "the body does not end with # EOF"));
     }
     Ok(Families::Lines { heads, has_end })
 }
 
 fn faulty(line: u32, detail: &str) -> PushError {
-    PushError::Body {
-        line: Some(line as usize),
-        detail: detail.to_owned(),
-    }
+    PushError::body(line as usize, detail)
 }
 
 fn offset(at: usize) -> u32 {
@@ -320,10 +311,8 @@ impl<'a> Collector<'a, '_> {
                 let pairs = pairs.map(|(name, value)| (name.clone(), value_of(value)));
                 let grouping = Grouping::new(pairs.collect());
                 if grouping.get("job").is_none() {
-                    self.stray(PushError::Body {
-                        line: line.map(|line| line as usize),
-                        detail: "a series has no label \"job\"".to_owned(),
-                    });
+                    let line = line.map(|line| line as usize);
+                    self.stray(PushError::body(line, "a series has no label \"job\""));
                     return Ok(());
                 }
                 self.parts.push(Part {
@@ -337,9 +326,7 @@ impl<'a> Collector<'a, '_> {
         };
         if self.pieces.is_multiple_of(PIECES_AT_ONCE) {
             let bytes = PIECES_AT_ONCE * size_of::<Piece>();
-            self.room.grow(bytes).map_err(|error| PushError::Busy {
-                detail: error.to_string(),
-            })?;
+            self.room.grow(bytes).map_err(PushError::busy)?;
         }
         self.pieces += 1;
         if self.last.as_ref().is_none_or(|(_, last)| *last != at) {

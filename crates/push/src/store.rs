@@ -13,7 +13,7 @@ use crate::{
     gob,
     group::{Group, Pushing},
     grouping::Grouping,
-    journal::{Journal, damaged_path},
+    journal::{Journal, damaged_path, with_ending},
     layout::{Contents, Layout, each_pair},
     metrics,
     record::{self, Groups, Restored},
@@ -123,9 +123,7 @@ impl Store {
     /// # Errors
     /// Fails when either file cannot be used.
     pub fn open(config: StoreConfig, now_ns: NowNs, persistence_file: &Path) -> io::Result<Self> {
-        let mut path = persistence_file.as_os_str().to_owned();
-        path.push(".journal");
-        let path = Path::new(&path);
+        let path = &*with_ending(persistence_file, ".journal");
         if !path.exists() {
             // Only the first start imports; from here on the journal counts.
             let staged = Self::in_memory(config.clone(), Arc::clone(&now_ns));
@@ -373,9 +371,7 @@ impl Store {
             Some(lease) => lease.resize(bytes),
             empty => budget.lease(bytes).map(|lease| *empty = Some(lease)),
         };
-        changed.map_err(|over| PushError::Busy {
-            detail: over.to_string(),
-        })
+        changed.map_err(PushError::busy)
     }
 
     /// Leases again what a group took before a push that failed.

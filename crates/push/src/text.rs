@@ -9,7 +9,7 @@ use crate::{
 use narthex_client::write_number;
 use narthex_expfmt::Escaping;
 use narthex_model::{
-    LabelSet, MetricType,
+    LabelSet,
     labels::{is_legacy_metric_name, is_legacy_name},
 };
 use std::ops::Range;
@@ -216,13 +216,6 @@ impl Writer<'_> {
             let at = u32::try_from(at).expect("a family has fewer than 2^32 series");
             let value = Gap::Value(at);
             match part {
-                Part::Value => self.line("", labels, None, value),
-                Part::Point(bound) if shape.metric_type == MetricType::Summary => {
-                    self.line("", labels, Some(("quantile", *bound)), value);
-                }
-                Part::Point(bound) => self.line("_bucket", labels, Some(("le", *bound)), value),
-                Part::Sum => self.line("_sum", labels, None, value),
-                Part::Count => self.line("_count", labels, None, value),
                 // The text format cannot express more of a native histogram.
                 Part::Native if !is_classic => {
                     let (open, count) = (Some(("le", f64::INFINITY)), Gap::NativeCount(at));
@@ -231,6 +224,10 @@ impl Writer<'_> {
                     self.line("_count", labels, None, count);
                 }
                 Part::Native => {}
+                part => {
+                    let (suffix, bound) = part.suffix(shape.metric_type);
+                    self.line(suffix, labels, bound, value);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{
     WHOLE,
 };
 use crate::{
-    family::{Metric, Numbers, Part, Shape, native_cell},
+    family::{Numbers, Part, Shape, native_cell},
     grouping::Grouping,
     state::{Settings, remember},
 };
@@ -126,6 +126,15 @@ impl<'a> Reader<'a> {
         Ok(len)
     }
 
+    /// Reads a counted list of items that take at least `least_bytes` each.
+    fn list<T>(
+        &mut self,
+        least_bytes: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T, &'static str>,
+    ) -> Result<Vec<T>, &'static str> {
+        (0..self.len(least_bytes)?).map(|_| read(self)).collect()
+    }
+
     fn settings(&mut self) -> Result<Settings, &'static str> {
         let ttl_ms = self.period_ms()?;
         let interval_ms = if self.is_v1 { None } else { self.period_ms()? };
@@ -136,13 +145,10 @@ impl<'a> Reader<'a> {
     }
 
     fn ids(&mut self) -> Result<Vec<String>, &'static str> {
-        let mut ids = Vec::new();
-        if !self.is_v1 {
-            for _ in 0..self.len(1)? {
-                ids.push(self.text()?.to_owned());
-            }
+        if self.is_v1 {
+            return Ok(Vec::new());
         }
-        Ok(ids)
+        self.list(1, |reader| Ok(reader.text()?.to_owned()))
     }
 
     fn period_ms(&mut self) -> Result<Option<u64>, &'static str> {
@@ -155,11 +161,8 @@ impl<'a> Reader<'a> {
     }
 
     fn grouping(&mut self) -> Result<Grouping, &'static str> {
-        let mut pairs = Vec::new();
-        for _ in 0..self.len(2)? {
-            pairs.push((self.text()?.to_owned(), self.text()?.to_owned()));
-        }
-        Ok(Grouping::new(pairs))
+        let pair = |reader: &mut Self| Ok((reader.text()?.to_owned(), reader.text()?.to_owned()));
+        Ok(Grouping::new(self.list(2, pair)?))
     }
 
     fn families(
@@ -185,7 +188,7 @@ impl<'a> Reader<'a> {
                     continue;
                 }
                 (NUMBERS, None) => {
-                    self.skip_numbers()?;
+                    self.any_numbers()?;
                     misfit = Err("numbers of a family that was not there before");
                     continue;
                 }
@@ -206,36 +209,25 @@ impl<'a> Reader<'a> {
         let metric_type = *TYPES
             .get(usize::from(self.byte()?))
             .ok_or("an unknown type")?;
-        let help = self.text()?.into();
-        let (mut metrics, mut parts) = (Vec::new(), Vec::new());
+        let mut shape = Shape::new(name.into(), metric_type, self.text()?.into());
         for _ in 0..self.len(2)? {
-            let mut pairs = Vec::new();
-            for _ in 0..self.len(2)? {
-                pairs.push((self.text()?, self.text()?));
-            }
-            for _ in 0..self.len(1)? {
-                parts.push(match self.byte()? {
-                    0 => Part::Value,
-                    1 => Part::Point(self.double()?),
-                    2 => Part::Sum,
-                    3 => Part::Count,
-                    4 => Part::Native,
-                    _ => return Err("a part of an unknown kind"),
-                });
-            }
-            metrics.push(Metric {
-                labels: LabelSet::new(pairs).intern(),
-                parts_end: parts.len(),
-            });
+            let labels = self.list(2, |reader| Ok((reader.text()?, reader.text()?)))?;
+            shape.parts.extend(self.list(1, Self::part)?);
+            shape.end_metric(LabelSet::new(labels).intern());
         }
-        parts.shrink_to_fit();
-        metrics.shrink_to_fit();
-        Ok(Shape {
-            name: name.into(),
-            metric_type,
-            help,
-            metrics,
-            parts,
+        shape.parts.shrink_to_fit();
+        shape.metrics.shrink_to_fit();
+        Ok(shape)
+    }
+
+    fn part(&mut self) -> Result<Part, &'static str> {
+        Ok(match self.byte()? {
+            0 => Part::Value,
+            1 => Part::Point(self.double()?),
+            2 => Part::Sum,
+            3 => Part::Count,
+            4 => Part::Native,
+            _ => return Err("a part of an unknown kind"),
         })
     }
 
@@ -261,28 +253,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn skip_numbers(&mut self) -> Result<(), &'static str> {
-        self.any_numbers().map(|_| ())
-    }
-
     fn any_numbers(&mut self) -> Result<Numbers, &'static str> {
-        let mut numbers = Numbers::default();
-        for _ in 0..self.len(8)? {
-            let value = self.double()?;
-            numbers.cells.push(match Cell::decode(value) {
+        let cell = |reader: &mut Self| {
+            let value = reader.double()?;
+            Ok(match Cell::decode(value) {
                 Cell::Histogram(at) => native_cell(at as usize),
                 _ => cell::canonical(value),
-            });
-        }
-        if !self.is_v1 {
-            for _ in 0..self.len(8)? {
-                numbers.times_ms.push(self.time()?);
-            }
-        }
-        for _ in 0..self.len(32)? {
-            numbers.natives.push(Arc::new(self.native()?));
-        }
-        Ok(numbers)
+            })
+        };
+        Ok(Numbers {
+            cells: self.list(8, cell)?,
+            times_ms: if self.is_v1 {
+                Vec::new()
+            } else {
+                self.list(8, Self::time)?
+            },
+            natives: self.list(32, |reader| reader.native().map(Arc::new))?,
+        })
     }
 
     fn native(&mut self) -> Result<Histogram, &'static str> {
@@ -316,19 +303,15 @@ impl<'a> Reader<'a> {
     }
 
     fn spans(&mut self) -> Result<Vec<Span>, &'static str> {
-        let len = self.len(8)?;
-        let mut spans = Vec::with_capacity(len);
-        for _ in 0..len {
-            spans.push(Span {
-                offset: self.array().map(i32::from_le_bytes)?,
-                length: self.array().map(u32::from_le_bytes)?,
-            });
-        }
-        Ok(spans)
+        self.list(8, |reader| {
+            Ok(Span {
+                offset: reader.array().map(i32::from_le_bytes)?,
+                length: reader.array().map(u32::from_le_bytes)?,
+            })
+        })
     }
 
     fn doubles(&mut self) -> Result<Vec<f64>, &'static str> {
-        let len = self.len(8)?;
-        (0..len).map(|_| self.double()).collect()
+        self.list(8, Self::double)
     }
 }

@@ -125,8 +125,6 @@ fn field(bytes: &[u8], at: usize) -> Option<Field> {
 }
 
 fn malformed(at: usize) -> PushError {
-    PushError::Body {
-        line: None,
-        detail: format!("byte {at}: not a delimited message of a metric family"),
-    }
+    let detail = format!("byte {at}: not a delimited message of a metric family");
+    PushError::body(None, detail)
 }
