@@ -24,7 +24,7 @@ use narthex_net::{
         response::Response,
         routing::post,
     },
-    catch_panic,
+    catch_panic, respond_error,
 };
 use std::{
     sync::{Arc, Mutex, Once, Weak},
@@ -79,6 +79,21 @@ struct Shared {
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
+impl Shared {
+    fn new(receiver: Receiver, config: ReceiverConfig) -> Self {
+        let least = grants_of(config.body_limit_bytes);
+        let grants = (config.reading_limit_bytes / GRANT_BYTES).max(least);
+        Self {
+            receiver,
+            reading: Arc::new(Semaphore::new(grants)),
+            decoding: Arc::new(Semaphore::new(config.decoders.max(1))),
+            buffers: Mutex::default(),
+            forgetting: Once::new(),
+            config,
+        }
+    }
+}
+
 const GRANT_BYTES: usize = 64 << 10;
 /// When a rejected sender should retry.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
@@ -97,18 +112,9 @@ const WRITTEN: [HeaderName; 3] = [
 
 /// Returns the route of a receiver.
 pub fn routes(receiver: Receiver, config: ReceiverConfig) -> Router {
-    let grants = (config.reading_limit_bytes / GRANT_BYTES).max(grants_of(config.body_limit_bytes));
-    let shared = Shared {
-        receiver,
-        reading: Arc::new(Semaphore::new(grants)),
-        decoding: Arc::new(Semaphore::new(config.decoders.max(1))),
-        buffers: Mutex::default(),
-        forgetting: Once::new(),
-        config,
-    };
     Router::new()
         .route("/api/v1/write", post(write))
-        .with_state(Arc::new(shared))
+        .with_state(Arc::new(Shared::new(receiver, config)))
 }
 
 /// Lets the receiver forget ended series even when no requests arrive, until its routes are dropped.
@@ -132,7 +138,7 @@ pub fn disabled_routes() -> Router {
     let text = "remote write receiver needs to be enabled with --web.enable-remote-write-receiver";
     Router::new().route(
         "/api/v1/write",
-        post(move || async move { plain(StatusCode::NOT_FOUND, text) }),
+        post(move || async move { respond_error(StatusCode::NOT_FOUND, text) }),
     )
 }
 
@@ -238,7 +244,7 @@ struct Grants<'a> {
 
 impl<'a> Grants<'a> {
     fn new(shared: &'a Shared) -> Result<Self, RemoteError> {
-        let lease = shared.receiver.memory().lease(0)?;
+        let lease = shared.receiver.memory.lease(0)?;
         let permit = None;
         Ok(Self {
             shared,
@@ -312,7 +318,7 @@ fn decompress_and_store(
 ) -> Result<(Written, Option<RemoteError>), RemoteError> {
     let limit_bytes = plain_limit_bytes(shared, message);
     let plain_bytes = snappy::announced(body, limit_bytes)?;
-    let _lease = shared.receiver.memory().lease(plain_bytes as u64)?;
+    let _lease = shared.receiver.memory.lease(plain_bytes as u64)?;
     snappy::decompress(body, limit_bytes, buffer)?;
     metrics::BYTES
         .with(&["compressed"])
@@ -410,27 +416,11 @@ fn failed(version: &str, error: &RemoteError) -> Response {
     } else {
         tracing::debug!(%error, "A remote write request was refused.");
     }
-    let mut response = plain(status, &error.to_string());
+    let mut response = respond_error(status, &error.to_string());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
     }
-    response
-}
-
-/// Returns an error in the format of Go's servers.
-fn plain(status: StatusCode, text: &str) -> Response {
-    let mut response = Response::new(Body::from(format!("{text}\n")));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
     response
 }
 
@@ -439,17 +429,12 @@ pub(crate) fn fuzz_answer(request: Request) -> Response {
     let config = ReceiverConfig {
         body_limit_bytes: 1 << 16,
         reading_limit_bytes: 1 << 16,
+        decoders: 1,
         ..ReceiverConfig::default()
     };
     let store = Arc::new(narthex_model::MemStore::new());
-    let shared = Shared {
-        receiver: Receiver::new(store, Arc::new(|| i64::MAX / 2)),
-        forgetting: Once::new(),
-        reading: Arc::new(Semaphore::new(grants_of(config.body_limit_bytes))),
-        decoding: Arc::new(Semaphore::new(1)),
-        buffers: Mutex::default(),
-        config,
-    };
+    let receiver = Receiver::new(store, Arc::new(|| i64::MAX / 2));
+    let shared = Shared::new(receiver, config);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

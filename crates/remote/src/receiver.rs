@@ -76,19 +76,19 @@ pub struct Receiver {
     sink: Arc<dyn Sink>,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     future_limit_ms: Option<i64>,
-    hasher: KeyHasher,
+    pub(crate) hasher: KeyHasher,
     series_cache: RwLock<SeriesCache>,
     /// Whether a panic may have broken groups.
     interrupted: AtomicBool,
     swept: Mutex<u32>,
     families: Mutex<Option<Families>>,
-    /// Budget within which requests are decoded.
-    memory: Budget,
+    /// Budget within which requests are read and decoded.
+    pub(crate) memory: Budget,
     /// Memory of the cache.
     held: Account,
-    /// Budget of the cache and of sessions.
-    series_memory: Budget,
-    sessions: Sessions,
+    /// Budget of what is kept of senders between requests.
+    pub(crate) series_memory: Budget,
+    pub(crate) sessions: Sessions,
 }
 
 pub(crate) fn epoch_of(now_ms: i64) -> u32 {
@@ -204,19 +204,6 @@ impl Receiver {
         (self.now_ms)()
     }
 
-    pub(crate) fn sessions(&self) -> &Sessions {
-        &self.sessions
-    }
-
-    pub(crate) fn hasher(&self) -> &KeyHasher {
-        &self.hasher
-    }
-
-    /// Returns the budget of what is kept of senders between requests.
-    pub(crate) fn series_memory(&self) -> &Budget {
-        &self.series_memory
-    }
-
     /// Returns the newest timestamp that a sample may have.
     fn newest_ms(&self, now_ms: i64) -> i64 {
         let limit_ms = self.future_limit_ms;
@@ -246,11 +233,6 @@ impl Receiver {
             cache.end(key(series), epoch, &mut next);
         }
         Ok(())
-    }
-
-    /// Returns the budget within which requests are read and decoded.
-    pub(crate) fn memory(&self) -> &Budget {
-        &self.memory
     }
 
     /// Returns the number of series known by their senders' label bytes.

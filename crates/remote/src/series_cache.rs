@@ -234,7 +234,7 @@ impl SeriesCache {
         let each = series.len().div_ceil(parts.max(1)).max(1);
         let mut series = series.into_iter().peekable();
         while series.peek().is_some() {
-            let number = self.new_group(SeriesGroup::new(origin, common.clone(), sink)?);
+            let number = self.new_group(SeriesGroup::new(Some(origin), common.clone(), sink)?);
             self.origins.entry(origin).or_default().push(number);
             let part: Vec<NewSeries> = series.by_ref().take(each).collect();
             let left = self.extend(number, part, epoch)?;
@@ -252,7 +252,9 @@ impl SeriesCache {
         while !ungrouped.is_empty() {
             let number = match self.ungrouped {
                 Some(number) => number,
-                None => self.new_group(SeriesGroup::ungrouped(sink)?) | UNGROUPED,
+                None => {
+                    self.new_group(SeriesGroup::new(None, LabelSet::empty(), sink)?) | UNGROUPED
+                }
             };
             self.ungrouped = Some(number);
             ungrouped = self.extend(number, ungrouped, epoch)?;

@@ -63,27 +63,11 @@ pub(crate) struct Sample<V> {
 }
 
 impl SeriesGroup {
-    /// Returns a group without series.
+    /// Returns a group without series; those of no `origin` are ungrouped.
     ///
     /// # Errors
     /// Fails if the sink accepts no more origins.
     pub(crate) fn new(
-        origin: LabelHash,
-        common: LabelSet,
-        sink: &dyn Sink,
-    ) -> Result<Self, RemoteError> {
-        Self::with_origin(Some(origin), common, sink)
-    }
-
-    /// Returns a group for ungrouped series, without any.
-    ///
-    /// # Errors
-    /// Fails if the sink accepts no more origins.
-    pub(crate) fn ungrouped(sink: &dyn Sink) -> Result<Self, RemoteError> {
-        Self::with_origin(None, LabelSet::empty(), sink)
-    }
-
-    fn with_origin(
         origin: Option<LabelHash>,
         common: LabelSet,
         sink: &dyn Sink,
@@ -155,9 +139,7 @@ impl SeriesGroup {
         for set in sets {
             edit.push(set, family);
         }
-        let schema = edit.finish();
-        state.binding.rebind(&schema)?;
-        state.schema = schema;
+        state.adopt(edit.finish())?;
         Ok(first)
     }
 
@@ -168,9 +150,7 @@ impl SeriesGroup {
         for column in columns {
             edit.retire(*column);
         }
-        let schema = edit.finish();
-        state.binding.rebind(&schema)?;
-        state.schema = schema;
+        state.adopt(edit.finish())?;
         Ok(state.schema.live())
     }
 
@@ -239,6 +219,12 @@ impl SeriesGroup {
 }
 
 impl State {
+    fn adopt(&mut self, schema: Schema) -> Result<(), RemoteError> {
+        self.binding.rebind(&schema)?;
+        self.schema = schema;
+        Ok(())
+    }
+
     fn restart(&mut self, frame_ms: i64) {
         self.frame.restart(&self.schema, frame_ms);
         self.taken.resize(self.schema.len());

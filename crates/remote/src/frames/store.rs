@@ -36,11 +36,11 @@ impl Receiver {
     ) -> Result<(Written, Option<RemoteError>), RemoteError> {
         let head = Head::read(body).map_err(|Malformed(what)| malformed(what))?;
         let now_ms = self.now_ms();
-        let entry = self.sessions().find(&head, self.series_memory(), now_ms)?;
+        let entry = self.sessions.find(&head, &self.series_memory, now_ms)?;
         let crc = crc32c(&[body]);
         let Ok(mut state) = entry.state.lock() else {
             // A request of the session panicked.
-            self.sessions().forget(&head.session);
+            self.sessions.forget(&head.session);
             return Err(lost("the session ended"));
         };
         let Some(session) = &mut *state else {
@@ -59,7 +59,7 @@ impl Receiver {
             Err(_) => {
                 *state = None;
                 drop(state);
-                self.sessions().forget(&head.session);
+                self.sessions.forget(&head.session);
             }
         }
         stored
@@ -78,8 +78,8 @@ impl Receiver {
             lease,
             ..
         } = session;
-        let mut incoming = Incoming::for_body(&[], self.memory())?;
-        let mut collect = Collect::new(columns, &mut incoming, self.hasher());
+        let mut incoming = Incoming::for_body(&[], &self.memory)?;
+        let mut collect = Collect::new(columns, &mut incoming, &self.hasher);
         let decoded = decoder.records_from_outside(head.records, CELLS, &mut collect);
         collect.finish()?;
         let samples = decoded.map_err(|error| match error {
@@ -171,7 +171,7 @@ impl Receiver {
         if unknown.is_empty() {
             return Ok(unplaced);
         }
-        let is_short = self.memory().pressure() >= Pressure::RefuseSeries;
+        let is_short = self.memory.pressure() >= Pressure::RefuseSeries;
         let mut new = Vec::new();
         for series in unknown {
             let column = &mut columns.series[*series as usize];

@@ -25,13 +25,17 @@ mod writer;
 
 pub(crate) use bytes::{Malformed, Reader, put_bytes};
 pub(crate) use cursor::{CursorFile, MAX_SHARDS, PendingRange, Position};
-pub(crate) use decode::{FileDecoder, Item, SeriesRef, Value, Visit};
+pub(crate) use decode::{ExemplarRef, FileDecoder, Item, SeriesRef, Value, Visit};
 pub(crate) use files::{Appended, Queue};
-pub(crate) use format::{crc32c, kind, tag};
+#[cfg(test)]
+pub(crate) use format::kind;
+pub(crate) use format::{crc32c, tag};
 pub(crate) use reader::{QueueReader, Read};
 pub(crate) use shape::Labelling;
 pub(crate) use signal::Signal;
-pub(crate) use strip::{Parts, SPARSE, put_starts};
+pub(crate) use strip::{
+    Cells, Parts, SPARSE, SingleValue, is_set, put_columns, put_exemplar, put_starts, put_value,
+};
 pub(crate) use symbols::{FamilyRef, Symbols};
 pub(crate) use writer::{QueueWriter, SampleWriter};
 
@@ -65,7 +69,10 @@ pub enum QueueError {
 }
 
 impl QueueError {
-    fn io(path: impl Into<PathBuf>, operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(
+        path: impl Into<PathBuf>,
+        operation: &'static str,
+    ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io {
             path,

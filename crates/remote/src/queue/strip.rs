@@ -5,6 +5,7 @@
 
 use super::{
     bytes::put_bytes,
+    decode::ExemplarRef,
     dictionary::Dictionary,
     files::Entry,
     format::{kind, tag},
@@ -55,8 +56,6 @@ pub(super) struct Scratch {
     present: Vec<u64>,
     stale: Vec<u32>,
     histograms: Vec<RowHistogram>,
-    /// Bytes of a histogram outside of rows.
-    histogram_bytes: Vec<u8>,
     sparse: Vec<SparseSample>,
 }
 
@@ -109,13 +108,7 @@ impl Strip {
             self.put_row(number, frame.time_ms(), scratch, out)?;
         }
         if !scratch.sparse.is_empty() {
-            put_sparse(
-                number,
-                frame,
-                &scratch.sparse,
-                &mut scratch.histogram_bytes,
-                out,
-            );
+            put_sparse(number, frame, &scratch.sparse, out);
         }
         Ok(count)
     }
@@ -144,19 +137,7 @@ impl Strip {
                 (set, dictionary.family(shape.family(column), out))
             })
             .collect();
-        out.push(tag::COLUMNS);
-        put_varint(out, u64::from(number));
-        put_varint(out, added.start as u64);
-        put_varint(out, ids.len() as u64);
-        let mut expected = 0;
-        for run in ids.chunk_by(|a, b| a.1 == b.1) {
-            put_varint(out, run.len() as u64);
-            put_varint(out, u64::from(run[0].1));
-            for (set, _) in run {
-                put_signed(out, i64::from(*set) - expected);
-                expected = i64::from(*set) + 1;
-            }
-        }
+        put_columns(number, added.start as u64, &ids, out);
         self.columns = added.end;
         number
     }
@@ -181,10 +162,18 @@ impl Strip {
         put_varint(out, u64::from(number));
         put_varint(out, self.rows);
         put_varint(out, pages as u64);
+        let cells = Cells {
+            time_ms,
+            values: &scratch.values,
+            present: &scratch.present,
+            stale: &scratch.stale,
+        };
         let mut bytes = Vec::new();
         for (page, encoder) in self.pages.iter_mut().enumerate() {
             bytes.clear();
-            scratch.page(page, time_ms, |row| encoder.encode(row, &mut bytes))?;
+            let histograms = scratch.histograms.iter();
+            let histograms = histograms.map(|one| (one.column, &*one.histogram));
+            cells.encode_page(page, histograms, encoder, &mut bytes)?;
             put_bytes(out, &bytes);
         }
         self.rows += 1;
@@ -216,6 +205,23 @@ impl Strip {
     }
 }
 
+/// Defines the columns of a strip from `from` on by the numbers of their sets and families.
+pub(crate) fn put_columns(strip: u32, from: u64, columns: &[(u32, u32)], out: &mut Vec<u8>) {
+    out.push(tag::COLUMNS);
+    put_varint(out, u64::from(strip));
+    put_varint(out, from);
+    put_varint(out, columns.len() as u64);
+    let mut expected = 0;
+    for run in columns.chunk_by(|a, b| a.1 == b.1) {
+        put_varint(out, run.len() as u64);
+        put_varint(out, u64::from(run[0].1));
+        for (set, _) in run {
+            put_signed(out, i64::from(*set) - expected);
+            expected = i64::from(*set) + 1;
+        }
+    }
+}
+
 /// Writes start times that changed, sorting them by column.
 pub(crate) fn put_starts(strip: u32, changed: &mut [(u32, i64)], out: &mut Vec<u8>) {
     if changed.is_empty() {
@@ -244,23 +250,26 @@ fn put_exemplars(
         let Some(column) = shape.column_of(*slot) else {
             continue;
         };
-        let set = dictionary.set(&exemplar.labels, out);
-        out.push(tag::EXEMPLAR);
-        put_varint(out, u64::from(number));
-        put_varint(out, u64::from(column));
-        put_signed(out, exemplar.time_ms.unwrap_or(frame.time_of(*slot)));
-        out.extend_from_slice(&exemplar.value.to_le_bytes());
-        put_varint(out, u64::from(set));
+        let exemplar = ExemplarRef {
+            labels: dictionary.set(&exemplar.labels, out),
+            value: exemplar.value,
+            time_ms: exemplar.time_ms.unwrap_or(frame.time_of(*slot)),
+        };
+        put_exemplar(number, column, &exemplar, out);
     }
 }
 
-fn put_sparse(
-    number: u32,
-    frame: &Frame,
-    sparse: &[SparseSample],
-    bytes: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
+/// Writes an exemplar of the column's next sample.
+pub(crate) fn put_exemplar(strip: u32, column: u32, exemplar: &ExemplarRef, out: &mut Vec<u8>) {
+    out.push(tag::EXEMPLAR);
+    put_varint(out, u64::from(strip));
+    put_varint(out, u64::from(column));
+    put_signed(out, exemplar.time_ms);
+    out.extend_from_slice(&exemplar.value.to_le_bytes());
+    put_varint(out, u64::from(exemplar.labels));
+}
+
+fn put_sparse(number: u32, frame: &Frame, sparse: &[SparseSample], out: &mut Vec<u8>) {
     out.push(tag::SPARSE);
     put_varint(out, u64::from(number));
     put_signed(out, frame.time_ms());
@@ -274,34 +283,90 @@ fn put_sparse(
             Cell::Histogram(index) => frame.histograms().get(index as usize),
             _ => None,
         };
-        put_value(sample.cell, histogram.map(|one| &**one), 0, bytes, out);
+        put_value(sample.cell, histogram.map(|one| &**one), 0, out);
     }
 }
 
-/// Writes the kind and value of a sample outside of rows; `bytes` is a buffer.
-pub(super) fn put_value(
+/// Writes the kind and value of a sample outside of rows.
+pub(crate) fn put_value(
     cell: f64,
     histogram: Option<&Histogram>,
     start_ms: i64,
-    bytes: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
-    let started = if start_ms == 0 { 0 } else { kind::STARTED };
-    match histogram {
-        Some(histogram) => {
-            out.push(kind::HISTOGRAM | started);
-            bytes.clear();
-            encode_histogram(histogram, bytes);
-            put_bytes(out, bytes);
+    let value = match histogram {
+        Some(histogram) => SingleValue::Histogram(histogram),
+        None if cell::is_stale(cell) => SingleValue::Stale,
+        None => SingleValue::Float(cell),
+    };
+    value.put(start_ms, out);
+}
+
+/// A value outside of rows.
+pub(crate) enum SingleValue<'a> {
+    Float(f64),
+    Stale,
+    Histogram(&'a Histogram),
+}
+
+impl SingleValue<'_> {
+    /// Writes the kind and the value, and the start time unless it is 0.
+    pub(crate) fn put(&self, start_ms: i64, out: &mut Vec<u8>) {
+        let started = if start_ms == 0 { 0 } else { kind::STARTED };
+        match self {
+            Self::Float(value) => {
+                out.push(kind::FLOAT | started);
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+            Self::Stale => out.push(kind::STALE | started),
+            Self::Histogram(histogram) => {
+                out.push(kind::HISTOGRAM | started);
+                let mut bytes = Vec::new();
+                encode_histogram(histogram, &mut bytes);
+                put_bytes(out, &bytes);
+            }
         }
-        None if cell::is_stale(cell) => out.push(kind::STALE | started),
-        None => {
-            out.push(kind::FLOAT | started);
-            out.extend_from_slice(&cell.to_le_bytes());
+        if start_ms != 0 {
+            put_signed(out, start_ms);
         }
     }
-    if start_ms != 0 {
-        put_signed(out, start_ms);
+}
+
+/// The cells of a row that are no histograms.
+pub(crate) struct Cells<'a> {
+    pub(crate) time_ms: i64,
+    pub(crate) values: &'a [f64],
+    pub(crate) present: &'a [u64],
+    pub(crate) stale: &'a [u32],
+}
+
+impl Cells<'_> {
+    /// Encodes the part of a row that belongs to a page; `histograms` are those of the whole row.
+    pub(crate) fn encode_page<'h>(
+        &self,
+        page: usize,
+        histograms: impl Iterator<Item = (u32, &'h Histogram)>,
+        encoder: &mut RowEncoder,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ChunkError> {
+        let from = page * MAX_COLUMNS;
+        let to = (from + MAX_COLUMNS).min(self.values.len());
+        let within = |column: u32| (from..to).contains(&(column as usize));
+        let local = |column: u32| column - from as u32;
+        let stale = self.stale.iter().filter(|column| within(**column));
+        let stale: Vec<u32> = stale.map(|column| local(*column)).collect();
+        let histograms = histograms.filter(|(column, _)| within(*column));
+        let histograms: Vec<_> = histograms
+            .map(|(column, one)| (local(column), one))
+            .collect();
+        let row = Row {
+            time_ms: self.time_ms,
+            values: &self.values[from..to],
+            present: Some(&self.present[from / 64..to.div_ceil(64)]),
+            stale: &stale,
+            histograms: &histograms,
+        };
+        encoder.encode(&row, out).map(drop)
     }
 }
 
@@ -413,44 +478,9 @@ impl Scratch {
         sparse.extend(histograms.drain(..).map(|one| set(one.column, one.cell)));
         sparse.sort_by_key(|sample| sample.column);
     }
-
-    /// Calls `encode` with the part of the row that belongs to a page.
-    fn page(
-        &self,
-        page: usize,
-        time_ms: i64,
-        encode: impl FnOnce(&Row<'_>) -> Result<usize, ChunkError>,
-    ) -> Result<(), ChunkError> {
-        let from = page * MAX_COLUMNS;
-        let to = (from + MAX_COLUMNS).min(self.values.len());
-        let words = from / 64..to.div_ceil(64);
-        let local = |column: u32| (column as usize).checked_sub(from).map(|at| at as u32);
-        let within = |column: &u32| (from..to).contains(&(*column as usize));
-        let stale: Vec<u32> = self
-            .stale
-            .iter()
-            .copied()
-            .filter(within)
-            .filter_map(local)
-            .collect();
-        let histograms: Vec<(u32, &Histogram)> = self
-            .histograms
-            .iter()
-            .filter(|one| within(&one.column))
-            .filter_map(|one| Some((local(one.column)?, &*one.histogram)))
-            .collect();
-        let row = Row {
-            time_ms,
-            values: self.values.get(from..to).unwrap_or_default(),
-            present: Some(self.present.get(words).unwrap_or_default()),
-            stale: &stale,
-            histograms: &histograms,
-        };
-        encode(&row).map(drop)
-    }
 }
 
-fn is_set(words: &[u64], bit: usize) -> bool {
+pub(crate) fn is_set(words: &[u64], bit: usize) -> bool {
     words
         .get(bit / 64)
         .is_some_and(|word| word >> (bit % 64) & 1 == 1)

@@ -156,7 +156,7 @@ fn put_series(samples: &[(&SeriesSample, LabelSet)], parts: Parts, entry: &mut E
         .collect();
     out.push(tag::SERIES);
     put_varint(out, samples.len() as u64);
-    let (mut before_ms, mut bytes) = (0_i64, Vec::new());
+    let mut before_ms = 0_i64;
     for ((sample, _), set) in samples.iter().zip(sets) {
         put_varint(out, u64::from(set));
         put_signed(out, sample.time_ms.wrapping_sub(before_ms));
@@ -166,13 +166,7 @@ fn put_series(samples: &[(&SeriesSample, LabelSet)], parts: Parts, entry: &mut E
         } else {
             0
         };
-        put_value(
-            sample.cell,
-            sample.histogram.as_deref(),
-            start_ms,
-            &mut bytes,
-            out,
-        );
+        put_value(sample.cell, sample.histogram.as_deref(), start_ms, out);
     }
     samples.len() as u64
 }

@@ -149,22 +149,12 @@ impl Protocol {
 
     /// Takes note of whether the receiver offers zstd.
     pub(super) fn learn_zstd(&self, is_offered: bool) {
-        if is_offered {
-            let (from, to) = (0, 1);
-            let relaxed = Ordering::Relaxed;
-            // It is offered already, or was refused.
-            let _ = self.zstd.compare_exchange(from, to, relaxed, relaxed);
-        }
+        learn(&self.zstd, is_offered);
     }
 
     /// Takes note of whether the receiver offers frames: what is read from then on is sent as such.
     pub(super) fn learn_frames(&self, is_offered: bool) {
-        if is_offered {
-            let (from, to) = (0, 1);
-            let relaxed = Ordering::Relaxed;
-            // They are in use already, or were refused.
-            let _ = self.frames.compare_exchange(from, to, relaxed, relaxed);
-        }
+        learn(&self.frames, is_offered);
     }
 
     /// Has requests made again, in other sessions; gives frames up if that happens too often.
@@ -211,6 +201,15 @@ impl Protocol {
     }
 }
 
+/// Takes note of an offer, unless it was refused.
+fn learn(state: &AtomicU8, is_offered: bool) {
+    if is_offered {
+        let relaxed = Ordering::Relaxed;
+        // It is in use already, or was refused.
+        let _ = state.compare_exchange(0, 1, relaxed, relaxed);
+    }
+}
+
 /// A queue on disk with its cursor, which destinations hand on when their settings change.
 #[derive(Debug)]
 pub(super) struct Store {
@@ -229,11 +228,7 @@ impl Store {
         let acknowledged_ms = modified_ms(&dir.join("cursor")).unwrap_or(i64::MAX);
         let (file, mut ranges) = std::fs::create_dir_all(dir)
             .and_then(|()| CursorFile::open(dir))
-            .map_err(|source| QueueError::Io {
-                path: dir.to_owned(),
-                operation: "open",
-                source,
-            })?;
+            .map_err(QueueError::io(dir, "open"))?;
         let queue = Queue::open(dir, config.max_disk_bytes, newest(&ranges))?;
         if !ranges.iter().any(|range| range.until.is_none()) {
             ranges.push(begin(&ranges, &queue, config));
@@ -470,7 +465,7 @@ impl Destination {
     }
 
     /// Records that a request was taken.
-    pub(super) fn taken(&self, batch: &Batch, written: Option<[u64; 3]>, took: Duration) {
+    pub(super) fn taken(&self, batch: &Batch, written: Option<Counts>, took: Duration) {
         let highest = self
             .highest_sent_ms
             .fetch_max(batch.newest_ms, Ordering::Relaxed);
@@ -478,8 +473,8 @@ impl Destination {
             .highest_sent
             .set(seconds(highest.max(batch.newest_ms)));
         self.note_answer(batch.counts, took);
-        let missing = missing(batch.counts, written.unwrap_or_else(|| all(batch.counts)));
-        self.metrics.failed.add(missing);
+        let missing = missing(batch.counts, written.unwrap_or(batch.counts));
+        self.metrics.failed(missing);
         if missing.total() > 0 {
             tracing::error!(
                 remote_name = self.name,
@@ -507,19 +502,13 @@ impl Destination {
         &self,
         batch: &Batch,
         reason: &str,
-        written: Option<[u64; 3]>,
+        written: Option<Counts>,
         took: Duration,
     ) {
         let missing = missing(batch.counts, written.unwrap_or_default());
-        self.metrics.failed.add(missing);
+        self.metrics.failed(missing);
         self.note_answer(batch.counts, took);
-        let now_ms = self.now_ms();
-        let mut health = self.health.lock().whole();
-        health.failing_since_ms = None;
-        health.last_error = Some((now_ms, reason.to_owned()));
-        let tell = is_due(&mut health.told_ms, now_ms);
-        drop(health);
-        if tell {
+        if self.note_error(reason, |health, _| health.failing_since_ms = None) {
             tracing::error!(
                 remote_name = self.name,
                 url = self.config.url.as_str(),
@@ -541,13 +530,10 @@ impl Destination {
 
     /// Records an attempt that failed for now.
     pub(super) fn fails(&self, reason: &str) {
-        let now_ms = self.now_ms();
-        let mut health = self.health.lock().whole();
-        health.failing_since_ms.get_or_insert(now_ms);
-        health.last_error = Some((now_ms, reason.to_owned()));
-        let tell = is_due(&mut health.told_ms, now_ms);
-        drop(health);
-        if tell {
+        let fails = |health: &mut Health, now_ms| {
+            health.failing_since_ms.get_or_insert(now_ms);
+        };
+        if self.note_error(reason, fails) {
             tracing::warn!(
                 remote_name = self.name,
                 url = self.config.url.as_str(),
@@ -555,6 +541,15 @@ impl Destination {
                 "Sending to a remote end fails; it is tried again."
             );
         }
+    }
+
+    /// Keeps an error to be shown; reports whether it is to be logged.
+    fn note_error(&self, reason: &str, change: impl FnOnce(&mut Health, i64)) -> bool {
+        let now_ms = self.now_ms();
+        let mut health = self.health.lock().whole();
+        change(&mut health, now_ms);
+        health.last_error = Some((now_ms, reason.to_owned()));
+        is_due(&mut health.told_ms, now_ms)
     }
 
     /// Counts a request that became too old before it could be sent.
@@ -706,16 +701,12 @@ fn begin(ranges: &[PendingRange], queue: &Queue, config: &QueueConfig) -> Pendin
     }
 }
 
-fn all(counts: Counts) -> [u64; 3] {
-    [counts.samples, counts.histograms, counts.exemplars]
-}
-
 /// Returns what was sent and not written.
-fn missing(counts: Counts, [samples, histograms, exemplars]: [u64; 3]) -> Counts {
+fn missing(sent: Counts, written: Counts) -> Counts {
     Counts {
-        samples: counts.samples.saturating_sub(samples),
-        histograms: counts.histograms.saturating_sub(histograms),
-        exemplars: counts.exemplars.saturating_sub(exemplars),
+        samples: sent.samples.saturating_sub(written.samples),
+        histograms: sent.histograms.saturating_sub(written.histograms),
+        exemplars: sent.exemplars.saturating_sub(written.exemplars),
     }
 }
 

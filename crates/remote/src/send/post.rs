@@ -3,11 +3,11 @@
 //! **Invariant:** only an answer of the destination makes a request's samples sent or refused; whatever else happens, it
 //! is sent again.
 
-use super::config::RemoteWriteConfig;
+use super::{config::RemoteWriteConfig, encode::Counts};
 use crate::{Message, frames};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use narthex_model::date::parse_rfc3339;
-use narthex_net::{Client, ClientConfig, NetError, Request, SigV4};
+use narthex_net::{Client, ClientConfig, NetError, Request, ResponseHead, SigV4};
 use std::{sync::Arc, time::Duration};
 
 /// Longest part of an answer's body that is shown.
@@ -46,9 +46,9 @@ impl Compression {
 /// What an answer means for the samples of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// They were taken; the numbers of samples, histograms and exemplars if the receiver told them.
+    /// They were taken; what was written if the receiver told it.
     Taken {
-        written: Option<[u64; 3]>,
+        written: Option<Counts>,
         /// Whether the receiver takes zstd.
         takes_zstd: bool,
         /// Whether the receiver takes frames.
@@ -66,7 +66,7 @@ pub(super) enum Verdict {
         reason: String,
         /// Whether the message or its compression is what is not supported.
         is_unsupported: bool,
-        written: Option<[u64; 3]>,
+        written: Option<Counts>,
     },
 }
 
@@ -139,12 +139,12 @@ impl Poster {
             Ok(head) => {
                 let written = written(&head);
                 if (200..300).contains(&head.status) {
-                    let accepted = head.kept("accept-encoding").unwrap_or_default();
-                    let mut accepted = accepted.split(',').map(str::trim);
                     return Verdict::Taken {
                         written,
-                        takes_zstd: accepted.any(|one| one.eq_ignore_ascii_case("zstd")),
-                        takes_frames: takes_frames(&head),
+                        takes_zstd: lists(&head, "accept-encoding", |one| {
+                            one.eq_ignore_ascii_case("zstd")
+                        }),
+                        takes_frames: lists(&head, "accept-post", |one| one == frames::MEDIA_TYPE),
                     };
                 }
                 let reason = refusal(&head, &answer);
@@ -170,15 +170,13 @@ impl Poster {
 }
 
 fn put_headers(headers: &mut HeaderMap, message: Message, compression: Compression, attempt: u32) {
-    let content_type = match message {
-        Message::V1 => "application/x-protobuf",
-        Message::V2 => "application/x-protobuf;proto=io.prometheus.write.v2.Request",
-        Message::Frames => frames::MEDIA_TYPE,
-    };
-    let version = match message {
-        Message::V1 => Some("0.1.0"),
-        Message::V2 => Some("2.0.0"),
-        Message::Frames => None,
+    let (content_type, version) = match message {
+        Message::V1 => ("application/x-protobuf", Some("0.1.0")),
+        Message::V2 => (
+            "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+            Some("2.0.0"),
+        ),
+        Message::Frames => (frames::MEDIA_TYPE, None),
     };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CONTENT_ENCODING, compression.name());
@@ -196,29 +194,29 @@ fn put_headers(headers: &mut HeaderMap, message: Message, compression: Compressi
     }
 }
 
-/// Reports whether an answer offers frames.
-fn takes_frames(head: &narthex_net::ResponseHead) -> bool {
-    let offered = head.kept("accept-post").unwrap_or_default();
-    offered
-        .split(',')
-        .any(|one| one.trim() == frames::MEDIA_TYPE)
+/// Reports whether a header of an answer lists what `is` looks for.
+fn lists(head: &ResponseHead, name: &str, is: impl Fn(&str) -> bool) -> bool {
+    let listed = head.kept(name).unwrap_or_default();
+    listed.split(',').any(|one| is(one.trim()))
 }
 
-/// Returns the numbers of samples, histograms and exemplars that a receiver says it wrote.
-fn written(head: &narthex_net::ResponseHead) -> Option<[u64; 3]> {
+/// Returns what a receiver says it wrote.
+fn written(head: &ResponseHead) -> Option<Counts> {
     let of = |kind: &str| {
         let name = format!("x-prometheus-remote-write-{kind}-written");
         head.kept(&name).and_then(|text| text.trim().parse().ok())
     };
     let [samples, histograms, exemplars] = ["samples", "histograms", "exemplars"].map(of);
-    if samples.is_none() && histograms.is_none() && exemplars.is_none() {
-        return None;
-    }
-    Some([samples, histograms, exemplars].map(Option::unwrap_or_default))
+    samples.or(histograms).or(exemplars)?;
+    Some(Counts {
+        samples: samples.unwrap_or_default(),
+        histograms: histograms.unwrap_or_default(),
+        exemplars: exemplars.unwrap_or_default(),
+    })
 }
 
 /// Describes an unsuccessful answer.
-fn refusal(head: &narthex_net::ResponseHead, answer: &[u8]) -> String {
+fn refusal(head: &ResponseHead, answer: &[u8]) -> String {
     let status = match head.require_ok() {
         Err(error) => error.to_string(),
         Ok(()) => String::new(),

@@ -87,7 +87,7 @@ impl Shard {
                         return false;
                     }
                     attempt += 1;
-                    destination.metrics.retried.add(batch.counts);
+                    destination.metrics.retried(batch.counts);
                 }
             }
         }
@@ -96,7 +96,7 @@ impl Shard {
     /// Sends a batch once; `None` if the request was cut off.
     async fn attempt(&mut self, batch: &Batch, attempt: u32) -> Option<Verdict> {
         let destination = &self.destination;
-        destination.metrics.sent.add(batch.counts);
+        destination.metrics.sent(batch.counts);
         destination.metrics.bytes.inc_by(batch.body.len() as u64);
         let begin = Instant::now();
         let posted = destination.poster.post(

@@ -114,6 +114,12 @@ impl Error for RemoteStorageError {
     }
 }
 
+impl From<QueueError> for RemoteStorageError {
+    fn from(error: QueueError) -> Self {
+        Self::Queue(error)
+    }
+}
+
 impl Current {
     /// Counts samples that came in.
     pub(super) fn note(&self, samples: u64, newest_ms: Option<i64>) {
@@ -202,8 +208,7 @@ impl RemoteStorage {
                 Some(known) => known.store(),
                 None => {
                     let dir = self.options.dir.join(&key);
-                    let store = Store::open(&dir, &config.queue);
-                    Arc::new(store.map_err(RemoteStorageError::Queue)?)
+                    Arc::new(Store::open(&dir, &config.queue)?)
                 }
             };
             let making = Making {
@@ -287,24 +292,16 @@ impl RemoteStorage {
         }
         let dir = &self.options.dir;
         let path = dir.join("lock");
-        let io = |operation| {
-            let path = path.clone();
-            move |source| {
-                RemoteStorageError::Queue(QueueError::Io {
-                    path,
-                    operation,
-                    source,
-                })
-            }
-        };
-        std::fs::create_dir_all(dir).map_err(io("create"))?;
-        let file = File::create(&path).map_err(io("create"))?;
+        std::fs::create_dir_all(dir).map_err(QueueError::io(&path, "create"))?;
+        let file = File::create(&path).map_err(QueueError::io(&path, "create"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(RemoteStorageError::Locked { dir: dir.clone() });
             }
-            Err(TryLockError::Error(error)) => return Err(io("lock")(error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(QueueError::io(path, "lock")(error).into());
+            }
         }
         *lock = Some(file);
         Ok(())

@@ -5,15 +5,17 @@
 //!
 //! **Invariant:** what a record refers to is defined before it, in its request or an earlier one of the session.
 
-use super::histogram_bytes;
 use crate::{
     frames::{HEAD_BYTES, SessionId, put_head},
-    queue::{FamilyRef, Item, SPARSE, Symbols, Value, kind, put_bytes, put_starts, tag},
+    queue::{
+        Cells, ExemplarRef, FamilyRef, Item, SPARSE, SingleValue, Symbols, Value, is_set,
+        put_bytes, put_columns, put_exemplar, put_starts, put_value, tag,
+    },
 };
 use foldhash::fast::RandomState;
 use narthex_chunks::{
     ChunkError,
-    row::{MAX_COLUMNS, Row, RowEncoder},
+    row::{MAX_COLUMNS, RowEncoder},
 };
 use narthex_model::{
     Histogram, cell,
@@ -158,14 +160,11 @@ impl Request {
         self.row.add(number, item);
         self.strips[at].start(number, item.start_ms, &mut self.row.started);
         for exemplar in item.exemplars {
-            let set = self.set(symbols, exemplar.labels);
-            let out = &mut self.row.exemplars;
-            out.push(tag::EXEMPLAR);
-            put_varint(out, at as u64);
-            put_varint(out, u64::from(number));
-            put_signed(out, exemplar.time_ms);
-            out.extend_from_slice(&exemplar.value.to_le_bytes());
-            put_varint(out, u64::from(set));
+            let exemplar = ExemplarRef {
+                labels: self.set(symbols, exemplar.labels),
+                ..*exemplar
+            };
+            put_exemplar(at as u32, number, &exemplar, &mut self.row.exemplars);
         }
     }
 
@@ -233,7 +232,7 @@ impl Request {
         let (count, last_ms, out) = &mut self.singles;
         put_varint(out, u64::from(set));
         put_signed(out, item.time_ms.wrapping_sub(*last_ms));
-        put_value(item, out);
+        put_single(item, out);
         *count += 1;
         *last_ms = item.time_ms;
     }
@@ -374,19 +373,8 @@ impl OpenRow {
         if self.defined.is_empty() {
             return;
         }
-        out.push(tag::COLUMNS);
-        put_varint(out, u64::from(strip.number));
-        put_varint(out, u64::from(strip.len) - self.defined.len() as u64);
-        put_varint(out, self.defined.len() as u64);
-        let mut expected = 0;
-        for run in self.defined.chunk_by(|a, b| a.1 == b.1) {
-            put_varint(out, run.len() as u64);
-            put_varint(out, u64::from(run[0].1));
-            for (set, _) in run {
-                put_signed(out, i64::from(*set) - expected);
-                expected = i64::from(*set) + 1;
-            }
-        }
+        let from = u64::from(strip.len) - self.defined.len() as u64;
+        put_columns(strip.number, from, &self.defined, out);
         self.defined.clear();
     }
 
@@ -399,10 +387,18 @@ impl OpenRow {
         put_varint(out, u64::from(strip.number));
         put_varint(out, strip.rows);
         put_varint(out, pages as u64);
+        let cells = Cells {
+            time_ms: self.time_ms,
+            values: &self.values,
+            present: &self.present,
+            stale: &self.stale,
+        };
         let mut bytes = Vec::new();
         for (page, encoder) in strip.pages.iter_mut().enumerate() {
             bytes.clear();
-            if let Err(error) = self.put_page(page, encoder, &mut bytes) {
+            let histograms = self.histograms.iter();
+            let histograms = histograms.map(|(column, one)| (*column, one));
+            if let Err(error) = cells.encode_page(page, histograms, encoder, &mut bytes) {
                 // Nothing of the row is sent; the gap in the numbers makes the next one begin anew.
                 out.truncate(start);
                 strip.pages.clear();
@@ -415,48 +411,21 @@ impl OpenRow {
         Ok(())
     }
 
-    fn put_page(
-        &self,
-        page: usize,
-        encoder: &mut RowEncoder,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ChunkError> {
-        let from = page * MAX_COLUMNS;
-        let to = (from + MAX_COLUMNS).min(self.values.len());
-        let within = |column: u32| (from..to).contains(&(column as usize));
-        let local = |column: u32| column - from as u32;
-        let stale = self.stale.iter().filter(|column| within(**column));
-        let stale: Vec<u32> = stale.map(|column| local(*column)).collect();
-        let histograms = self.histograms.iter();
-        let histograms: Vec<(u32, &Histogram)> = histograms
-            .filter(|(column, _)| within(*column))
-            .map(|(column, histogram)| (local(*column), histogram))
-            .collect();
-        let row = Row {
-            time_ms: self.time_ms,
-            values: &self.values[from..to],
-            present: Some(&self.present[from / 64..to.div_ceil(64)]),
-            stale: &stale,
-            histograms: &histograms,
-        };
-        encoder.encode(&row, out).map(drop)
-    }
-
     /// Writes the row's samples one by one.
     fn put_sparse(&self, strip: &Strip, out: &mut Vec<u8>) {
-        let mut samples: Vec<(u32, SparseValue<'_>)> = Vec::with_capacity(self.len);
+        let mut samples: Vec<(u32, SingleValue<'_>)> = Vec::with_capacity(self.len);
         for (column, value) in self.values.iter().enumerate() {
             if is_set(&self.present, column) {
-                samples.push((column as u32, SparseValue::Float(*value)));
+                samples.push((column as u32, SingleValue::Float(*value)));
             }
         }
         samples.extend(
             self.stale
                 .iter()
-                .map(|column| (*column, SparseValue::Stale)),
+                .map(|column| (*column, SingleValue::Stale)),
         );
         let histograms = self.histograms.iter();
-        samples.extend(histograms.map(|(column, one)| (*column, SparseValue::Histogram(one))));
+        samples.extend(histograms.map(|(column, one)| (*column, SingleValue::Histogram(one))));
         samples.sort_by_key(|(column, _)| *column);
         out.push(tag::SPARSE);
         put_varint(out, u64::from(strip.number));
@@ -467,15 +436,9 @@ impl OpenRow {
             put_signed(out, i64::from(column) - before);
             before = i64::from(column);
             put_signed(out, 0);
-            value.encode(0, out);
+            value.put(0, out);
         }
     }
-}
-
-fn is_set(words: &[u64], bit: usize) -> bool {
-    words
-        .get(bit / 64)
-        .is_some_and(|word| word >> (bit % 64) & 1 == 1)
 }
 
 #[inline]
@@ -486,45 +449,14 @@ fn set(words: &mut Vec<u64>, bit: usize) {
     words[bit / 64] |= 1 << (bit % 64);
 }
 
-/// A value outside of rows.
-enum SparseValue<'a> {
-    Float(f64),
-    Stale,
-    Histogram(&'a Histogram),
-}
-
-impl SparseValue<'_> {
-    fn encode(&self, start_ms: i64, out: &mut Vec<u8>) {
-        let started = if start_ms == 0 { 0 } else { kind::STARTED };
-        match self {
-            Self::Float(value) => {
-                out.push(kind::FLOAT | started);
-                out.extend_from_slice(&value.to_le_bytes());
-            }
-            Self::Stale => out.push(kind::STALE | started),
-            Self::Histogram(one) => {
-                out.push(kind::HISTOGRAM | started);
-                put_bytes(out, &histogram_bytes(one));
-            }
-        }
-        if start_ms != 0 {
-            put_signed(out, start_ms);
-        }
-    }
-}
-
 /// Writes the value of a sample outside of strips.
-fn put_value(item: &Item<'_>, out: &mut Vec<u8>) {
-    match &item.value {
-        Value::Float(value) if cell::is_stale(*value) => {
-            SparseValue::Stale.encode(item.start_ms, out);
-        }
-        Value::Float(value) => SparseValue::Float(*value).encode(item.start_ms, out),
-        Value::Histogram(one) => {
-            SparseValue::Histogram(one).encode(item.start_ms, out);
-        }
-        Value::Nothing => {}
-    }
+fn put_single(item: &Item<'_>, out: &mut Vec<u8>) {
+    let (cell, histogram) = match &item.value {
+        Value::Float(value) => (*value, None),
+        Value::Histogram(one) => (0.0, Some(&**one)),
+        Value::Nothing => return,
+    };
+    put_value(cell, histogram, item.start_ms, out);
 }
 
 /// Returns a name that no other session has.

@@ -13,8 +13,7 @@ use crate::{
     frames::SAMPLES,
     queue::{FamilyRef, Item, Symbols, Value},
 };
-use narthex_chunks::histogram::encode_histogram;
-use narthex_model::{Histogram, histogram::CUSTOM_BUCKETS};
+use narthex_model::histogram::CUSTOM_BUCKETS;
 pub(crate) use v1::metadata;
 
 /// Numbers of samples by kind.
@@ -141,13 +140,6 @@ impl RequestBuilder {
         }
         std::mem::take(&mut self.counts)
     }
-}
-
-/// Returns a native histogram as the queue and frames have it.
-fn histogram_bytes(histogram: &Histogram) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_histogram(histogram, &mut bytes);
-    bytes
 }
 
 /// Returns the family of an item's series.
