@@ -27,6 +27,12 @@ crate::named! {
 }
 
 impl MetricType {
+    /// Returns the type's number in remote write and in files: its place in [`MetricType::ALL`].
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
     /// Returns the type called `name`; `untyped` is the text format's word for unknown.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -99,16 +99,6 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Returns the key it is found by.
-    fn key(&self) -> u64 {
-        self.key
-    }
-
-    /// Returns the layout of its bodies.
-    fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
     /// Takes a decoder, unless all are in use.
     fn take_decoder(&self) -> Option<Box<Decoder>> {
         let mut decoders = self.decoders.lock().whole();
@@ -149,7 +139,7 @@ pub(crate) fn decode(
 ) -> Result<Contents, PushError> {
     let layouts = &memory.layouts;
     let key = key(layouts, format, body, target.grouping);
-    let own = shelves.iter().find(|shelf| shelf.key() == key);
+    let own = shelves.iter().find(|shelf| shelf.key == key);
     let newest = || memory.shelves.lock().whole().find(key, |_| true);
     let known = own.map(Arc::clone).or_else(newest);
     if let Some(shelf) = &known
@@ -171,7 +161,7 @@ pub(crate) fn decode(
     }
     let (decoder, contents) = Decoder::learn(layouts, format, body, target, allowed)?;
     let decoder = Box::new(decoder);
-    match known.filter(|shelf| Arc::ptr_eq(shelf.layout(), &contents.layout)) {
+    match known.filter(|shelf| Arc::ptr_eq(&shelf.layout, &contents.layout)) {
         Some(shelf) => {
             shelf.return_decoder(decoder);
             remember(shelves, &shelf);
@@ -206,7 +196,7 @@ fn remember(shelves: &mut Vec<Arc<Shelf>>, shelf: &Arc<Shelf>) {
     if shelves.iter().any(|known| Arc::ptr_eq(known, shelf)) {
         return;
     }
-    shelves.retain(|known| known.key() != shelf.key());
+    shelves.retain(|known| known.key != shelf.key);
     if shelves.len() == SHELVES {
         shelves.remove(0);
     }

@@ -3,7 +3,7 @@
 //! **Invariant:** there is one cell for each part of the shape. A shape never changes: pushes of the same series share it
 //! and only change numbers.
 
-use narthex_expfmt::Escaping;
+use narthex_expfmt::{Escaping, escape, write_name};
 use narthex_model::{
     Histogram, LabelSet, MetricType,
     cell::{self, Cell},
@@ -252,22 +252,16 @@ impl<'a> View<'a> {
 /// Writes the comment lines of a family.
 pub(crate) fn write_head(out: &mut Vec<u8>, shape: &Shape, escaping: Escaping) {
     let name = escaping.name(&shape.name);
-    let write_name = |out: &mut Vec<u8>| {
-        if is_legacy_metric_name(&name) {
-            out.extend_from_slice(name.as_bytes());
-        } else {
-            write_quoted(out, &name);
-        }
-    };
+    let is_bare = is_legacy_metric_name(&name);
     if !shape.help.is_empty() {
         out.extend_from_slice(b"# HELP ");
-        write_name(out);
+        write_name(out, &name, is_bare);
         out.push(b' ');
         escape(out, &shape.help, false);
         out.push(b'\n');
     }
     out.extend_from_slice(b"# TYPE ");
-    write_name(out);
+    write_name(out, &name, is_bare);
     out.push(b' ');
     out.extend_from_slice(type_word(shape.metric_type).as_bytes());
     out.push(b'\n');
@@ -281,24 +275,6 @@ pub(crate) fn type_word(metric_type: MetricType) -> &'static str {
         MetricType::Histogram | MetricType::GaugeHistogram => "histogram",
         MetricType::Summary => "summary",
         MetricType::Unknown => "untyped",
-    }
-}
-
-/// Writes text in quotes, escaped.
-pub(crate) fn write_quoted(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    escape(out, text, true);
-    out.push(b'"');
-}
-
-fn escape(out: &mut Vec<u8>, text: &str, quotes: bool) {
-    for byte in text.bytes() {
-        match byte {
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'"' if quotes => out.extend_from_slice(b"\\\""),
-            _ => out.push(byte),
-        }
     }
 }
 

@@ -114,7 +114,7 @@ impl Forward {
             edit: None,
         };
         let mut before = std::mem::take(&mut self.families).into_iter().peekable();
-        for shape in state.contents.layout.families() {
+        for shape in &state.contents.layout.families {
             while before
                 .next_if(|(other, _)| other.name < shape.name)
                 .is_some()
@@ -143,14 +143,10 @@ impl Forward {
                 self.frame.mark_stale(ColumnId(at));
             }
         }
-        let binding = match &mut self.binding {
-            Some(binding) => {
-                binding.rebind(&self.schema)?;
-                binding
-            }
-            empty => empty.insert(sink.bind(&self.schema)?),
-        };
-        binding.append(&self.frame)?;
+        self.bind(sink)?;
+        if let Some(binding) = &mut self.binding {
+            binding.append(&self.frame)?;
+        }
         self.sent = present;
         Ok(())
     }
@@ -174,10 +170,14 @@ impl Forward {
             .for_each(|column| self.sent.insert(column.index()));
         self.known = known;
         self.families.clear();
-        if let Some(binding) = &mut self.binding {
-            binding.rebind(&self.schema)?;
-        } else {
-            self.binding = Some(sink.bind(&self.schema)?);
+        self.bind(sink)
+    }
+
+    /// Binds the current schema.
+    fn bind(&mut self, sink: &dyn Sink) -> Result<(), StorageError> {
+        match &mut self.binding {
+            Some(binding) => binding.rebind(&self.schema)?,
+            empty => *empty = Some(sink.bind(&self.schema)?),
         }
         Ok(())
     }

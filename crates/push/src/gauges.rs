@@ -43,7 +43,7 @@ pub(crate) static GROUP_GAUGES: [GroupGauge; 4] = [
 
 /// Reports whether a family of this name is the gateway's own.
 pub(crate) fn is_own(name: &str) -> bool {
-    GROUP_GAUGES.iter().any(|gauge| gauge.name == name)
+    find(name).is_some()
 }
 
 /// Returns the gauge of this name.

@@ -281,9 +281,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn pairs(self) -> Result<Vec<(Self, Self)>, String> {
-        match self {
-            Self::Map(pairs) => Ok(pairs),
+    fn pairs(value: Option<Self>) -> Result<Vec<(Self, Self)>, String> {
+        match value {
+            Some(Self::Map(pairs)) => Ok(pairs),
+            None => Ok(Vec::new()),
             _ => Err("not a map where one is due".to_owned()),
         }
     }
@@ -310,20 +311,14 @@ impl<'a> Value<'a> {
 
 fn groups_of(value: Value<'_>) -> Result<Groups, String> {
     let mut groups = Groups::new();
-    for (_, mut group) in value.pairs()? {
+    for (_, mut group) in Value::pairs(Some(value))? {
         let mut pairs = Vec::new();
-        for (name, value) in group
-            .field("Labels")?
-            .map_or(Ok(Vec::new()), Value::pairs)?
-        {
+        for (name, value) in Value::pairs(group.field("Labels")?)? {
             pairs.push((name.text()?, value.text()?));
         }
         let grouping = Grouping::new(pairs);
         let mut restored = Restored::default();
-        for (name, mut family) in group
-            .field("Metrics")?
-            .map_or(Ok(Vec::new()), Value::pairs)?
-        {
+        for (name, mut family) in Value::pairs(group.field("Metrics")?)? {
             let name = name.text()?;
             let pushed_ns = time_ns(Value::opaque(family.field("Timestamp")?)?)?;
             let message = Value::opaque(family.field("GobbableMetricFamily")?)?;

@@ -51,12 +51,7 @@ fn put_group(out: &mut Vec<u8>, group: &Group, state: &State, now_ns: i64) {
     out.extend_from_slice(br#"{"labels":{"#);
     put_pairs(out, group.grouping.labels());
     out.extend_from_slice(br#"},"last_push_successful":"#);
-    let is_stored = if state.is_last_push_stored() {
-        "true"
-    } else {
-        "false"
-    };
-    out.extend_from_slice(is_stored.as_bytes());
+    out.extend_from_slice(state.is_last_push_stored().to_string().as_bytes());
     for gauge in &GROUP_GAUGES {
         let Some(value) = (gauge.value)(state, now_ns) else {
             continue;

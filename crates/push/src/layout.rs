@@ -27,13 +27,13 @@ const SMALLEST_SWEEP: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// Names of the labels of its groups, sorted.
-    names: Vec<String>,
-    families: Vec<Arc<Shape>>,
+    pub(crate) names: Vec<String>,
+    pub(crate) families: Vec<Arc<Shape>>,
     /// Where the cells of each family begin, and the number of all.
     starts: Vec<usize>,
     texts: Vec<OnceLock<Text>>,
     /// Length of all lines without numbers and the group's labels, about.
-    text_bytes: usize,
+    pub(crate) text_bytes: usize,
 }
 
 /// Families with their numbers.
@@ -66,24 +66,9 @@ impl Layout {
         layout
     }
 
-    /// Returns the shapes, ordered by name.
-    pub(crate) fn families(&self) -> &[Arc<Shape>] {
-        &self.families
-    }
-
-    /// Returns the names of the labels of its groups.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
     /// Returns the number of series.
     pub(crate) fn len(&self) -> usize {
         self.starts.last().copied().unwrap_or_default()
-    }
-
-    /// Returns the length of all lines without numbers, about.
-    pub(crate) fn text_bytes(&self) -> usize {
-        self.text_bytes
     }
 
     /// Returns the index of a family, or where to insert it.

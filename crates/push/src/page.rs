@@ -160,7 +160,7 @@ impl Page {
         for (group, (_, state)) in (0..).zip(&self.groups) {
             let layout = &state.contents.layout;
             let into = known.entry(Arc::as_ptr(layout).addr()).or_insert_with(|| {
-                let each = layout.families().iter().map(|shape| {
+                let each = layout.families.iter().map(|shape| {
                     let at = *places.entry(Arc::clone(&shape.name)).or_insert_with(|| {
                         entries.push(Entry::new(Arc::clone(&shape.name)));
                         entries.len() - 1
@@ -312,9 +312,9 @@ impl Escaped {
         for (_, state) in groups {
             let layout: &Arc<Layout> = &state.contents.layout;
             texts.entry(Arc::as_ptr(layout).addr()).or_insert_with(|| {
-                let shapes = layout.families().iter();
+                let shapes = layout.families.iter();
                 shapes
-                    .map(|shape| Text::new(shape, layout.names(), escaping))
+                    .map(|shape| Text::new(shape, &layout.names, escaping))
                     .collect()
             });
         }

@@ -11,7 +11,6 @@ use crate::{
     grouping::Grouping,
     state::{PushIds, Settings},
 };
-use narthex_model::MetricType;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -31,17 +30,6 @@ const STATE: u8 = 6;
 const SAME: u8 = 0;
 const NUMBERS: u8 = 1;
 const WHOLE: u8 = 2;
-
-const TYPES: [MetricType; 8] = [
-    MetricType::Unknown,
-    MetricType::Counter,
-    MetricType::Gauge,
-    MetricType::Histogram,
-    MetricType::GaugeHistogram,
-    MetricType::Summary,
-    MetricType::Info,
-    MetricType::StateSet,
-];
 
 /// A group restored from the journal.
 #[derive(Debug, Default)]

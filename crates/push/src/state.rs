@@ -63,7 +63,7 @@ impl State {
     /// series, and the memory of bodies and text, which the groups of a layout share.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let layout = &self.contents.layout;
-        let shared = TEXT_FACTOR * layout.text_bytes() + SHARED_BYTES * layout.len();
+        let shared = TEXT_FACTOR * layout.text_bytes + SHARED_BYTES * layout.len();
         // Decoders and shelves hold the layout too: half of its holders are groups, at the least.
         let groups = (Arc::strong_count(layout) / 2).max(1);
         (shared / groups + SERIES_BYTES * layout.len()) as u64

@@ -54,14 +54,9 @@ pub(crate) fn page(
                 seconds(age_ns / 1_000_000),
             )
         };
-        let kept = state
-            .settings
-            .ttl_ms
-            .map(|ttl_ms| duration::format(ttl_ms.cast_signed()));
-        let expected = state
-            .settings
-            .interval_ms
-            .map(|interval_ms| duration::format(interval_ms.cast_signed()));
+        let period = |ms: u64| duration::format(ms.cast_signed());
+        let kept = state.settings.ttl_ms.map(period);
+        let expected = state.settings.interval_ms.map(period);
         let state_cell = if !state.is_last_push_stored() {
             let at = time(state.failed_ns / 1_000_000_000 * 1_000_000_000);
             format!("<span class=\"failed\">Last push failed! {at}</span>")
@@ -75,7 +70,7 @@ pub(crate) fn page(
 <td><button data-method=\"DELETE\" data-path=\"{}\" data-question=\"Delete this group?\">Delete</button></tr>\n",
             escape_html(&shown(&group.grouping)),
             state.series(),
-            state.contents.layout.families().len(),
+            state.contents.layout.families.len(),
             state.body_bytes,
             kept.as_deref().unwrap_or("ever"),
             expected.as_deref().unwrap_or_default(),

@@ -342,7 +342,7 @@ impl Store {
                 .layouts
                 .merged(&group.grouping, before, incoming);
         }
-        if contents.layout.families().len() > layout.families().len() {
+        if contents.layout.families.len() > layout.families.len() {
             each_pair(&before.layout, layout, |before, after| {
                 families_ns.push(match (before, after) {
                     (Some(at), None) => state.family_ns(at),
@@ -639,8 +639,8 @@ fn changed<'a>(before: &'a Layout, after: &'a Layout) -> Change<'a> {
         return change;
     }
     each_pair(before, after, |old, new| {
-        let old = old.map(|at| &before.families()[at]);
-        let new = new.map(|at| &after.families()[at]);
+        let old = old.map(|at| &before.families[at]);
+        let new = new.map(|at| &after.families[at]);
         let is_same = |(one, other): (&Arc<Shape>, &Arc<Shape>)| Arc::ptr_eq(one, other);
         if !old.zip(new).is_some_and(is_same) {
             change.removed.extend(old.map(|shape| &**shape));

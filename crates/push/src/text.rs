@@ -3,11 +3,11 @@
 //! **Invariant:** a line has its labels sorted by name, whoever they belong to, with `le` and `quantile` behind them.
 
 use crate::{
-    family::{Part, Shape, View, write_quoted},
+    family::{Part, Shape, View},
     grouping::Grouping,
 };
 use narthex_client::write_number;
-use narthex_expfmt::Escaping;
+use narthex_expfmt::{Escaping, write_name, write_quoted};
 use narthex_model::{
     LabelSet,
     labels::{is_legacy_metric_name, is_legacy_name},
@@ -352,11 +352,7 @@ pub(crate) fn each_label(local: &LabelSet, grouping: &Grouping, mut take: impl F
 
 fn write_label(out: &mut Vec<u8>, name: &str, value: &str, escaping: Escaping) {
     let name = escaping.name(name);
-    if is_legacy_name(&name) {
-        out.extend_from_slice(name.as_bytes());
-    } else {
-        write_quoted(out, &name);
-    }
+    write_name(out, &name, is_legacy_name(&name));
     out.push(b'=');
     write_quoted(out, value);
 }

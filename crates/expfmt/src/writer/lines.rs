@@ -353,22 +353,28 @@ fn write_label(out: &mut Vec<u8>, label: &Label, before: Ending, escaping: Escap
     });
     let name = escaping.name(label.name());
     write_name(out, &name, labels::is_legacy_name(&name));
-    out.extend_from_slice(b"=\"");
-    escape(out, label.value(), true);
-    out.push(b'"');
+    out.push(b'=');
+    write_quoted(out, label.value());
 }
 
-fn write_name(out: &mut Vec<u8>, name: &str, bare: bool) {
+/// Writes a name, quoted unless it is `bare`.
+pub fn write_name(out: &mut Vec<u8>, name: &str, bare: bool) {
     if bare {
         out.extend_from_slice(name.as_bytes());
     } else {
-        out.push(b'"');
-        escape(out, name, true);
-        out.push(b'"');
+        write_quoted(out, name);
     }
 }
 
-fn escape(out: &mut Vec<u8>, text: &str, quotes: bool) {
+/// Writes text in quotes, escaped as in labels.
+pub fn write_quoted(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    escape(out, text, true);
+    out.push(b'"');
+}
+
+/// Writes text with its backslashes and line feeds escaped, and its quotes if `quotes`.
+pub fn escape(out: &mut Vec<u8>, text: &str, quotes: bool) {
     for byte in text.bytes() {
         match byte {
             b'\\' => out.extend_from_slice(b"\\\\"),

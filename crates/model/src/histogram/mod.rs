@@ -36,6 +36,17 @@ pub enum ResetHint {
     Gauge,
 }
 
+impl ResetHint {
+    /// All hints, each at the place of its number in remote write and in files.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::Reset, Self::NotReset, Self::Gauge];
+
+    /// Returns the hint's number in remote write and in files.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// A run of consecutive buckets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Span {

@@ -57,7 +57,7 @@ fn groups_share_a_kind_as_long_as_only_numbers_and_labels_of_theirs_differ() {
     let text = "m{k=\"1\",z=\"2\"} 1\n# TYPE n gauge\nn 2\n";
     let (typed, _) = pushed(&memory, &mut a, "kind=x", text);
     assert!(!Arc::ptr_eq(&first, &typed));
-    assert!(Arc::ptr_eq(&first.families()[0], &typed.families()[0]));
+    assert!(Arc::ptr_eq(&first.families[0], &typed.families[0]));
 }
 
 /// Bodies that begin and end alike have the same key. What one of them is must not show in another.

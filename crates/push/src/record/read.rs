@@ -1,8 +1,7 @@
 //! Reads records of all versions.
 
 use super::{
-    DELETION, FAILURE, Groups, NUMBERS, PUSH, PUSH_V1, Restored, SAME, STATE, STATE_V1, TYPES,
-    WHOLE,
+    DELETION, FAILURE, Groups, NUMBERS, PUSH, PUSH_V1, Restored, SAME, STATE, STATE_V1, WHOLE,
 };
 use crate::{
     family::{Numbers, Part, Shape, native_cell},
@@ -10,7 +9,7 @@ use crate::{
     state::{Settings, remember},
 };
 use narthex_model::{
-    Histogram, LabelSet,
+    Histogram, LabelSet, MetricType,
     cell::{self, Cell},
     histogram::{ResetHint, Span},
 };
@@ -206,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 
     fn shape(&mut self, name: &str) -> Result<Shape, &'static str> {
-        let metric_type = *TYPES
+        let metric_type = *MetricType::ALL
             .get(usize::from(self.byte()?))
             .ok_or("an unknown type")?;
         let mut shape = Shape::new(name.into(), metric_type, self.text()?.into());
@@ -275,13 +274,8 @@ impl<'a> Reader<'a> {
     fn native(&mut self) -> Result<Histogram, &'static str> {
         let histogram_schema = self.array().map(i32::from_le_bytes)?;
         let flags = self.byte()?;
-        let reset_hint = match flags & 0x7f {
-            0 => ResetHint::Unknown,
-            1 => ResetHint::Reset,
-            2 => ResetHint::NotReset,
-            3 => ResetHint::Gauge,
-            _ => return Err("an unknown reset hint"),
-        };
+        let reset_hint = ResetHint::ALL.get(usize::from(flags & 0x7f));
+        let reset_hint = *reset_hint.ok_or("an unknown reset hint")?;
         let integer_counts = flags & 0x80 != 0;
         let (zero_threshold, zero_count) = (self.double()?, self.double()?);
         let (count, sum) = (self.double()?, self.double()?);

@@ -1,13 +1,13 @@
 //! Writes records, in the form of version 2.
 
-use super::{DELETION, FAILURE, NUMBERS, PUSH, SAME, STATE, TYPES, WHOLE};
+use super::{DELETION, FAILURE, NUMBERS, PUSH, SAME, STATE, WHOLE};
 use crate::{
     family::{Numbers, Part, Shape, View},
     grouping::Grouping,
     layout::{Contents, each_pair},
     state::{PushIds, Settings, State},
 };
-use narthex_model::{Histogram, MetricType, histogram::ResetHint, varint::put_varint};
+use narthex_model::{Histogram, varint::put_varint};
 use std::sync::Arc;
 
 /// Encodes a push.
@@ -18,7 +18,7 @@ pub(crate) fn push(
     (settings, id): (Settings, Option<&str>),
     (before, pushed): (&Contents, &Contents),
 ) -> Vec<u8> {
-    let families = pushed.layout.families().len();
+    let families = pushed.layout.families.len();
     let mut out = Vec::with_capacity(64 + families * 40 + pushed.layout.len() * 8);
     out.push(PUSH);
     put_grouping(&mut out, grouping);
@@ -57,7 +57,7 @@ pub(crate) fn state(grouping: &Grouping, state: &State, ids: &PushIds) -> Vec<u8
     out.extend_from_slice(&state.failed_ns.to_le_bytes());
     put_settings(&mut out, state.settings);
     put_ids(&mut out, ids.iter().map(String::as_str));
-    put_varint(&mut out, state.contents.layout.families().len() as u64);
+    put_varint(&mut out, state.contents.layout.families.len() as u64);
     for (at, family) in state.contents.families().enumerate() {
         put_text(&mut out, &family.shape.name);
         out.extend_from_slice(&state.family_ns(at).to_le_bytes());
@@ -116,7 +116,7 @@ fn put_grouping(out: &mut Vec<u8>, grouping: &Grouping) {
 }
 
 fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
-    out.push(type_number(shape.metric_type));
+    out.push(shape.metric_type.number());
     put_text(out, &shape.help);
     put_varint(out, shape.metrics.len() as u64);
     for (metric, range) in shape.metrics() {
@@ -172,13 +172,7 @@ fn put_doubles(out: &mut Vec<u8>, values: &[f64]) {
 
 fn put_native(out: &mut Vec<u8>, native: &Histogram) {
     out.extend_from_slice(&native.histogram_schema.to_le_bytes());
-    let hint = match native.reset_hint {
-        ResetHint::Unknown => 0,
-        ResetHint::Reset => 1,
-        ResetHint::NotReset => 2,
-        ResetHint::Gauge => 3,
-    };
-    out.push(hint | u8::from(native.integer_counts) << 7);
+    out.push(native.reset_hint.number() | u8::from(native.integer_counts) << 7);
     for value in [
         native.zero_threshold,
         native.zero_count,
@@ -201,9 +195,4 @@ fn put_native(out: &mut Vec<u8>, native: &Histogram) {
     ] {
         put_doubles(out, values);
     }
-}
-
-fn type_number(metric_type: MetricType) -> u8 {
-    let at = TYPES.iter().position(|known| *known == metric_type);
-    at.expect("every type is listed") as u8
 }
