@@ -151,7 +151,7 @@ fn measure(name: &str, message: Message, frames: bool, targets: usize, rounds: u
         }
         appending += begun.elapsed();
         let late = Instant::now() + Duration::from_mins(2);
-        while remote.status()[0].pending_samples > 0 {
+        while remote.status()[0]["pendingSamples"] != 0 {
             assert!(Instant::now() < late, "{:?}", remote.status());
             thread::sleep(Duration::from_millis(5));
         }

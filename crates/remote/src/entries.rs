@@ -129,21 +129,20 @@ impl Entries {
 }
 
 #[cfg(test)]
-impl Entries {
-    /// Returns the bytes allocated.
-    pub(crate) fn allocation_size(&self) -> usize {
-        self.list.capacity() * size_of::<Entry>() + self.numbers.allocation_size()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        assert_eq!(self.list.len(), self.numbers.len());
-        self.list.len()
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Entries {
+        /// Returns the bytes allocated.
+        pub(crate) fn allocation_size(&self) -> usize {
+            self.list.capacity() * size_of::<Entry>() + self.numbers.allocation_size()
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            assert_eq!(self.list.len(), self.numbers.len());
+            self.list.len()
+        }
+    }
 
     fn key(number: u32) -> u128 {
         // As a hasher's: all bits differ.

@@ -6,6 +6,7 @@
 use crate::{
     allowance::Allowance,
     error::RemoteError,
+    message::Message,
     wire::{Field, Reader},
 };
 use narthex_model::{
@@ -13,13 +14,6 @@ use narthex_model::{
     varint::unzigzag,
 };
 use std::{fmt, sync::Arc};
-
-/// Version of the enclosing message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Version {
-    V1,
-    V2,
-}
 
 /// A decoded histogram message.
 #[derive(Debug)]
@@ -56,7 +50,7 @@ struct Raw {
 /// Fails if the message is malformed; an invalid histogram is an outcome.
 pub(crate) fn decode(
     message: &[u8],
-    version: Version,
+    message_type: Message,
     allowance: &mut Allowance,
 ) -> Result<Decoded, RemoteError> {
     allowance.spend(size_of::<Histogram>())?;
@@ -74,7 +68,7 @@ pub(crate) fn decode(
                 raw.is_float = true;
             }
             15 => time_ms = field.int64()?,
-            17 if version == Version::V2 => start_ms = field.int64()?,
+            17 if message_type == Message::V2 => start_ms = field.int64()?,
             _ => raw.read_field(number, field, allowance)?,
         }
     }
@@ -123,12 +117,9 @@ impl Raw {
             12 => field.each_varint(|delta| self.deltas[0].push(unzigzag(delta)))?,
             13 => field.each_double(|count| self.absolute[0].push(count))?,
             14 => {
-                h.reset_hint = match field.uint64()? {
-                    1 => ResetHint::Reset,
-                    2 => ResetHint::NotReset,
-                    3 => ResetHint::Gauge,
-                    _ => ResetHint::Unknown,
-                }
+                let number = usize::try_from(field.uint64()?).ok();
+                let hint = number.and_then(|number| ResetHint::ALL.get(number));
+                h.reset_hint = hint.copied().unwrap_or_default();
             }
             16 => field.each_double(|bound| h.custom_values.push(bound))?,
             _ => {}

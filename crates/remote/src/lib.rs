@@ -43,7 +43,6 @@ pub use metrics::register_metrics;
 pub use queue::QueueError;
 pub use receiver::{Receiver, ReceiverMemory, Written};
 pub use send::{
-    DEFAULT_DISK_BYTES, DestinationStatus, MetadataConfig, QueueConfig, RemoteStorage,
-    RemoteStorageError, RemoteStorageOptions, RemoteWriteConfig, register_send_metrics,
-    status_routes,
+    DEFAULT_DISK_BYTES, MetadataConfig, QueueConfig, RemoteStorage, RemoteStorageError,
+    RemoteStorageOptions, RemoteWriteConfig, register_send_metrics, status_routes,
 };

@@ -14,7 +14,7 @@ use crate::{
     metrics,
     place::Place,
     refusals::Refusals,
-    schedule::Schedule,
+    schedule::{EXEMPLARS, FLOATS, HISTOGRAMS, Schedule},
     series_cache::{CACHED_SERIES_BYTES, EPOCH_MS, NewSeries, SeriesCache},
     series_group::{Instant, Sample},
     v1, v2,
@@ -165,7 +165,7 @@ impl Receiver {
         let _watch = self.watch();
         self.sweep(epoch)?;
         let mut refusals = Refusals {
-            version: Some(message),
+            message,
             texts: std::mem::take(&mut incoming.objections),
         };
         let placed = self.places(&mut incoming, epoch, &mut refusals)?;
@@ -429,7 +429,7 @@ impl Receiver {
                 continue;
             };
             let column = |series: u32| ColumnId(places[series as usize].column);
-            let floats = plan.floats(batch).map(|at| {
+            let floats = plan.entries(batch, FLOATS).map(|at| {
                 let sample = &incoming.floats[at];
                 Sample {
                     column: column(sample.series),
@@ -438,7 +438,7 @@ impl Receiver {
                     start_ms: sample.start_ms,
                 }
             });
-            let histograms = plan.histograms(batch).filter_map(|at| {
+            let histograms = plan.entries(batch, HISTOGRAMS).filter_map(|at| {
                 let sample = &incoming.histograms[at];
                 Some(Sample {
                     column: column(sample.series),
@@ -448,7 +448,7 @@ impl Receiver {
                 })
             });
             let exemplars: Vec<_> = plan
-                .exemplars(batch)
+                .entries(batch, EXEMPLARS)
                 .map(|at| {
                     let (series, exemplar) = &incoming.exemplars[at];
                     (column(*series), exemplar.clone())
@@ -461,7 +461,10 @@ impl Receiver {
                 histograms,
                 exemplars: &exemplars,
             })?;
-            let only = plan.floats(batch).next().filter(|_| batch.count == 1);
+            let only = plan
+                .entries(batch, FLOATS)
+                .next()
+                .filter(|_| batch.count == 1);
             refusals.count(&outcome, || {
                 group.labels(column(incoming.floats[only?].series))
             });

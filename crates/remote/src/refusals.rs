@@ -7,9 +7,9 @@ use narthex_model::{LabelSet, storage::Outcome};
 const TOO_NEW: &str = "out of bounds: timestamp is too far in the future";
 
 /// Collects rejected parts and their reasons.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Refusals {
-    pub(crate) version: Option<Message>,
+    pub(crate) message: Message,
     pub(crate) texts: Objections,
 }
 
@@ -67,7 +67,7 @@ impl Refusals {
 
     /// Reports whether the answer names every reason, as those of version 1 do not.
     fn names_all(&self) -> bool {
-        self.version.is_some_and(|version| version != Message::V1)
+        self.message != Message::V1
     }
 
     fn push(&mut self, text: String) {

@@ -27,9 +27,9 @@ struct List {
 }
 
 const END: u32 = u32::MAX;
-const FLOATS: usize = 0;
-const HISTOGRAMS: usize = 1;
-const EXEMPLARS: usize = 2;
+pub(crate) const FLOATS: usize = 0;
+pub(crate) const HISTOGRAMS: usize = 1;
+pub(crate) const EXEMPLARS: usize = 2;
 /// Instant of a batch that has only exemplars, or of a group of ungrouped series.
 const NO_INSTANT: i64 = i64::MIN;
 /// Instant of ungrouped series' histograms: a separate batch, so that stored samples of either kind can be counted.
@@ -102,19 +102,8 @@ impl Schedule {
         &self.batches
     }
 
-    pub(crate) fn floats(&self, batch: &Batch) -> impl Iterator<Item = usize> {
-        self.chain(batch, FLOATS)
-    }
-
-    pub(crate) fn histograms(&self, batch: &Batch) -> impl Iterator<Item = usize> {
-        self.chain(batch, HISTOGRAMS)
-    }
-
-    pub(crate) fn exemplars(&self, batch: &Batch) -> impl Iterator<Item = usize> {
-        self.chain(batch, EXEMPLARS)
-    }
-
-    fn chain(&self, batch: &Batch, kind: usize) -> impl Iterator<Item = usize> {
+    /// Lists the entries of a batch in the request's floats, histograms or exemplars.
+    pub(crate) fn entries(&self, batch: &Batch, kind: usize) -> impl Iterator<Item = usize> {
         let next = &self.next[kind];
         let first = Some(batch.lists[kind].first).filter(|first| *first != END);
         std::iter::successors(first, |at| {

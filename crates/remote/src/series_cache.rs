@@ -228,8 +228,8 @@ impl SeriesCache {
         let model = numbers
             .first()
             .and_then(|number| self.group(*number))
-            .map(|group| group.common());
-        let common = common_of(&series, model.as_ref());
+            .map(|group| &group.common);
+        let common = common_of(&series, model);
         let parts = series.len().div_ceil(GROUP_COLUMNS);
         let each = series.len().div_ceil(parts.max(1)).max(1);
         let mut series = series.into_iter().peekable();
@@ -275,7 +275,6 @@ impl SeriesCache {
         let Some(group) = self.group(number).cloned() else {
             return Ok(series);
         };
-        let common = group.common();
         let most = if group.is_ungrouped() {
             UNGROUPED_COLUMNS
         } else {
@@ -284,7 +283,7 @@ impl SeriesCache {
         let room = most.saturating_sub(group.columns()?);
         let (mut taken, mut sets, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for series in series {
-            let own = (taken.len() < room).then(|| own_labels(&series.labels, &common));
+            let own = (taken.len() < room).then(|| own_labels(&series.labels, &group.common));
             if let Some(set) = own.flatten() {
                 taken.push(series);
                 sets.push(set);
@@ -397,7 +396,7 @@ impl SeriesCache {
             return Ok(());
         }
         self.groups[(number & !UNGROUPED) as usize] = None;
-        let Some(origin) = group.origin() else {
+        let Some(origin) = group.origin else {
             self.ungrouped.take_if(|ungrouped| *ungrouped == number);
             return Ok(());
         };

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A group of series with one binding.
 pub(crate) struct SeriesGroup {
     /// `None` for ungrouped series, which have nothing in common.
-    origin: Option<LabelHash>,
-    common: LabelSet,
+    pub(crate) origin: Option<LabelHash>,
+    pub(crate) common: LabelSet,
     state: Mutex<State>,
 }
 
@@ -92,17 +92,9 @@ impl SeriesGroup {
         })
     }
 
-    pub(crate) fn origin(&self) -> Option<LabelHash> {
-        self.origin
-    }
-
     /// Reports whether its series are ungrouped.
     pub(crate) fn is_ungrouped(&self) -> bool {
         self.origin.is_none()
-    }
-
-    pub(crate) fn common(&self) -> LabelSet {
-        self.common.clone()
     }
 
     /// Returns the labels of a column, unless the group is broken.

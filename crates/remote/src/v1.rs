@@ -14,8 +14,9 @@ use crate::{
     allowance::Allowance,
     block_labels::{BlockLabels, LABEL_TAG, label},
     error::RemoteError,
-    histogram::{self, Version},
+    histogram,
     incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource},
+    message::Message,
     wire::{Field, Reader, malformed},
 };
 use narthex_model::{Exemplar, LabelSet, MetricType, metadata::Family, storage::Budget};
@@ -119,7 +120,7 @@ fn time_series(
             }
             4 => {
                 let decoded =
-                    histogram::decode(field.bytes()?, Version::V1, &mut incoming.allowance)?;
+                    histogram::decode(field.bytes()?, Message::V1, &mut incoming.allowance)?;
                 incoming.push_histogram(series, decoded);
             }
             _ => {}
@@ -213,16 +214,8 @@ fn metadata(message: &[u8]) -> Result<Family, RemoteError> {
 
 /// Returns the type that both versions give this number.
 pub(crate) fn metric_type(number: u32) -> MetricType {
-    match number {
-        1 => MetricType::Counter,
-        2 => MetricType::Gauge,
-        3 => MetricType::Histogram,
-        4 => MetricType::GaugeHistogram,
-        5 => MetricType::Summary,
-        6 => MetricType::Info,
-        7 => MetricType::StateSet,
-        _ => MetricType::Unknown,
-    }
+    let known = MetricType::ALL.get(number as usize);
+    known.copied().unwrap_or_default()
 }
 
 #[cfg(test)]

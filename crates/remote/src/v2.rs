@@ -11,8 +11,9 @@
 
 use crate::{
     error::RemoteError,
-    histogram::{self, Version},
+    histogram,
     incoming::{FloatSample, Incoming, IncomingSeries, KeyHasher, LabelSource, Objections},
+    message::Message,
     v1::{EXEMPLAR_LABEL_BYTES, MAX_EXEMPLAR_BYTES, metric_type},
     wire::{Field, Reader, malformed},
 };
@@ -143,7 +144,7 @@ fn time_series(
             }
             3 => {
                 let decoded =
-                    histogram::decode(field.bytes()?, Version::V2, &mut incoming.allowance)?;
+                    histogram::decode(field.bytes()?, Message::V2, &mut incoming.allowance)?;
                 incoming.push_histogram(series, decoded);
             }
             4 => {

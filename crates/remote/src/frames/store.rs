@@ -97,7 +97,7 @@ impl Receiver {
         let epoch = epoch_of(now_ms);
         self.sweep(epoch)?;
         let mut refusals = Refusals {
-            version: Some(Message::Frames),
+            message: Message::Frames,
             texts: std::mem::take(&mut incoming.objections),
         };
         let placed = self.places_of(columns, symbols, &mut incoming, epoch, &mut refusals)?;

@@ -7,7 +7,7 @@
 
 use super::{bytes::put_bytes, format::tag};
 use hashbrown::HashTable;
-use narthex_model::{Label, LabelHash, LabelSet, MetricType, metadata::Family, varint::put_varint};
+use narthex_model::{Label, LabelHash, LabelSet, metadata::Family, varint::put_varint};
 use std::collections::HashMap;
 
 /// Definitions of a file.
@@ -79,7 +79,7 @@ impl Dictionary {
         }
         self.count(out);
         out.push(tag::FAMILY);
-        out.push(type_code(family.metric_type));
+        out.push(family.metric_type.number());
         for text in [&family.name, &family.unit, &family.help] {
             put_bytes(out, text.as_bytes());
         }
@@ -125,18 +125,4 @@ impl Dictionary {
 
 fn number(len: usize) -> u32 {
     u32::try_from(len).expect("a queue file defines fewer than 2^32 of a kind")
-}
-
-/// Returns the number of a type in the file, which is that of remote write.
-pub(super) fn type_code(metric_type: MetricType) -> u8 {
-    match metric_type {
-        MetricType::Unknown => 0,
-        MetricType::Counter => 1,
-        MetricType::Gauge => 2,
-        MetricType::Histogram => 3,
-        MetricType::GaugeHistogram => 4,
-        MetricType::Summary => 5,
-        MetricType::Info => 6,
-        MetricType::StateSet => 7,
-    }
 }

@@ -10,7 +10,7 @@ use super::{
     format::{
         self, ENTRY_BYTES, ENTRY_HEAD_BYTES, HEADER_BYTES, Header, HeaderFault, number_of, path_of,
     },
-    pieces::EntryScan,
+    pieces::samples_in,
 };
 use narthex_model::{sync::Whole as _, varint::put_varint};
 use std::{
@@ -332,8 +332,8 @@ impl State {
         self.samples = self.samples.max(first_sample);
         if is_last {
             // The next file's header tells how many samples this one has; for the last file there is none.
-            let scan = EntryScan::read(&file, bytes).map_err(QueueError::io(&path, "read"))?;
-            self.samples = self.samples.max(first_sample.saturating_add(scan.samples));
+            let samples = samples_in(&file, bytes).map_err(QueueError::io(&path, "read"))?;
+            self.samples = self.samples.max(first_sample.saturating_add(samples));
         }
         if bytes <= HEADER_BYTES as u64 {
             remove(dir, number);

@@ -142,28 +142,19 @@ impl Pieces {
     }
 }
 
-/// What a file of an earlier process holds.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct EntryScan {
-    /// Samples of all its entries.
-    pub(super) samples: u64,
-}
-
-impl EntryScan {
-    /// Scans a file of `bytes` bytes.
-    pub(super) fn read(file: &File, bytes: u64) -> io::Result<Self> {
-        let mut scan = Self::default();
-        let mut pieces = Pieces::default();
-        pieces.begin_at((HEADER_BYTES as u64).min(bytes));
-        loop {
-            match pieces.next(file, bytes)? {
-                Piece::End => return Ok(scan),
-                Piece::Damage { .. } => {}
-                Piece::Entry { body, .. } => {
-                    let head = EntryHead::read(&mut Reader::new(pieces.body(&body)));
-                    let head = head.unwrap_or_default();
-                    scan.samples = scan.samples.max(head.first.saturating_add(head.samples));
-                }
+/// Returns how many samples a file of an earlier process holds, of `bytes` bytes.
+pub(super) fn samples_in(file: &File, bytes: u64) -> io::Result<u64> {
+    let mut samples = 0;
+    let mut pieces = Pieces::default();
+    pieces.begin_at((HEADER_BYTES as u64).min(bytes));
+    loop {
+        match pieces.next(file, bytes)? {
+            Piece::End => return Ok(samples),
+            Piece::Damage { .. } => {}
+            Piece::Entry { body, .. } => {
+                let head = EntryHead::read(&mut Reader::new(pieces.body(&body)));
+                let head = head.unwrap_or_default();
+                samples = samples.max(head.first.saturating_add(head.samples));
             }
         }
     }

@@ -29,15 +29,15 @@ impl Labelling {
 /// The columns of a schema that a destination keeps.
 #[derive(Debug)]
 pub(super) struct Shape {
-    schema: Schema,
+    pub(super) schema: Schema,
     /// Labels that all of its columns have.
-    common: LabelSet,
+    pub(super) common: LabelSet,
     /// The schema's slots, ascending.
-    slots: Vec<u32>,
+    pub(super) slots: Vec<u32>,
     /// The columns' other labels; empty if they are those of the schema's columns.
     sets: Vec<LabelSet>,
     /// Whether column `i` is slot `i`, for all slots of the schema.
-    is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
 impl Shape {
@@ -102,26 +102,9 @@ impl Shape {
         self.sets.is_empty() && !self.slots.is_empty()
     }
 
-    pub(super) fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
-    pub(super) fn common(&self) -> &LabelSet {
-        &self.common
-    }
-
     /// Returns the number of columns.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Reports whether the columns are the schema's slots, one by one.
-    pub(super) fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
-    pub(super) fn slots(&self) -> &[u32] {
-        &self.slots
     }
 
     /// Returns the column of a slot, if it is kept.

@@ -118,7 +118,7 @@ impl Strip {
         let number = match self.number {
             Some(number) => number,
             None => {
-                let common = dictionary.set(shape.common(), out);
+                let common = dictionary.set(&shape.common, out);
                 let number = dictionary.next_strip();
                 out.push(tag::STRIP);
                 put_varint(out, u64::from(number));
@@ -378,7 +378,7 @@ impl Scratch {
         self.sparse.clear();
         self.present.clear();
         self.values.clear();
-        if shape.is_whole() && frame.histograms().is_empty() && frame.times_ms().is_empty() {
+        if shape.is_whole && frame.histograms().is_empty() && frame.times_ms().is_empty() {
             self.values.extend_from_slice(frame.values());
             self.present.extend_from_slice(frame.present().words());
         } else {
@@ -398,7 +398,7 @@ impl Scratch {
         self.values.resize(shape.len(), 0.0);
         self.present.resize(shape.len().div_ceil(64), 0);
         let values = frame.values();
-        for (column, slot) in shape.slots().iter().enumerate() {
+        for (column, slot) in shape.slots.iter().enumerate() {
             let slot = *slot as usize;
             if !frame.present().contains(slot) {
                 continue;

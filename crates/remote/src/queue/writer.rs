@@ -58,7 +58,7 @@ impl QueueWriter {
     /// # Errors
     /// Fails if the queue cannot be written; the round is not in it then.
     pub(crate) fn append(&mut self, frame: &Frame) -> Result<Appended, QueueError> {
-        debug_assert!(frame.schema().same(self.shape.schema()));
+        debug_assert!(frame.schema().same(&self.shape.schema));
         let Self {
             shape,
             strip,

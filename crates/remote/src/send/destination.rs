@@ -30,8 +30,8 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// Time between two log lines about a destination that fails.
-const TELL_AGAIN: Duration = Duration::from_mins(1);
+/// Milliseconds between two log lines about a destination that fails.
+const TELL_AGAIN_MS: i64 = 60_000;
 
 /// Milliseconds without an answer after which what waits is made up for beside what comes.
 const OUTAGE_MS: i64 = 20_000;
@@ -712,8 +712,7 @@ fn missing(sent: Counts, written: Counts) -> Counts {
 
 /// Reports whether a minute has passed since a line was logged, and notes that one is now.
 fn is_due(told_ms: &mut i64, now_ms: i64) -> bool {
-    let pause_ms = i64::try_from(TELL_AGAIN.as_millis()).unwrap_or(i64::MAX);
-    let due = *told_ms == 0 || now_ms.saturating_sub(*told_ms) >= pause_ms;
+    let due = *told_ms == 0 || now_ms.saturating_sub(*told_ms) >= TELL_AGAIN_MS;
     if due {
         *told_ms = now_ms;
     }

@@ -28,5 +28,5 @@ mod worker;
 
 pub use config::{DEFAULT_DISK_BYTES, MetadataConfig, QueueConfig, RemoteWriteConfig};
 pub use metrics::register_send_metrics;
-pub use status::{DestinationStatus, status_routes};
+pub use status::status_routes;
 pub use storage::{RemoteStorage, RemoteStorageError, RemoteStorageOptions};

@@ -25,6 +25,12 @@ struct ShardProgress {
     is_building: bool,
 }
 
+impl ShardProgress {
+    fn is_idle(&self) -> bool {
+        self.waiting == 0 && !self.is_building
+    }
+}
+
 impl Progress {
     pub(super) fn new(range: &PendingRange) -> Self {
         let shard = |at: &Position| ShardProgress {
@@ -76,14 +82,13 @@ impl Progress {
 
     /// Reports whether nothing that was read is waiting to be sent.
     pub(super) fn is_idle(&self) -> bool {
-        let idle = |shard: &ShardProgress| shard.waiting == 0 && !shard.is_building;
-        self.shards.iter().all(idle)
+        self.shards.iter().all(ShardProgress::is_idle)
     }
 
     /// Returns what is left to send, as the cursor holds it.
     pub(super) fn range(&self) -> PendingRange {
         let position = |shard: &ShardProgress| {
-            if shard.waiting == 0 && !shard.is_building {
+            if shard.is_idle() {
                 shard.acknowledged.max(self.read)
             } else {
                 shard.acknowledged

@@ -233,10 +233,8 @@ impl RemoteStorage {
         );
         remove_metrics(&old, &destinations);
         for destination in destinations.iter().filter(|one| !kept.contains(&one.key)) {
-            let started = Workers::new(self.options.runtime.clone());
-            started
-                .start_all(destination)
-                .map_err(RemoteStorageError::Thread)?;
+            let started = Workers::new(self.options.runtime.clone(), Arc::clone(destination));
+            started.start_all().map_err(RemoteStorageError::Thread)?;
             workers.insert(destination.key.clone(), started);
         }
         self.tell_of_strangers(&destinations);

@@ -13,7 +13,7 @@ use super::{
     shard::Shard,
     spread::Spread,
 };
-use crate::queue::{PendingRange, QueueReader, Read, Signal};
+use crate::queue::{PendingRange, QueueReader, Read};
 use narthex_model::sync::Whole as _;
 use std::{
     sync::{Arc, Mutex},
@@ -37,52 +37,46 @@ const MAX_WORKERS: usize = 4;
 /// Metadata is first sent after this time, when most targets were scraped.
 const FIRST_METADATA: Duration = Duration::from_secs(15);
 
-/// Starts workers and knows their threads.
-#[derive(Clone, Debug)]
+/// Starts the workers of a destination and knows their threads.
+#[derive(Clone)]
 pub(super) struct Workers {
     runtime: Handle,
     orders: Orders,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
-    signals: Arc<Mutex<Vec<Arc<Signal>>>>,
+    destination: Arc<Destination>,
 }
 
 impl Workers {
-    pub(super) fn new(runtime: Handle) -> Self {
+    pub(super) fn new(runtime: Handle, destination: Arc<Destination>) -> Self {
         Self {
             runtime,
             orders: Orders::new(),
             threads: Arc::default(),
-            signals: Arc::default(),
+            destination,
         }
     }
 
-    /// Starts all workers of a destination.
+    /// Starts all workers of the destination.
     ///
     /// # Errors
     /// Fails if a thread cannot be started.
-    pub(super) fn start_all(&self, destination: &Arc<Destination>) -> std::io::Result<()> {
-        let mut workers = destination.begin().into_iter();
-        workers.try_for_each(|progress| self.start(Arc::clone(destination), progress))
+    pub(super) fn start_all(&self) -> std::io::Result<()> {
+        let mut workers = self.destination.begin().into_iter();
+        workers.try_for_each(|progress| self.start(progress))
     }
 
     /// Starts a worker's thread.
     ///
     /// # Errors
     /// Fails if the thread cannot be started.
-    fn start(
-        &self,
-        destination: Arc<Destination>,
-        progress: Arc<Mutex<Progress>>,
-    ) -> std::io::Result<()> {
+    fn start(&self, progress: Arc<Mutex<Progress>>) -> std::io::Result<()> {
         let now = Instant::now();
-        let signal = Arc::clone(&destination.queue.signal);
-        self.signals.lock().whole().push(signal);
-        let metadata = &destination.config.metadata;
+        let metadata = &self.destination.config.metadata;
         let first_metadata = now + metadata.send_interval.min(FIRST_METADATA);
         let is_open = progress.lock().whole().until().is_none();
         let worker = Worker {
             is_open,
-            destination,
+            destination: Arc::clone(&self.destination),
             progress,
             workers: self.clone(),
             orders: self.orders.clone(),
@@ -103,9 +97,7 @@ impl Workers {
     /// Gives all workers an order.
     pub(super) fn order(&self, order: Order) {
         self.orders.send(order);
-        for signal in self.signals.lock().whole().iter() {
-            signal.raise();
-        }
+        self.destination.signal().raise();
     }
 
     /// Waits until all workers have ended; order them to first.
@@ -341,8 +333,7 @@ impl Worker {
             remote_name = self.destination.name,
             "What waited for a remote end is sent beside what comes from now on."
         );
-        let destination = Arc::clone(&self.destination);
-        if let Err(error) = self.workers.start(destination, fresh) {
+        if let Err(error) = self.workers.start(fresh) {
             tracing::error!(%error, "A thread for a remote end cannot be started: what comes waits for a restart.");
         }
     }

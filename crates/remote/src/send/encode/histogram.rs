@@ -3,7 +3,7 @@
 use super::fields::{double, integer, packed, packed_doubles, short_message};
 use narthex_model::{
     Histogram,
-    histogram::{ResetHint, Span},
+    histogram::Span,
     protobuf::{put_double, put_integer},
     varint::zigzag,
 };
@@ -38,13 +38,7 @@ pub(super) fn encode(out: &mut Vec<u8>, histogram: &Histogram, time_ms: i64, sta
         &h.positive_buckets,
         h.integer_counts,
     );
-    let hint = match h.reset_hint {
-        ResetHint::Unknown => 0,
-        ResetHint::Reset => 1,
-        ResetHint::NotReset => 2,
-        ResetHint::Gauge => 3,
-    };
-    integer(out, 14, hint);
+    integer(out, 14, h.reset_hint.number().into());
     integer(out, 15, time_ms.cast_unsigned());
     packed_doubles(out, 16, &h.custom_values);
     integer(out, 17, start_ms.cast_unsigned());

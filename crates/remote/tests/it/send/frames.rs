@@ -46,7 +46,7 @@ fn run(
         done(&remote)
     });
     until("everything to be sent", || {
-        rig.storage.status()[0].pending_samples == 0
+        rig.storage.status()[0]["pendingSamples"] == 0
     });
     rig.storage.stop(Duration::from_secs(5));
     assert!(taken(&remote) == target.said);
