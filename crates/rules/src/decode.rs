@@ -339,15 +339,9 @@ fn shown(node: &Node) -> String {
 }
 
 pub(crate) fn place(node: &Node) -> Place {
-    Place {
-        line: node.line,
-        column: node.column,
-    }
+    Place::new(node.line, node.column)
 }
 
 fn word_place(word: &Word) -> Place {
-    Place {
-        line: word.line,
-        column: word.column,
-    }
+    Place::new(word.line, word.column)
 }

@@ -16,6 +16,12 @@ pub struct Place {
     pub column: usize,
 }
 
+impl Place {
+    pub(crate) fn new(line: usize, column: usize) -> Self {
+        Self { line, column }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
@@ -41,15 +47,8 @@ pub enum RuleError {
     Yaml(YamlError),
     /// Keys or values do not fit into the schema.
     Schema(Vec<Problem>),
-    /// A duration, a time or a list of values is malformed.
+    /// A duration, a time or a list of values is malformed, or a group is invalid, whatever its rules are.
     Value {
-        /// Where it is.
-        place: Place,
-        /// Description of the error.
-        message: String,
-    },
-    /// A group is invalid, whatever its rules are.
-    Group {
         /// Where the offending part is.
         place: Place,
         /// Description of the error.
@@ -88,12 +87,9 @@ impl RuleError {
     pub fn places(&self) -> Vec<Place> {
         match self {
             Self::Read(_) => Vec::new(),
-            Self::Yaml(error) => vec![Place {
-                line: error.line,
-                column: error.column,
-            }],
+            Self::Yaml(error) => vec![Place::new(error.line, error.column)],
             Self::Schema(problems) => problems.iter().map(|problem| problem.place).collect(),
-            Self::Value { place, .. } | Self::Group { place, .. } => vec![*place],
+            Self::Value { place, .. } => vec![*place],
             Self::Rule {
                 place, conflict, ..
             } => [Some(*place), *conflict].into_iter().flatten().collect(),
@@ -113,9 +109,7 @@ impl fmt::Display for RuleError {
                 }
                 Ok(())
             }
-            Self::Value { place, message } | Self::Group { place, message } => {
-                write!(f, "{place}: {message}")
-            }
+            Self::Value { place, message } => write!(f, "{place}: {message}"),
             Self::Rule {
                 place,
                 conflict,

@@ -26,7 +26,7 @@ pub(crate) fn groups(
     let mut names = HashSet::new();
     for group in groups {
         let place = first_given(&[&group.name], group.place);
-        let mut fail = |place, message| errors.push(RuleError::Group { place, message });
+        let mut fail = |place, message| errors.push(RuleError::Value { place, message });
         if group.name.text.is_empty() {
             fail(place, "Groupname must not be empty".to_owned());
         }

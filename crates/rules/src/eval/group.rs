@@ -14,7 +14,7 @@ use super::{
     permits::Permits,
     query::Tools,
     restore,
-    rule::{Failure, Health, LiveRule, Made, Moment, RuleStatus, RuleWork, Waiting, Work, refused},
+    rule::{Failure, Health, LiveRule, Moment, RuleStatus, RuleWork, Waiting, Work, refused},
     schedule::Schedule,
 };
 use crate::file::{self, Texts};
@@ -201,7 +201,7 @@ impl Group {
         let gone = std::mem::take(&mut work.gone);
         if !gone.is_empty() {
             let live: HashSet<LabelSet> = work.live().collect();
-            end_all(gone, tools, at.0 - at.1, &live);
+            self.end(gone, tools, time_ms, &live);
         }
         true
     }
@@ -301,16 +301,7 @@ impl Group {
     /// Stores what waits, and shows how those rules did; returns the number of samples.
     fn commit(&self, works: &mut [RuleWork], tools: &Tools) -> usize {
         let begin = Instant::now();
-        let has_round = |work: &RuleWork| {
-            let made = work.waiting.as_ref().map(|waiting| &waiting.made);
-            matches!(
-                made,
-                Some(Ok(Made {
-                    has_round: true,
-                    ..
-                }))
-            )
-        };
+        let has_round = |work: &RuleWork| work.waiting.as_ref().is_some_and(Waiting::has_round);
         let stored = works.iter_mut().filter(|work| has_round(work));
         let mut rounds: Vec<BoundRound<'_>> =
             stored.filter_map(|work| work.output.round()).collect();
@@ -338,10 +329,7 @@ impl Group {
                 continue;
             };
             waiting.duration += share;
-            if let Ok(Made {
-                has_round: true, ..
-            }) = waiting.made
-            {
+            if waiting.has_round() {
                 let outcome = outcomes.next().unwrap_or_default();
                 waiting.made = match &failure {
                     Some(failure) => Err(failure.clone()),
@@ -455,7 +443,7 @@ impl Group {
         outputs
     }
 
-    /// Ends the series of a group that was removed at `time_ms`, except those in `live`.
+    /// Ends the series of former rules as of `time_ms`, except those in `live`.
     pub(crate) fn end(
         &self,
         outputs: Vec<Output>,
@@ -463,7 +451,13 @@ impl Group {
         time_ms: i64,
         live: &HashSet<LabelSet>,
     ) {
-        end_all(outputs, tools, time_ms - self.offset_ms(tools), live);
+        let time_ms = time_ms - self.offset_ms(tools);
+        for mut output in outputs {
+            let ended = output.end(&*tools.sink, time_ms, &|labels| live.contains(labels));
+            if let Err(error) = ended {
+                tracing::warn!(%error, "Ending series of a former rule failed");
+            }
+        }
     }
 
     /// Returns the series of the last evaluation.
@@ -520,16 +514,6 @@ fn evaluate_batch<'a>(
     });
     // Whoever found the group stopped left something.
     tasks.into_inner().whole().is_empty()
-}
-
-/// Ends series that no rule reports any more.
-fn end_all(outputs: Vec<Output>, tools: &Tools, time_ms: i64, live: &HashSet<LabelSet>) {
-    for mut output in outputs {
-        let ended = output.end(&*tools.sink, time_ms, &|labels| live.contains(labels));
-        if let Err(error) = ended {
-            tracing::warn!(%error, "Ending series of a former rule failed");
-        }
-    }
 }
 
 /// Groups by file and name, in the order in which they are shown.

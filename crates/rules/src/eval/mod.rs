@@ -39,4 +39,4 @@ pub(crate) use alerting::ALERT_NAME;
 pub(crate) use alerts::{ActiveAlert, AlertState, Alerts};
 pub(crate) use group::Group;
 pub(crate) use query::{Elements, texts_of};
-pub(crate) use rule::LiveRule;
+pub(crate) use rule::{Health, LiveRule};

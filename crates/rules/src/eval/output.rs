@@ -117,9 +117,12 @@ impl Output {
         for (column, value) in self.cells.drain(..) {
             match value {
                 SampleValue::Float(value) => self.frame.set(column, value),
-                SampleValue::Histogram(histogram) => {
-                    self.frame
-                        .set_histogram(column, as_float_histogram(histogram));
+                SampleValue::Histogram(mut histogram) => {
+                    // Rules record float counts.
+                    if histogram.integer_counts {
+                        Arc::make_mut(&mut histogram).integer_counts = false;
+                    }
+                    self.frame.set_histogram(column, histogram);
                 }
             }
         }
@@ -228,14 +231,4 @@ impl Output {
 
 fn column_id(index: usize) -> ColumnId {
     ColumnId(u32::try_from(index).expect("a schema has fewer than 2^32 slots"))
-}
-
-/// Returns a histogram with float counts, as rules record them.
-fn as_float_histogram(
-    mut histogram: Arc<narthex_model::Histogram>,
-) -> Arc<narthex_model::Histogram> {
-    if histogram.integer_counts {
-        Arc::make_mut(&mut histogram).integer_counts = false;
-    }
-    histogram
 }

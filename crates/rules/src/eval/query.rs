@@ -10,7 +10,7 @@ use narthex_model::{
     sync::Whole as _,
 };
 use narthex_promql::{
-    Engine, InstantQuery, QueryError, QueryResult, ResultMemory, SampleValue, Value, VectorSample,
+    Engine, QueryError, QueryResult, ResultMemory, SampleValue, Value, VectorSample,
 };
 use std::{
     sync::{
@@ -114,23 +114,10 @@ impl Settings {
 }
 
 impl Tools {
-    /// Evaluates a rule's expression.
-    ///
-    /// # Errors
-    /// Fails when the query does, or has a result of another kind.
-    pub(crate) fn evaluate(
-        &self,
-        query: &mut InstantQuery,
-        time_ms: i64,
-        ctx: &Context,
-    ) -> Result<Elements, String> {
-        Elements::new(query.evaluate(&*self.store, time_ms, ctx))
-    }
-
     /// Evaluates a query of a template.
     ///
     /// # Errors
-    /// As [`Tools::evaluate`], and on an invalid query.
+    /// As [`Elements::new`], and on an invalid query.
     pub(crate) fn query(
         &self,
         text: &str,

@@ -8,14 +8,14 @@
 use super::{
     alerting::{ALERT_NAME, ALERT_STATE, ALERTS, ALERTS_FOR_STATE},
     alerts::{ActiveAlert, AlertState, Alerts, Holds},
-    query::{Tools, ms},
+    query::{Elements, Tools, ms},
     rule::LiveRule,
 };
 use narthex_model::{
     LabelSet, METRIC_NAME,
     storage::{Context, Store},
 };
-use narthex_promql::{Engine, EngineOptions, SampleValue, Value, fmt::quote};
+use narthex_promql::{Engine, EngineOptions, SampleValue, fmt::quote};
 use std::{collections::HashMap, sync::Arc};
 
 /// Restores the alerts of a rule as of `now_ms`.
@@ -168,14 +168,13 @@ fn elements(
     time_ms: i64,
     ctx: &Context,
 ) -> Result<Vec<(LabelSet, f64)>, String> {
-    let result = engine.instant(store, query, time_ms, ctx);
-    let result = result.map_err(|error| error.to_string())?;
-    let Value::Vector(samples) = result.value else {
-        return Ok(Vec::new());
-    };
-    let floats = samples.into_iter().filter_map(|sample| match sample.value {
-        SampleValue::Float(value) => Some((sample.labels.without(&[METRIC_NAME]), value)),
-        SampleValue::Histogram(_) => None,
-    });
+    let elements = Elements::new(engine.instant(store, query, time_ms, ctx))?;
+    let floats = elements
+        .samples
+        .into_iter()
+        .filter_map(|sample| match sample.value {
+            SampleValue::Float(value) => Some((sample.labels.without(&[METRIC_NAME]), value)),
+            SampleValue::Histogram(_) => None,
+        });
     Ok(floats.collect())
 }

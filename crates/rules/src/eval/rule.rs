@@ -7,7 +7,7 @@ use super::{
     alerting::{self, ALERT_NAME, AlertTexts, Expansion, Known},
     alerts::{self, Alerts, Holds, Sending},
     output::Output,
-    query::{Tools, ms},
+    query::{Elements, Tools, ms},
     recording::{self, Inputs},
 };
 use crate::file::{Rule, RuleKind, Texts};
@@ -18,28 +18,20 @@ use narthex_model::{
 };
 use narthex_net::percent::escape_form;
 use narthex_promql::{InstantQuery, ast::Expr};
+use serde::Serialize;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 /// Health of a rule.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Health {
     #[default]
     Unknown,
     Ok,
     Err,
-}
-
-impl Health {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Ok => "ok",
-            Self::Err => "err",
-        }
-    }
 }
 
 /// What is shown of a rule's last evaluation.
@@ -100,6 +92,13 @@ pub(crate) struct Waiting {
     pub(crate) made: Result<Made, Failure>,
     /// Whether it failed because the server stops.
     pub(crate) was_stopped: bool,
+}
+
+impl Waiting {
+    /// Reports whether the output has a round to be stored.
+    pub(crate) fn has_round(&self) -> bool {
+        self.made.as_ref().is_ok_and(|made| made.has_round)
+    }
 }
 
 /// What an evaluation made.
@@ -271,7 +270,7 @@ impl LiveRule {
             let engine = settings.options.engine.of_group(moment.file, moment.group);
             engine.prepare(expr, text)
         });
-        let elements = tools.evaluate(query, stored_ms, ctx);
+        let elements = Elements::new(query.evaluate(&*tools.store, stored_ms, ctx));
         let elements = elements.map_err(Failure::Evaluation)?;
         let samples_read = elements.samples_read;
         work.output.begin();

@@ -19,8 +19,7 @@ use super::{
 use narthex_model::sync::Whole as _;
 use narthex_net::{StopToken, catch_panic};
 use std::{
-    cmp::Ordering,
-    collections::BinaryHeap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, Weak},
     thread,
     time::Duration,
@@ -60,7 +59,9 @@ pub(super) struct Timetable {
 
 #[derive(Default)]
 struct State {
-    entries: BinaryHeap<Entry>,
+    /// By when they begin, by their times, and by a number of their own.
+    entries: BTreeMap<(i64, i64, u64), Entry>,
+    pushed: u64,
     /// Number of the task that waits, from 1 on; one with another number was held up and ends.
     waiting: u64,
     /// Evaluations by tasks that wait otherwise.
@@ -69,7 +70,7 @@ struct State {
     has_deputy: bool,
 }
 
-/// The next evaluation of a group; the earliest is the greatest.
+/// The next evaluation of a group.
 struct Entry {
     /// When it begins at the earliest.
     wake_ms: i64,
@@ -140,11 +141,9 @@ impl Timetable {
 
     fn push(&self, entry: Entry) {
         let mut state = self.lock();
-        let is_first = state
-            .entries
-            .peek()
-            .is_none_or(|first| entry.wake_ms < first.wake_ms);
-        state.entries.push(entry);
+        let first = state.entries.first_key_value();
+        let is_first = first.is_none_or(|(_, first)| entry.wake_ms < first.wake_ms);
+        state.push(entry);
         drop(state);
         if is_first {
             self.changed.notify_one();
@@ -200,7 +199,7 @@ impl Timetable {
             return Next::End;
         }
         loop {
-            let Some(first) = state.entries.peek() else {
+            let Some((_, first)) = state.entries.first_key_value() else {
                 return Next::Wait(LONGEST_SLEEP);
             };
             let left_ms = first.wake_ms - now_ms;
@@ -213,8 +212,8 @@ impl Timetable {
                 let left = Duration::from_millis(left_ms.unsigned_abs());
                 return Next::Wait(left.min(LONGEST_SLEEP));
             }
-            match state.entries.pop() {
-                Some(first) if !first.group.is_stopping() => return Next::Evaluate(first),
+            match state.entries.pop_first() {
+                Some((_, first)) if !first.group.is_stopping() => return Next::Evaluate(first),
                 _ => {}
             }
         }
@@ -299,14 +298,17 @@ fn watch(watched: &Weak<Timetable>) {
 impl State {
     /// Lets all groups go on with their next times.
     fn begin_anew(&mut self, now_ms: i64) {
-        let entries = std::mem::take(&mut self.entries).into_iter();
-        let running = entries.filter(|entry| !entry.group.is_stopping());
-        self.entries = running
-            .map(|entry| {
-                let slot_ms = entry.group.schedule.next(now_ms);
-                Entry::new(entry.group, slot_ms)
-            })
-            .collect();
+        let entries = std::mem::take(&mut self.entries).into_values();
+        for entry in entries.filter(|entry| !entry.group.is_stopping()) {
+            let slot_ms = entry.group.schedule.next(now_ms);
+            self.push(Entry::new(entry.group, slot_ms));
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.pushed += 1;
+        let key = (entry.wake_ms, entry.slot_ms, self.pushed);
+        self.entries.insert(key, entry);
     }
 }
 
@@ -327,27 +329,6 @@ fn moment(slot_ms: i64, interval_ms: i64) -> i64 {
     let length_ms = fits.unwrap_or(1);
     slot_ms + (-slot_ms).rem_euclid(length_ms)
 }
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let key = |entry: &Self| (entry.wake_ms, entry.slot_ms);
-        key(other).cmp(&key(self))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Entry {}
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 
 use super::params::{Filter, invalid};
 use crate::{
-    eval::{ActiveAlert, AlertState, Alerts, Group, LiveRule},
+    eval::{ActiveAlert, AlertState, Alerts, Group, Health, LiveRule},
     file::{RuleKind, Texts},
     thresholds::{Graph, graphs},
 };
@@ -83,7 +83,7 @@ struct RecordingHead<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LastJson {
-    health: &'static str,
+    health: Health,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     evaluation_time: Seconds,
@@ -391,7 +391,7 @@ fn state(rule: &LiveRule) -> &'static str {
 fn last(rule: &LiveRule, r#type: &'static str) -> LastJson {
     let status = rule.status();
     LastJson {
-        health: status.health.as_str(),
+        health: status.health,
         last_error: status.last_error,
         evaluation_time: Seconds(status.duration.as_secs_f64()),
         last_evaluation: time(status.last_ms),

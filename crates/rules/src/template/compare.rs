@@ -45,7 +45,7 @@ fn equals_other(a: &Value, b: &Value) -> Result<bool> {
     let kind = |value: &Value| match value {
         Value::Labels(_) | Value::Args(_) => 1,
         Value::Vector(_) => 2,
-        Value::Data(_) | Value::Time { pointer: false, .. } => 3,
+        Value::Data(_) | Value::Time(_) => 3,
         _ => 4,
     };
     let invalid = matches!(a, Value::Invalid) || matches!(b, Value::Invalid);
@@ -66,10 +66,7 @@ fn equals_other(a: &Value, b: &Value) -> Result<bool> {
             show(b),
             b.type_name()
         )),
-        Value::Time {
-            time,
-            pointer: false,
-        } => Ok(matches!(a, Value::Time { time: other, .. } if other == time)),
+        Value::Time(time) => Ok(a.as_time() == Some(*time)),
         Value::Sample(b) => Ok(matches!(a, Value::Sample(a) if std::sync::Arc::ptr_eq(a, b))),
         Value::Histogram(b) => Ok(matches!(a, Value::Histogram(a) if std::sync::Arc::ptr_eq(a, b))),
         _ => Ok(false),

@@ -589,8 +589,10 @@ impl<'t> State<'t> {
             | (Param::String, value @ Value::String(_))
             | (Param::Vector, value @ Value::Vector(_))
             | (Param::Sample, value @ (Value::Sample(_) | Value::NilSample))
-            | (Param::Time, value @ Value::Time { .. })
-            | (Param::Duration, value @ Value::Duration { .. }) => Ok(value),
+            | (Param::Time, value @ (Value::Time(_) | Value::TimePointer(_)))
+            | (Param::Duration, value @ (Value::Duration(_) | Value::DurationPointer(_))) => {
+                Ok(value)
+            }
             (Param::Vector, Value::Invalid) => Ok(Value::Vector([].into())),
             (Param::Sample, Value::Invalid) => Ok(Value::NilSample),
             (param, Value::Invalid) => {

@@ -64,7 +64,7 @@ pub(super) fn method(value: &Value, name: &str) -> Option<Signature> {
         })
     };
     match value {
-        Value::Time { .. } => match name {
+        Value::Time(_) | Value::TimePointer(_) => match name {
             "Unix" | "UnixMilli" | "UnixMicro" | "UnixNano" | "Year" | "Month" | "Day" | "Hour"
             | "Minute" | "Second" | "Nanosecond" | "Weekday" | "YearDay" | "UTC" | "Local"
             | "String" | "IsZero" => takes(&[]),
@@ -73,7 +73,7 @@ pub(super) fn method(value: &Value, name: &str) -> Option<Signature> {
             "Sub" | "Before" | "After" | "Equal" => takes(&[Param::Time]),
             _ => None,
         },
-        Value::Duration { .. } => match name {
+        Value::Duration(_) | Value::DurationPointer(_) => match name {
             "Hours" | "Minutes" | "Seconds" | "Milliseconds" | "Microseconds" | "Nanoseconds"
             | "String" | "Abs" => takes(&[]),
             "Truncate" | "Round" => takes(&[Param::Duration]),
@@ -86,36 +86,29 @@ pub(super) fn method(value: &Value, name: &str) -> Option<Signature> {
 
 /// Calls a method that [`method`] knows.
 pub(super) fn call(value: &Value, name: &str, arguments: &[Value]) -> Value {
-    match value {
-        Value::Time { time, .. } => of_time(*time, name, arguments.first()),
-        Value::Duration { duration: ns, .. } => of_duration(*ns, name, arguments.first()),
-        other => Value::text(super::format::show(other)),
+    let argument = arguments.first();
+    match (value.as_time(), value.as_duration()) {
+        (Some(time), _) => of_time(time, name, argument),
+        (_, Some(duration)) => of_duration(duration, name, argument),
+        _ => Value::text(super::format::show(value)),
     }
 }
 
 /// Returns a duration of so many nanoseconds.
 pub(super) fn duration(ns: i64) -> Value {
-    Value::Duration {
-        duration: DurationNs(ns),
-        pointer: false,
-    }
+    Value::Duration(DurationNs(ns))
+}
+
+fn nanoseconds(argument: Option<&Value>) -> i64 {
+    argument.and_then(Value::as_duration).map_or(0, |one| one.0)
 }
 
 fn of_time(time: TimeMs, name: &str, argument: Option<&Value>) -> Value {
     let date = time.date();
     let (hour, minute, second) = date.clock();
-    let at = |ms| Value::Time {
-        time: TimeMs(ms),
-        pointer: false,
-    };
-    let other = match argument {
-        Some(Value::Time { time, .. }) => *time,
-        _ => time,
-    };
-    let ns = match argument {
-        Some(Value::Duration { duration, .. }) => duration.0,
-        _ => 0,
-    };
+    let at = |ms| Value::Time(TimeMs(ms));
+    let other = argument.and_then(Value::as_time).unwrap_or(time);
+    let ns = nanoseconds(argument);
     match name {
         "Unix" => Value::Int64(time.0.div_euclid(1000)),
         "UnixMilli" => Value::Int64(time.0),
@@ -154,10 +147,7 @@ fn truncated(ms: i64, multiple_ms: i64) -> i64 {
 
 #[expect(clippy::cast_precision_loss, reason = "as in Go")]
 fn of_duration(DurationNs(ns): DurationNs, name: &str, argument: Option<&Value>) -> Value {
-    let multiple = match argument {
-        Some(Value::Duration { duration, .. }) => duration.0,
-        _ => 0,
-    };
+    let multiple = nanoseconds(argument);
     let parts = |unit: i64| (ns / unit) as f64 + (ns % unit) as f64 / unit as f64;
     match name {
         "Hours" => Value::Float(parts(3_600_000_000_000)),

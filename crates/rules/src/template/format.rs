@@ -254,8 +254,8 @@ fn verb(value: &Value, letter: char, flags: Flags, follow: bool) -> String {
 /// Returns what the value's `String` method gives.
 fn named(value: &Value) -> Option<String> {
     Some(match value {
-        Value::Time { time, .. } => time.show(),
-        Value::Duration { duration, .. } => duration.show(),
+        Value::Time(time) | Value::TimePointer(time) => time.show(),
+        Value::Duration(duration) | Value::DurationPointer(duration) => duration.show(),
         Value::Histogram(histogram) => histogram.to_string(),
         Value::Month(month) => month_name(*month).to_owned(),
         Value::Weekday(day) => weekday_name(*day).to_owned(),

@@ -125,20 +125,14 @@ pub(super) fn call(
         "humanizeDuration" => Value::text(humanize::duration(humanize::number(first)?)),
         "humanizePercentage" => Value::text(humanize::percentage(humanize::number(first)?)),
         "humanizeTimestamp" => Value::text(humanize::timestamp(humanize::number(first)?)?),
-        "toTime" => Value::Time {
-            time: humanize::time(humanize::number(first)?)?,
-            pointer: true,
-        },
+        "toTime" => Value::TimePointer(humanize::time(humanize::number(first)?)?),
         "toDuration" => {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "what Go leaves open saturates"
             )]
             let ns = (humanize::number(first)? * 1e9) as i64;
-            Value::Duration {
-                duration: DurationNs(ns),
-                pointer: true,
-            }
+            Value::DurationPointer(DurationNs(ns))
         }
         #[expect(clippy::cast_precision_loss, reason = "as in Go")]
         "now" => Value::Float(around.time.0 as f64 / 1000.0),

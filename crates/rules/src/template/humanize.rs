@@ -16,10 +16,7 @@ pub(super) fn number(value: &Value) -> Result<f64, String> {
         Value::Float(value) => *value,
         Value::String(text) => return parse(text),
         Value::Int(value) | Value::Int64(value) => *value as f64,
-        Value::Duration {
-            duration,
-            pointer: false,
-        } => {
+        Value::Duration(duration) => {
             let (seconds, rest) = (duration.0 / 1_000_000_000, duration.0 % 1_000_000_000);
             seconds as f64 + rest as f64 / 1e9
         }

@@ -85,8 +85,7 @@ pub(super) fn js(text: &str) -> String {
         let code = u32::from(c);
         let _ = match c {
             '\\' | '\'' | '"' => write!(out, "\\{c}"),
-            '<' | '>' | '&' | '=' => write!(out, "\\u{code:04X}"),
-            c if c < ' ' => write!(out, "\\u{code:04X}"),
+            c if c < ' ' || "<>&=".contains(c) => write!(out, "\\u{code:04X}"),
             c if c.is_ascii() || !(c.is_control() || c.is_whitespace()) => out.write_char(c),
             _ => write!(out, "\\u{code:04X}"),
         };

@@ -28,14 +28,10 @@ pub(super) enum Value {
     NilSample,
     Data(Arc<Data>),
     Histogram(Arc<Histogram>),
-    Time {
-        time: TimeMs,
-        pointer: bool,
-    },
-    Duration {
-        duration: DurationNs,
-        pointer: bool,
-    },
+    Time(TimeMs),
+    TimePointer(TimeMs),
+    Duration(DurationNs),
+    DurationPointer(DurationNs),
     Month(i64),
     Weekday(i64),
 }
@@ -91,10 +87,10 @@ impl Value {
                 "struct { Labels map[string]string; ExternalLabels map[string]string; ExternalURL string; Value interface {} }"
             }
             Self::Histogram(_) => "*histogram.FloatHistogram",
-            Self::Time { pointer: true, .. } => "*time.Time",
-            Self::Time { .. } => "time.Time",
-            Self::Duration { pointer: true, .. } => "*time.Duration",
-            Self::Duration { .. } => "time.Duration",
+            Self::Time(_) => "time.Time",
+            Self::TimePointer(_) => "*time.Time",
+            Self::Duration(_) => "time.Duration",
+            Self::DurationPointer(_) => "*time.Duration",
             Self::Month(_) => "time.Month",
             Self::Weekday(_) => "time.Weekday",
         }
@@ -110,11 +106,18 @@ impl Value {
             Self::Labels(labels) => !labels.is_empty(),
             Self::Args(args) => !args.is_empty(),
             Self::Vector(samples) => !samples.is_empty(),
-            Self::Duration { duration, pointer } => *pointer || duration.0 != 0,
-            Self::Sample(_) | Self::Data(_) | Self::Histogram(_) | Self::Time { .. } => true,
-            Self::Int(_) | Self::Int64(_) | Self::Byte(_) | Self::Month(_) | Self::Weekday(_) => {
-                self.whole() != Some(0)
-            }
+            Self::Sample(_)
+            | Self::Data(_)
+            | Self::Histogram(_)
+            | Self::Time(_)
+            | Self::TimePointer(_)
+            | Self::DurationPointer(_) => true,
+            Self::Int(_)
+            | Self::Int64(_)
+            | Self::Byte(_)
+            | Self::Month(_)
+            | Self::Weekday(_)
+            | Self::Duration(_) => self.whole() != Some(0),
         }
     }
 
@@ -125,10 +128,23 @@ impl Value {
                 Some(*value)
             }
             Self::Byte(value) => Some(i64::from(*value)),
-            Self::Duration {
-                duration,
-                pointer: false,
-            } => Some(duration.0),
+            Self::Duration(duration) => Some(duration.0),
+            _ => None,
+        }
+    }
+
+    /// Returns the time that the value is or points to.
+    pub(super) fn as_time(&self) -> Option<TimeMs> {
+        match self {
+            Self::Time(time) | Self::TimePointer(time) => Some(*time),
+            _ => None,
+        }
+    }
+
+    /// Returns the duration that the value is or points to.
+    pub(super) fn as_duration(&self) -> Option<DurationNs> {
+        match self {
+            Self::Duration(duration) | Self::DurationPointer(duration) => Some(*duration),
             _ => None,
         }
     }
