@@ -8,7 +8,7 @@ const server = process.env["NARTHEX_URL"] ?? "http://127.0.0.1:9090";
 const outDir = process.env["NARTHEX_UI_OUT"] ?? "../crates/ui/dist";
 const csp = readFileSync(new URL("../crates/ui/csp.txt", import.meta.url), "utf8").trim();
 
-/** Writes `<file>.gz` beside each file it pays for, so that the server never compresses the page itself. */
+/** Writes `<file>.gz` beside each file, which is what the server has of it and nearly every client takes. */
 function precompress(): Plugin {
   return {
     name: "precompress",
@@ -17,11 +17,8 @@ function precompress(): Plugin {
     // Of the files as written: the bundler still changes code after every plugin has seen it.
     writeBundle(options, bundle) {
       for (const fileName of Object.keys(bundle)) {
-        if (!/\.(js|css|html|svg)$/.test(fileName)) continue;
         const path = join(options.dir ?? outDir, fileName);
-        const source = readFileSync(path);
-        const packed = gzipSync(source, { level: 9 });
-        if (packed.length < source.length * 0.8) writeFileSync(`${path}.gz`, packed);
+        writeFileSync(`${path}.gz`, gzipSync(readFileSync(path), { level: 9 }));
       }
     },
   };

@@ -53,19 +53,14 @@ fn render(files: &BTreeMap<String, Vec<u8>>) -> String {
         if name.ends_with(".gz") {
             continue;
         }
-        let packed = format!("{name}.gz");
-        let content = if files.contains_key(&packed) {
-            format!("Content::Gzip({})", include(&packed))
-        } else {
-            format!("Content::Plain({})", include(name))
-        };
+        let gzip = include(&format!("{name}.gz"));
         let content_type = content_type(name);
         let tag = fnv1a(bytes);
         // The build puts a hash of the content into the names below assets/.
         let immutable = name.starts_with("assets/");
         writeln!(
             table,
-            "    Asset {{ path: {path:?}, content: {content}, content_type: {content_type:?}, \
+            "    Asset {{ path: {path:?}, gzip: {gzip}, content_type: {content_type:?}, \
              etag: \"W/\\\"{tag:016x}\\\"\", immutable: {immutable} }},",
             path = format!("/{name}"),
         )

@@ -305,11 +305,11 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
         .get(header::IF_NONE_MATCH)
         .and_then(|tag| tag.to_str().ok());
     let unchanged = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == asset.etag));
-    let gzip = asset.gzip().filter(|_| narthex_net::accepts_gzip(headers));
-    let body = if unchanged {
-        Body::empty()
-    } else {
-        gzip.map_or_else(|| Body::from(asset.plain().into_owned()), Body::from)
+    let packed = narthex_net::accepts_gzip(headers);
+    let body = match packed {
+        _ if unchanged => Body::empty(),
+        true => Body::from(asset.gzip),
+        false => Body::from(asset.plain()),
     };
     let mut response = Response::new(body);
     if unchanged {
@@ -324,7 +324,7 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
     ] {
         out.insert(name, HeaderValue::from_static(value));
     }
-    if gzip.is_some() && !unchanged {
+    if packed && !unchanged {
         out.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     for (name, value) in narthex_ui::SECURITY_HEADERS {

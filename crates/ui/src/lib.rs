@@ -8,15 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::borrow::Cow;
 use std::io::Read as _;
-
-/// What the product carries of a file: one of its encodings, since nearly every client takes gzip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
-    Plain(&'static [u8]),
-    Gzip(&'static [u8]),
-}
 
 /// One file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +16,9 @@ enum Content {
 pub struct Asset {
     /// Path from the page's root, with its leading slash.
     pub path: &'static str,
-    content: Content,
+    /// The file as one gzip member, which is all that the product carries of it: nearly every client takes gzip.
+    /// Send it with `Content-Encoding: gzip` and `Vary: Accept-Encoding`.
+    pub gzip: &'static [u8],
     /// Value of `Content-Type`.
     pub content_type: &'static str,
     /// Value of `ETag`, weak (`W/"..."`) because it stands for both encodings; changes exactly with the content.
@@ -34,28 +28,13 @@ pub struct Asset {
 }
 
 impl Asset {
-    /// Returns the file as one gzip member, where packing pays. Send it with `Content-Encoding: gzip` and
-    /// `Vary: Accept-Encoding` to clients that accept it.
+    /// Returns the file as it is.
     #[must_use]
-    pub const fn gzip(&self) -> Option<&'static [u8]> {
-        match self.content {
-            Content::Plain(_) => None,
-            Content::Gzip(packed) => Some(packed),
-        }
-    }
-
-    /// Returns the file as it is; a packed one is unpacked for it.
-    #[must_use]
-    pub fn plain(&self) -> Cow<'static, [u8]> {
-        match self.content {
-            Content::Plain(bytes) => bytes.into(),
-            Content::Gzip(packed) => {
-                let mut bytes = Vec::new();
-                let read = flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes);
-                read.expect("dist holds whole gzip members, which tests read");
-                bytes.into()
-            }
-        }
+    pub fn plain(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = flate2::read::GzDecoder::new(self.gzip).read_to_end(&mut bytes);
+        read.expect("dist holds whole gzip members, which tests read");
+        bytes
     }
 
     /// Value of `Cache-Control`: a year for immutable files, otherwise ask every time (and mostly get a 304).
