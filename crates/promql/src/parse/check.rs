@@ -3,177 +3,128 @@
 //! **Invariant:** a checked tree evaluates without type errors; `matching` is set exactly when both operands of an
 //! operator are vectors, and set operators match many to many.
 
-use super::ParseError;
+use super::Parser;
 use crate::{
     ast::{
-        AggregateExpr, AggregateOp, BinaryExpr, BinaryOp, Call, Cardinality, Expr, ValueType,
-        VectorMatching, VectorSelector,
+        AggregateExpr, AggregateOp, BinaryExpr, Call, Cardinality, Expr, ValueType, VectorSelector,
     },
     fmt::quote,
     functions::FunctionId,
     lex::is_space,
     span::Span,
 };
-use narthex_model::METRIC_NAME;
+use narthex_model::{METRIC_NAME, Matcher};
 
-/// Appends every error in `expr` to `errors`.
-pub(super) fn check(expr: &mut Expr, errors: &mut Vec<ParseError>, query: &str) {
-    Checker { errors, query }.expr(expr);
-}
-
-struct Checker<'a> {
-    errors: &'a mut Vec<ParseError>,
-    query: &'a str,
-}
-
-impl Checker<'_> {
-    fn error(&mut self, span: Span, message: &str) {
-        if self.errors.is_empty() {
-            self.errors.push(ParseError::new(message, span, self.query));
-        }
-    }
-
-    fn expr(&mut self, expr: &mut Expr) -> ValueType {
+impl Parser<'_> {
+    /// Reports errors in `expr`, and returns its type.
+    pub(super) fn check(&mut self, expr: &mut Expr) -> ValueType {
         let value_type = expr.value_type();
         let span = expr.span();
         match expr {
-            Expr::Aggregate(e) => self.aggregate(e),
-            Expr::Binary(e) => self.binary(e, span),
-            Expr::Call(e) => self.call(e),
+            Expr::Aggregate(e) => self.check_aggregate(e),
+            Expr::Binary(e) => self.check_binary(e, span),
+            Expr::Call(e) => self.check_call(e),
             Expr::Paren(e) => {
-                self.expr(&mut e.expr);
+                self.check(&mut e.expr);
             }
             Expr::Unary(e) => {
-                let t = self.expr(&mut e.expr);
+                let t = self.check(&mut e.expr);
                 if !matches!(t, ValueType::Scalar | ValueType::Vector) {
                     let got = quote(t.documented());
-                    self.error(
-                        span,
-                        &format!("unary expression only allowed on expressions of type scalar or instant vector, got {got}"),
+                    let text = format!(
+                        "unary expression only allowed on expressions of type scalar or instant vector, got {got}"
                     );
+                    self.error(span, &text);
                 }
             }
             Expr::Subquery(e) => {
-                let t = self.expr(&mut e.expr);
+                let t = self.check(&mut e.expr);
                 if t != ValueType::Vector {
-                    let got = t.as_str();
-                    self.error(
-                        span,
-                        &format!("subquery is only allowed on instant vector, got {got} instead"),
-                    );
+                    let (rule, got) = ("subquery is only allowed on instant vector", t.as_str());
+                    self.error(span, &format!("{rule}, got {got} instead"));
                 }
             }
-            Expr::Matrix(e) => self.selector(&e.selector),
-            Expr::Vector(e) => self.selector(e),
+            Expr::Matrix(e) => self.check_selector(&e.selector),
+            Expr::Vector(e) => self.check_selector(e),
             Expr::Number(_) | Expr::String(_) => {}
         }
         value_type
     }
 
-    fn expect(&mut self, expr: &mut Expr, wanted: ValueType, context: &str) {
-        let got = self.expr(expr);
+    fn check_type(&mut self, expr: &mut Expr, wanted: ValueType, context: &str) {
+        let got = self.check(expr);
         if got != wanted {
             let (wanted, got) = (wanted.documented(), got.documented());
-            self.error(
-                expr.span(),
-                &format!("expected type {wanted} in {context}, got {got}"),
-            );
+            let text = format!("expected type {wanted} in {context}, got {got}");
+            self.error(expr.span(), &text);
         }
     }
 
-    fn aggregate(&mut self, e: &mut AggregateExpr) {
-        self.expect(&mut e.expr, ValueType::Vector, "aggregation expression");
+    fn check_aggregate(&mut self, e: &mut AggregateExpr) {
+        self.check_type(&mut e.expr, ValueType::Vector, "aggregation expression");
         if let Some(param) = &mut e.param {
             let wanted = if e.op == AggregateOp::CountValues {
                 ValueType::String
             } else {
                 ValueType::Scalar
             };
-            self.expect(param, wanted, "aggregation parameter");
+            self.check_type(param, wanted, "aggregation parameter");
         }
     }
 
-    fn binary(&mut self, e: &mut BinaryExpr, span: Span) {
-        let (lt, rt) = (self.expr(&mut e.lhs), self.expr(&mut e.rhs));
+    fn check_binary(&mut self, e: &mut BinaryExpr, span: Span) {
+        let types = [self.check(&mut e.lhs), self.check(&mut e.rhs)];
         let op = e.op;
         let mut matching = e.matching.take().unwrap_or_default();
         if e.return_bool && !op.is_comparison() {
-            self.error(
-                self.operator_span(e),
-                "bool modifier can only be used on comparison operators",
-            );
+            let text = "bool modifier can only be used on comparison operators";
+            self.error(self.operator_span(e), text);
         }
-        if op.is_comparison()
-            && !e.return_bool
-            && lt == ValueType::Scalar
-            && rt == ValueType::Scalar
-        {
-            self.error(
-                self.operator_span(e),
-                "comparisons between scalars must use BOOL modifier",
-            );
+        if op.is_comparison() && !e.return_bool && types == [ValueType::Scalar; 2] {
+            let text = "comparisons between scalars must use BOOL modifier";
+            self.error(self.operator_span(e), text);
         }
         if op.is_set() && matching.cardinality == Cardinality::OneToOne {
             matching.cardinality = Cardinality::ManyToMany;
         }
+        let is_included = |label: &&String| matching.include.contains(label);
         if matching.on
-            && let Some(label) = matching
-                .labels
-                .iter()
-                .find(|l| matching.include.contains(l))
+            && let Some(label) = matching.labels.iter().find(is_included)
         {
-            let text = format!(
-                "label {} must not occur in ON and GROUP clause at once",
-                quote(label)
-            );
+            let label = quote(label);
+            let text = format!("label {label} must not occur in ON and GROUP clause at once");
             self.error(self.operator_span(e), &text);
         }
-        for (t, side) in [(lt, &e.lhs), (rt, &e.rhs)] {
+        for (t, side) in types.iter().zip([&e.lhs, &e.rhs]) {
             if !matches!(t, ValueType::Scalar | ValueType::Vector) {
-                self.error(
-                    side.span(),
-                    "binary expression must contain only scalar and instant vector types",
-                );
+                let text = "binary expression must contain only scalar and instant vector types";
+                self.error(side.span(), text);
             }
         }
-        if lt == ValueType::Vector && rt == ValueType::Vector {
-            self.set_matching(op, &matching, span);
+        let fills = matching.fill_left.is_some() || matching.fill_right.is_some();
+        if types == [ValueType::Vector; 2] {
+            if op.is_set() && matching.cardinality != Cardinality::ManyToMany {
+                let op = quote(op.as_str());
+                self.error(span, &format!("no grouping allowed for {op} operation"));
+            }
+            if op.is_set() && fills {
+                let text = "filling in missing series not allowed for set operators";
+                self.error(span, text);
+            }
             e.matching = Some(matching);
         } else {
             if !matching.labels.is_empty() {
                 self.error(span, "vector matching only allowed between instant vectors");
             }
-            if matching.fill_left.is_some() || matching.fill_right.is_some() {
-                self.error(
-                    span,
-                    "filling in missing series only allowed between instant vectors",
-                );
+            if fills {
+                let text = "filling in missing series only allowed between instant vectors";
+                self.error(span, text);
             }
         }
-        if op.is_set() && (lt == ValueType::Scalar || rt == ValueType::Scalar) {
+        if op.is_set() && types.contains(&ValueType::Scalar) {
             let op = quote(op.as_str());
-            self.error(
-                span,
-                &format!("set operator {op} not allowed in binary scalar expression"),
-            );
-        }
-    }
-
-    /// Rejects modifiers that set operators do not allow.
-    fn set_matching(&mut self, op: BinaryOp, matching: &VectorMatching, span: Span) {
-        if !op.is_set() {
-            return;
-        }
-        if matching.cardinality != Cardinality::ManyToMany {
-            let op = quote(op.as_str());
-            self.error(span, &format!("no grouping allowed for {op} operation"));
-            self.error(span, "set operations must always be many-to-many");
-        }
-        if matching.fill_left.is_some() || matching.fill_right.is_some() {
-            self.error(
-                span,
-                "filling in missing series not allowed for set operators",
-            );
+            let text = format!("set operator {op} not allowed in binary scalar expression");
+            self.error(span, &text);
         }
     }
 
@@ -190,34 +141,24 @@ impl Checker<'_> {
         )
     }
 
-    fn call(&mut self, e: &mut Call) {
+    fn check_call(&mut self, e: &mut Call) {
         let function = e.function;
         let name = quote(function.name);
         let (declared, given) = (function.args.len(), e.args.len());
-        if function.variadic == 0 {
-            if declared != given {
-                self.error(
-                    e.span,
-                    &format!("expected {declared} argument(s) in call to {name}, got {given}"),
-                );
-            }
-        } else {
-            let least = declared - 1;
-            let most = usize::try_from(function.variadic).map_or(usize::MAX, |v| least + v);
-            if given < least {
-                self.error(
-                    e.span,
-                    &format!(
-                        "expected at least {least} argument(s) in call to {name}, got {given}"
-                    ),
-                );
-            } else if given > most {
-                self.error(
-                    e.span,
-                    &format!("expected at most {most} argument(s) in call to {name}, got {given}"),
-                );
-            }
+        let least = declared - usize::from(function.variadic != 0);
+        let most = usize::try_from(function.variadic).map_or(usize::MAX, |v| least + v);
+        let wanted = given.clamp(least, most);
+        if given != wanted {
+            let bound = match given < least {
+                _ if function.variadic == 0 => "",
+                true => "at least ",
+                false => "at most ",
+            };
+            let text =
+                format!("expected {bound}{wanted} argument(s) in call to {name}, got {given}");
+            self.error(e.span, &text);
         }
+        let context = format!("call to function {name}");
         if function.id == FunctionId::Info && given > 1 {
             self.info_selector(e);
         }
@@ -228,15 +169,7 @@ impl Checker<'_> {
             let Some(wanted) = function.args.get(i).or(function.args.last()) else {
                 break;
             };
-            let got = self.expr(arg);
-            if got != *wanted {
-                let (wanted, got, name) =
-                    (wanted.documented(), got.documented(), quote(function.name));
-                self.error(
-                    arg.span(),
-                    &format!("expected type {wanted} in call to function {name}, got {got}"),
-                );
-            }
+            self.check_type(arg, *wanted, &context);
         }
     }
 
@@ -245,44 +178,34 @@ impl Checker<'_> {
         let Some(arg) = e.args.get_mut(1) else { return };
         let got = arg.value_type();
         if got != ValueType::Vector {
-            let got = got.documented();
-            self.error(
-                e.span,
-                &format!("expected type instant vector in call to function \"info\", got {got}"),
-            );
+            let (wanted, got) = (ValueType::Vector.documented(), got.documented());
+            let text = format!("expected type {wanted} in call to function \"info\", got {got}");
+            self.error(e.span, &text);
         }
-        let span = arg.span();
         match arg {
             Expr::Vector(v) if v.name.is_empty() => v.selects_labels = true,
-            Expr::Vector(_) => self.error(
-                span,
-                "expected label selectors only, got vector selector instead",
-            ),
-            _ => self.error(span, "expected label selectors only"),
+            Expr::Vector(v) => {
+                let text = "expected label selectors only, got vector selector instead";
+                self.error(v.span, text);
+            }
+            _ => self.error(arg.span(), "expected label selectors only"),
         }
     }
 
-    fn selector(&mut self, e: &VectorSelector) {
-        if !e.name.is_empty() {
-            let inside = e.matchers.len().saturating_sub(1);
-            for matcher in e
-                .matchers
-                .iter()
-                .take(inside)
-                .filter(|m| &*m.name == METRIC_NAME)
-            {
-                let (name, value) = (quote(&e.name), quote(&matcher.value));
-                self.error(
-                    e.span,
-                    &format!("metric name must not be set twice: {name} or {value}"),
-                );
+    fn check_selector(&mut self, e: &VectorSelector) {
+        if e.name.is_empty() {
+            if !e.selects_labels && e.matchers.iter().all(Matcher::matches_empty) {
+                let text = "vector selector must contain at least one non-empty matcher";
+                self.error(e.span, text);
             }
-        } else if !e.selects_labels && e.matchers.iter().all(narthex_model::Matcher::matches_empty)
+            return;
+        }
+        if let Some((_own, inside)) = e.matchers.split_last()
+            && let Some(matcher) = inside.iter().find(|m| &*m.name == METRIC_NAME)
         {
-            self.error(
-                e.span,
-                "vector selector must contain at least one non-empty matcher",
-            );
+            let (name, value) = (quote(&e.name), quote(&matcher.value));
+            let text = format!("metric name must not be set twice: {name} or {value}");
+            self.error(e.span, &text);
         }
     }
 }

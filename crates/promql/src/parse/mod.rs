@@ -20,7 +20,7 @@ pub use error::ParseError;
 
 use crate::QueryError;
 use crate::{
-    ast::{Expr, MAX_DEPTH, VectorSelector},
+    ast::{Expr, MAX_DEPTH},
     lex::{Lexer, Tok, Token},
     span::Span,
 };
@@ -118,15 +118,12 @@ fn parse_here<'a>(
     let mut parser = Parser::new(query, options)?;
     parser.room = room;
     if parser.peek().tok == Tok::Eof {
-        return Err(ParseError::new(
-            "no expression found in input",
-            Span::default(),
-            query,
-        ));
+        let text = "no expression found in input";
+        return Err(ParseError::new(text, Span::default(), query));
     }
     let parsed = parser.expr(0).map(|(expr, _)| expr);
     let mut expr = parser.finish(parsed)?;
-    check::check(&mut expr, &mut parser.errors, query);
+    parser.check(&mut expr);
     parser.first_error()?;
     Ok(expr)
 }
@@ -159,9 +156,7 @@ fn selector_here<'a>(
     let mut parser = Parser::new(text, ParseOptions::default())?;
     parser.room = room;
     let parsed = parser.vector_selector();
-    parser
-        .finish(parsed)
-        .map(|selector: VectorSelector| selector.matchers)
+    Ok(parser.finish(parsed)?.matchers)
 }
 
 /// Parses the labels of a series such as `up{job="x"}`.
@@ -231,8 +226,8 @@ struct Parser<'a> {
     ahead: Option<Token>,
     options: ParseOptions,
     room: Option<&'a mut ParseMemory>,
-    /// The first error, if any: each holds the text.
-    errors: Vec<ParseError>,
+    /// Only the first is reported: each holds the text, and a text of a million matchers may have as many.
+    error: Option<ParseError>,
     nesting: u32,
     nodes: usize,
     /// One past the last token that can end an expression.
@@ -252,7 +247,7 @@ impl<'a> Parser<'a> {
             ahead: None,
             options,
             room: None,
-            errors: Vec::new(),
+            error: None,
             nesting: 0,
             nodes: 0,
             last_end: 0,
@@ -299,10 +294,9 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&mut self, span: Span, message: &str) {
-        // Only the first error is reported, and a text of a million matchers may have as many errors.
-        if self.errors.is_empty() {
-            self.errors.push(ParseError::new(message, span, self.query));
-        }
+        let query = self.query;
+        self.error
+            .get_or_insert_with(|| ParseError::new(message, span, query));
     }
 
     /// Reports that the next token was not expected here.
@@ -310,13 +304,11 @@ impl<'a> Parser<'a> {
         let token = self.peek();
         if token.tok != Tok::Error {
             let mut text = format!("unexpected {}", token.describe(self.query));
-            if !context.is_empty() {
-                text.push_str(" in ");
-                text.push_str(context);
-            }
-            if !expected.is_empty() {
-                text.push_str(", expected ");
-                text.push_str(expected);
+            for (word, part) in [(" in ", context), (", expected ", expected)] {
+                if !part.is_empty() {
+                    text.push_str(word);
+                    text.push_str(part);
+                }
             }
             self.error(token.span, &text);
         }
@@ -340,11 +332,7 @@ impl<'a> Parser<'a> {
     }
 
     fn first_error(&mut self) -> Result<(), ParseError> {
-        if self.errors.is_empty() {
-            Ok(())
-        } else {
-            Err(self.errors.swap_remove(0))
-        }
+        self.error.take().map_or(Ok(()), Err)
     }
 
     /// Counts a node and rejects trees that are too deep or too large.
