@@ -212,13 +212,8 @@ impl Note {
     }
 
     pub(crate) fn invalid_quantile(q: f64, span: Span) -> Self {
-        Self::warning(
-            format!(
-                "quantile value should be between 0 and 1, got {}",
-                float_g(q)
-            ),
-            span,
-        )
+        let text = "quantile value should be between 0 and 1, got";
+        Self::warning(format!("{text} {}", float_g(q)), span)
     }
 
     pub(crate) fn invalid_integral_strategy(strategy: f64, span: Span) -> Self {
@@ -227,66 +222,43 @@ impl Note {
     }
 
     pub(crate) fn invalid_ratio(ratio: f64, capped: f64, span: Span) -> Self {
-        let (ratio, capped) = (float_g(ratio), float_g(capped));
-        Self::warning(
-            format!("ratio value should be between -1 and 1, got {ratio}, capping to {capped}"),
-            span,
-        )
+        let (text, ratio) = (
+            "ratio value should be between -1 and 1, got",
+            float_g(ratio),
+        );
+        let capped = float_g(capped);
+        Self::warning(format!("{text} {ratio}, capping to {capped}"), span)
     }
 
     pub(crate) fn bad_bucket_label(name: &str, label: &str, span: Span) -> Self {
-        let text = format!(
-            "bucket label \"le\" is missing or has a malformed value of {}",
-            quote(label)
-        );
-        Self::warning(text + &for_metric(name), span)
+        let text = "bucket label \"le\" is missing or has a malformed value of";
+        let of_metric = for_metric(name);
+        Self::warning(format!("{text} {}{of_metric}", quote(label)), span)
     }
 
     pub(crate) fn mixed_floats_histograms(name: &str, span: Span) -> Self {
-        Self::warning(
-            format!(
-                "encountered a mix of histograms and floats for metric name {}",
-                quote(name)
-            ),
-            span,
-        )
+        let text = "encountered a mix of histograms and floats for metric name";
+        Self::warning(format!("{text} {}", quote(name)), span)
     }
 
     pub(crate) fn mixed_in_aggregation(span: Span) -> Self {
-        Self::warning(
-            "encountered a mix of histograms and floats for aggregation",
-            span,
-        )
+        let text = "encountered a mix of histograms and floats for aggregation";
+        Self::warning(text, span)
     }
 
     pub(crate) fn mixed_classic_native(name: &str, span: Span) -> Self {
-        Self::warning(
-            format!(
-                "vector contains a mix of classic and native histograms{}",
-                for_metric(name)
-            ),
-            span,
-        )
+        let text = "vector contains a mix of classic and native histograms";
+        Self::warning(text.to_owned() + &for_metric(name), span)
     }
 
     pub(crate) fn histogram_not_counter(name: &str, span: Span) -> Self {
-        Self::warning(
-            format!(
-                "this native histogram metric is not a counter: {}",
-                quote(name)
-            ),
-            span,
-        )
+        let text = "this native histogram metric is not a counter:";
+        Self::warning(format!("{text} {}", quote(name)), span)
     }
 
     pub(crate) fn histogram_not_gauge(name: &str, span: Span) -> Self {
-        Self::warning(
-            format!(
-                "this native histogram metric is not a gauge: {}",
-                quote(name)
-            ),
-            span,
-        )
+        let text = "this native histogram metric is not a gauge:";
+        Self::warning(format!("{text} {}", quote(name)), span)
     }
 
     pub(crate) fn mixed_exponential_custom(name: &str, span: Span) -> Self {
@@ -295,35 +267,26 @@ impl Note {
     }
 
     pub(crate) fn incompatible_buckets(op: &str, span: Span) -> Self {
-        Self::warning(
-            format!("incompatible bucket layout encountered for binary operator {op}"),
-            span,
-        )
+        let text = "incompatible bucket layout encountered for binary operator";
+        Self::warning(format!("{text} {op}"), span)
     }
 
     pub(crate) fn sort_in_range_query(span: Span) -> Self {
-        Self::warning(
-            "sort is ineffective for range queries since results are always ordered by labels",
-            span,
-        )
+        let text =
+            "sort is ineffective for range queries since results are always ordered by labels";
+        Self::warning(text, span)
     }
 
     pub(crate) fn reset_conflict(operation: HistogramOperation, span: Span) -> Self {
-        Self::warning(
-            format!(
-                "conflicting counter resets during histogram {}",
-                operation.as_str()
-            ),
-            span,
-        )
+        let text = "conflicting counter resets during histogram";
+        Self::warning(format!("{text} {}", operation.as_str()), span)
     }
 
     pub(crate) fn start_time_overlap(name: &str, span: Span) -> Self {
         let text = "sample has start time that overlaps with previous sample timestamp for metric";
-        let note = Self::warning(format!("{text} {}", quote(name)), span);
         Self {
             detail: Detail::Overlaps(1),
-            ..note
+            ..Self::warning(format!("{text} {}", quote(name)), span)
         }
     }
 
@@ -335,18 +298,15 @@ impl Note {
 
     pub(crate) fn possible_non_counter_type(name: &str, type_label: &str, span: Span) -> Self {
         let text = "metric might not be a counter, __type__ label is not set to \"counter\" or \"histogram\", got";
-        Self::info(
-            format!("{text} {}: {}", quote(type_label), quote(name)),
-            span,
-        )
+        let (name, type_label) = (quote(name), quote(type_label));
+        Self::info(format!("{text} {type_label}: {name}"), span)
     }
 
     pub(crate) fn forced_monotonicity(name: &str, m: Monotonicity, span: Span) -> Self {
         let text = "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
-        let note = Self::info(format!("{text}{}", for_metric(name)), span);
         Self {
             detail: Detail::Monotonicity(m),
-            ..note
+            ..Self::info(text.to_owned() + &for_metric(name), span)
         }
     }
 
@@ -367,27 +327,22 @@ impl Note {
 
     pub(crate) fn quantile_of_nan(name: &str, span: Span) -> Self {
         let text = "input to histogram_quantile has NaN observations, result is NaN";
-        Self::info(format!("{text}{}", for_metric(name)), span)
+        Self::info(text.to_owned() + &for_metric(name), span)
     }
 
     pub(crate) fn quantile_skewed_by_nan(name: &str, span: Span) -> Self {
         let text = "input to histogram_quantile has NaN observations, result is skewed higher";
-        Self::info(format!("{text}{}", for_metric(name)), span)
+        Self::info(text.to_owned() + &for_metric(name), span)
     }
 
     pub(crate) fn fraction_without_nan(name: &str, span: Span) -> Self {
         let text = "input to histogram_fraction has NaN observations, which are excluded from all fractions";
-        Self::info(format!("{text}{}", for_metric(name)), span)
+        Self::info(text.to_owned() + &for_metric(name), span)
     }
 
     pub(crate) fn bounds_reconciled(operation: HistogramOperation, span: Span) -> Self {
-        Self::info(
-            format!(
-                "mismatched custom buckets were reconciled during {}",
-                operation.as_str()
-            ),
-            span,
-        )
+        let text = "mismatched custom buckets were reconciled during";
+        Self::info(format!("{text} {}", operation.as_str()), span)
     }
 }
 

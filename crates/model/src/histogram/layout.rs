@@ -5,7 +5,7 @@
 use super::{CUSTOM_BUCKETS, Histogram, Span, bounds::FRACTIONS};
 
 /// One bucket with its bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bucket {
     /// Lower bound.
     pub lower: f64,

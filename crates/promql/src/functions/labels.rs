@@ -34,39 +34,32 @@ impl Change {
         texts: &[&str],
         patterns: &Patterns,
     ) -> Result<Self, QueryError> {
-        let fail = |text: String| Err(QueryError::Execution(text));
         let (target, how) = match (id, texts) {
             (FunctionId::LabelReplace, [target, template, source, pattern]) => {
-                let compiled = match patterns.anchored(pattern) {
-                    Ok(compiled) => compiled,
-                    Err(CompileError::Invalid(_)) => {
-                        return fail(format!(
+                let compiled = patterns.anchored(pattern);
+                let replace = LabelFunction::Replace {
+                    source: (*source).to_owned(),
+                    pattern: compiled.map_err(|error| match error {
+                        CompileError::Invalid(_) => QueryError::Execution(format!(
                             "invalid regular expression in label_replace(): {pattern}"
-                        ));
-                    }
-                    Err(refused) => return Err(refused.into()),
+                        )),
+                        refused => refused.into(),
+                    })?,
+                    template: Template::parse(template),
                 };
-                let source = (*source).to_owned();
-                (
-                    *target,
-                    LabelFunction::Replace {
-                        source,
-                        pattern: compiled,
-                        template: Template::parse(template),
-                    },
-                )
+                (*target, replace)
             }
             (_, [target, separator, sources @ ..]) => {
-                let sources = sources.iter().map(|&name| name.to_owned()).collect();
-                (
-                    *target,
-                    LabelFunction::Join {
-                        separator: (*separator).to_owned(),
-                        sources,
-                    },
-                )
+                let join = LabelFunction::Join {
+                    separator: (*separator).to_owned(),
+                    sources: sources.iter().map(|&name| name.to_owned()).collect(),
+                };
+                (*target, join)
             }
-            _ => return fail("a label function lacks its arguments".to_owned()),
+            _ => {
+                let text = "a label function lacks its arguments".to_owned();
+                return Err(QueryError::Execution(text));
+            }
         };
         Ok(Self {
             target: target.to_owned(),

@@ -78,14 +78,7 @@ pub(super) fn quantile(
 
 /// Counts buckets up to `rank` observations; returns the last bucket, the count, and the number of buckets.
 fn reach(buckets: &[Bucket], rank: f64) -> (Bucket, f64, usize) {
-    let nothing = Bucket {
-        lower: 0.0,
-        upper: 0.0,
-        lower_inclusive: false,
-        upper_inclusive: false,
-        count: 0.0,
-    };
-    let (mut bucket, mut count, mut used) = (nothing, 0.0, 0);
+    let (mut bucket, mut count, mut used) = (Bucket::default(), 0.0, 0);
     for b in buckets {
         used += 1;
         bucket = *b;

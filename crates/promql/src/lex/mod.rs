@@ -130,17 +130,12 @@ impl<'a> Lexer<'a> {
             '@' => Tok::At,
             '=' => match self.peek_char() {
                 Some('=') => self.consume(Tok::Op(BinaryOp::Eq)),
-                Some(c @ '~') => {
-                    return Err(format!(
-                        "unexpected character after '=': {}",
-                        quote_char(Some(c))
-                    ));
-                }
+                Some('~') => return unexpected(" after '='", Some('~')),
                 _ => Tok::Assign,
             },
             '!' => match self.next_char() {
                 Some('=') => Tok::Op(BinaryOp::Ne),
-                c => return Err(format!("unexpected character after '!': {}", quote_char(c))),
+                c => return unexpected(" after '!'", c),
             },
             '<' => self.one_of(
                 &[('=', BinaryOp::Le), ('/', BinaryOp::TrimUpper)],
@@ -179,7 +174,7 @@ impl<'a> Lexer<'a> {
                     Ok(self.word())
                 };
             }
-            c => return Err(format!("unexpected character: {}", quote_char(Some(c)))),
+            c => return unexpected("", Some(c)),
         };
         Ok(tok)
     }
@@ -270,12 +265,7 @@ impl<'a> Lexer<'a> {
                     self.seen_duration = true;
                     tok
                 }
-                None => {
-                    return Err(format!(
-                        "unexpected character in duration expression: {}",
-                        quote_char(Some(c))
-                    ));
-                }
+                None => return unexpected(" in duration expression", Some(c)),
             },
         })
     }
@@ -355,12 +345,7 @@ impl<'a> Lexer<'a> {
             '!' => match self.next_char() {
                 Some('~') => Tok::MatchNotRegex,
                 Some('=') => Tok::Op(BinaryOp::Ne),
-                c => {
-                    return Err(format!(
-                        "unexpected character after '!' inside braces: {}",
-                        quote_char(c)
-                    ));
-                }
+                c => return unexpected(" after '!' inside braces", c),
             },
             '{' => return Err("unexpected left brace '{'".to_owned()),
             '}' => {
@@ -373,12 +358,7 @@ impl<'a> Lexer<'a> {
                 }
                 Tok::Ident
             }
-            c => {
-                return Err(format!(
-                    "unexpected character inside braces: {}",
-                    quote_char(Some(c))
-                ));
-            }
+            c => return unexpected(" inside braces", Some(c)),
         })
     }
 
@@ -422,6 +402,10 @@ impl<'a> Lexer<'a> {
         self.pos += c.len_utf8();
         Some(c)
     }
+}
+
+fn unexpected(place: &str, c: Option<char>) -> Result<Tok, String> {
+    Err(format!("unexpected character{place}: {}", quote_char(c)))
 }
 
 pub(crate) fn is_space(c: char) -> bool {

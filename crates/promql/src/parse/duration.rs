@@ -179,24 +179,18 @@ impl Parser<'_> {
         let open = self.expect(Tok::LeftParen)?;
         let inner = self.nested(|p| p.duration(0))?;
         let close = self.expect(Tok::RightParen)?;
-        Ok(match inner {
-            DurationNode::Expr(mut e) => {
-                e.wrapped = true;
-                DurationNode::Expr(e)
-            }
-            // A bare number cannot hold the mark.
+        let mut inner = match inner {
+            // It cannot hold the mark.
             number @ DurationNode::Number(_) => {
                 let span = open.span.to(close.span);
-                let sum = DurationExpr {
-                    op: DurationOp::Add,
-                    lhs: None,
-                    rhs: Some(number),
-                    wrapped: true,
-                    span,
-                };
-                DurationNode::Expr(Box::new(sum))
+                expr(DurationOp::Add, None, Some(number), span)
             }
-        })
+            inner => inner,
+        };
+        if let DurationNode::Expr(inner) = &mut inner {
+            inner.wrapped = true;
+        }
+        Ok(inner)
     }
 }
 

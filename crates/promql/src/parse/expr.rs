@@ -375,17 +375,27 @@ impl Parser<'_> {
 
     fn fill_value(&mut self) -> Parsed<f64> {
         self.expect(Tok::LeftParen)?;
+        let value = self.signed_number()?;
+        self.expect(Tok::RightParen)?;
+        Ok(value)
+    }
+
+    /// Parses a number with or without a sign.
+    pub(super) fn signed_number(&mut self) -> Parsed<f64> {
         let negative = self.accept(Tok::Op(BinaryOp::Sub)).is_some();
         if !negative {
             self.accept(Tok::Op(BinaryOp::Add));
         }
-        let number = self.number()?;
-        self.expect(Tok::RightParen)?;
-        Ok(if negative {
-            -number.value
-        } else {
-            number.value
-        })
+        let value = self.number()?.value;
+        Ok(if negative { -value } else { value })
+    }
+
+    /// Consumes the comma after an item of a list, unless `close` comes, which ends the list.
+    pub(super) fn comma(&mut self, close: Tok, context: &str, expected: &str) -> Parsed<()> {
+        if self.peek().tok != close && self.accept(Tok::Comma).is_none() {
+            return Err(self.unexpected(context, expected));
+        }
+        Ok(())
     }
 
     /// Parses `(label, …)`.
@@ -397,13 +407,7 @@ impl Parser<'_> {
         while self.accept(Tok::RightParen).is_none() {
             let label = self.grouping_label();
             labels.push(self.within(label, CONTEXT, "label")?);
-            match self.peek().tok {
-                Tok::Comma => {
-                    self.next();
-                }
-                Tok::RightParen => {}
-                _ => return Err(self.unexpected(CONTEXT, "\",\" or \")\"")),
-            }
+            self.comma(Tok::RightParen, CONTEXT, "\",\" or \")\"")?;
         }
         Ok(labels)
     }

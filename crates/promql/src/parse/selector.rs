@@ -65,13 +65,7 @@ impl Parser<'_> {
                 return Ok((matchers, open.span.to(close.span)));
             }
             matchers.extend(self.matcher()?);
-            match self.peek().tok {
-                Tok::Comma => {
-                    self.next();
-                }
-                Tok::RightBrace => {}
-                _ => return Err(self.unexpected(MATCHING, "\",\" or \"}\"")),
-            }
+            self.comma(Tok::RightBrace, MATCHING, "\",\" or \"}\"")?;
         }
     }
 
@@ -166,13 +160,7 @@ impl Parser<'_> {
                 } else {
                     return Err(self.unexpected(CONTEXT, "\"=\""));
                 }
-                match self.peek().tok {
-                    Tok::Comma => {
-                        self.next();
-                    }
-                    Tok::RightBrace => {}
-                    _ => return Err(self.unexpected(CONTEXT, "\",\" or \"}\"")),
-                }
+                self.comma(Tok::RightBrace, CONTEXT, "\",\" or \"}\"")?;
             }
         }
         if let Some(name) = name {
@@ -301,16 +289,7 @@ impl Parser<'_> {
             self.expect(Tok::RightParen)?;
             return Ok(at);
         }
-        let negative = self.accept(Tok::Op(BinaryOp::Sub)).is_some();
-        if !negative {
-            self.accept(Tok::Op(BinaryOp::Add));
-        }
-        let number = self.number()?;
-        let seconds = if negative {
-            -number.value
-        } else {
-            number.value
-        };
+        let seconds = self.signed_number()?;
         // Prometheus compares seconds with the bounds of milliseconds; larger values are clamped.
         if !seconds.is_finite() || seconds.abs() >= 9_223_372_036_854_775_807.0 {
             let shown = if seconds.is_finite() {

@@ -3,7 +3,10 @@
 //! **Invariant:** finds the same expressions as Prometheus, including its oddities: an aggregation is invariant when its
 //! input is, whatever its parameter.
 
-use crate::{ast::Expr, functions::FunctionId};
+use crate::{
+    ast::{Call, Expr},
+    functions::FunctionId,
+};
 
 /// Whether an expression has one value for all steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,61 +18,41 @@ pub(super) struct StepInvariance {
 }
 
 impl StepInvariance {
-    const NO: Self = Self {
-        invariant: false,
-        wrap: false,
-    };
-    const YES: Self = Self {
-        invariant: true,
-        wrap: true,
-    };
-    const LITERAL: Self = Self {
-        invariant: true,
-        wrap: false,
-    };
+    fn new(invariant: bool, saves_work: bool) -> Self {
+        Self {
+            invariant,
+            wrap: invariant && saves_work,
+        }
+    }
 
     pub(super) fn of_expr(expr: &Expr) -> Self {
         match expr {
-            Expr::Number(_) | Expr::String(_) => Self::LITERAL,
-            Expr::Vector(v) if v.at.is_some() => Self::YES,
-            Expr::Vector(_) => Self::NO,
+            Expr::Number(_) | Expr::String(_) => Self::new(true, false),
+            Expr::Vector(v) => Self::new(v.at.is_some(), true),
             // Functions over ranges read these themselves.
-            Expr::Matrix(m) => Self {
-                invariant: m.selector.at.is_some(),
-                wrap: false,
-            },
-            Expr::Subquery(s) => Self {
-                invariant: s.at.is_some(),
-                wrap: false,
-            },
+            Expr::Matrix(m) => Self::new(m.selector.at.is_some(), false),
+            Expr::Subquery(s) => Self::new(s.at.is_some(), false),
             Expr::Paren(p) => Self::of_expr(&p.expr),
             Expr::Unary(u) => Self::of_expr(&u.expr),
             Expr::Aggregate(a) => Self::of_expr(a.expr.without_parens()),
-            Expr::Binary(b)
-                if Self::of_expr(&b.lhs).invariant && Self::of_expr(&b.rhs).invariant =>
-            {
-                Self::YES
+            Expr::Binary(b) => {
+                let sides = [&b.lhs, &b.rhs];
+                Self::new(sides.iter().all(|side| Self::of_expr(side).invariant), true)
             }
-            Expr::Binary(_) => Self::NO,
-            Expr::Call(c) => {
-                let invariant_args = c
-                    .args
-                    .iter()
-                    .all(|arg| Self::of_expr(arg.without_parens()).invariant);
-                let pinned_timestamp = c.function.id == FunctionId::Timestamp
-                    && c.args
-                        .iter()
-                        .all(|arg| matches!(arg.without_parens(), Expr::Vector(_)));
-                if c.function.id == FunctionId::Info && !is_read_at_one_time(&c.args) {
-                    return Self::NO;
-                }
-                if invariant_args && (!depends_on_time(c.function.id) || pinned_timestamp) {
-                    Self::YES
-                } else {
-                    Self::NO
-                }
-            }
+            Expr::Call(c) => Self::new(Self::of_call(c), true),
         }
+    }
+
+    fn of_call(call: &Call) -> bool {
+        let function = call.function.id;
+        let mut args = call.args.iter().map(Expr::without_parens);
+        if function == FunctionId::Info && !is_read_at_one_time(&call.args) {
+            return false;
+        }
+        let pinned_timestamp = function == FunctionId::Timestamp
+            && args.clone().all(|arg| matches!(arg, Expr::Vector(_)));
+        (pinned_timestamp || !depends_on_time(function))
+            && args.all(|arg| Self::of_expr(arg).invariant)
     }
 }
 
