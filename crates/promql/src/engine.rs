@@ -10,7 +10,7 @@ use crate::{
     eval::{Eval, Limits, Rules, Source, Watch},
     kept_steps::KeptSteps,
     notes::Note,
-    observe::{Observer, Planned, Query},
+    observe::{Observer, Query},
     parse::{self, ParseOptions},
     plan::{self, Plan, Settings},
     result::{QueryResult, QueryStats, ResultMemory, StepSamples, Value},
@@ -311,25 +311,14 @@ impl Engine {
     ) -> Result<QueryResult, QueryError> {
         let tracer = query.clock.map(|clock| Tracer::new(clock, query.text));
         let (expr, _parsed) = self.parse(query.text, ctx)?;
-        self.run_parsed(store, &expr, query, tracer.as_ref(), ctx)
-    }
-
-    fn run_parsed(
-        &self,
-        store: &dyn Store,
-        expr: &Expr,
-        query: &Query<'_>,
-        tracer: Option<&Tracer<'_>>,
-        ctx: &Context,
-    ) -> Result<QueryResult, QueryError> {
-        check_type(expr, query)?;
+        check_type(&expr, query)?;
         ctx.stop.check()?;
-        let depth = expr.depth() as usize;
-        stack::with_room(depth, || {
+        let tracer = tracer.as_ref();
+        stack::with_room(expr.depth() as usize, || {
             if let Some(tracer) = tracer {
                 tracer.enter(Phase::Plan);
             }
-            let plan = self.plan(expr, query)?;
+            let plan = self.plan(&expr, query)?;
             // Counts and traces are of whole evaluations, and types of series may change after their samples came.
             let is_whole =
                 query.count_steps || tracer.is_some() || self.options.type_and_unit_labels;
@@ -338,7 +327,7 @@ impl Engine {
                 .as_deref()
                 .filter(|_| query.step_ms > 0 && !is_whole)
             {
-                Some(kept) => self.evaluate_new(kept, (expr, &plan), store, query, ctx),
+                Some(kept) => self.evaluate_new(kept, (&expr, &plan), store, query, ctx),
                 None => self.evaluate(&plan, store, query, tracer, ctx),
             }
         })
@@ -400,14 +389,8 @@ impl Engine {
         tracer: Option<&Tracer<'_>>,
         ctx: &Context,
     ) -> Result<QueryResult, QueryError> {
-        let planned = Planned {
-            text: query.text,
-            start_ms: query.start_ms,
-            end_ms: query.end_ms,
-            step_ms: query.step_ms,
-            selectors: &plan.selectors,
-        };
-        let observation = self.observer.as_ref().map(|one| one.begin(&planned));
+        let observer = self.observer.as_ref();
+        let observation = observer.map(|one| one.begin(query, &plan.selectors));
         let outcome = self.evaluate_plan(plan, store, query, tracer, ctx);
         if let Some(observation) = observation {
             observation.end(outcome.as_ref().map(|result| &result.stats));

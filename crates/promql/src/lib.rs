@@ -50,7 +50,7 @@ pub use cost::{CostEstimate, CostLimits, ReadLimits};
 pub use engine::{Engine, EngineOptions, InstantQuery};
 pub use error::{ErrorKind, QueryError};
 pub use kept_steps::KeptSteps;
-pub use observe::{Observation, Observer, Planned, Query};
+pub use observe::{Observation, Observer, Query};
 pub use parse::{
     ParseError, ParseOptions, parse, parse_metric, parse_selector, parse_selector_within,
     parse_with,

@@ -48,25 +48,10 @@ impl<'a> Query<'a> {
     }
 }
 
-/// A query that is about to be evaluated.
-#[derive(Clone, Copy, Debug)]
-pub struct Planned<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// First evaluation time.
-    pub start_ms: i64,
-    /// Last evaluation time.
-    pub end_ms: i64,
-    /// Step in milliseconds; 0 for an instant query.
-    pub step_ms: i64,
-    /// The selectors of stored series.
-    pub selectors: &'a [Selector],
-}
-
 /// Observes the queries of an engine.
 pub trait Observer: Send + Sync + Debug {
-    /// Called when a valid query is about to be evaluated.
-    fn begin(&self, query: &Planned<'_>) -> Box<dyn Observation>;
+    /// Called when a valid query is about to be evaluated; `selectors` are those of stored series.
+    fn begin(&self, query: &Query<'_>, selectors: &[Selector]) -> Box<dyn Observation>;
 
     /// Returns an observer of the queries of one group of rules in a file, if it tells them apart.
     fn of_group(&self, _file: &str, _group: &str) -> Option<Arc<dyn Observer>> {

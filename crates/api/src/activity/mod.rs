@@ -16,10 +16,10 @@ pub(crate) use log::register_metrics;
 use crate::stats::stats_json;
 use log::QueryLog;
 use narthex_model::{
-    storage::{Budget, Lease, OverBudget},
+    storage::{Budget, Lease, OverBudget, Selector},
     sync::Whole as _,
 };
-use narthex_promql::{CostLimits, Observation, Observer, Planned, QueryError, QueryStats};
+use narthex_promql::{CostLimits, Observation, Observer, Query, QueryError, QueryStats};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -247,14 +247,14 @@ impl Ticket {
         std::mem::replace(&mut *self.entry.progress.lock().whole(), new)
     }
 
-    fn begin(self: &Arc<Self>, query: &Planned<'_>) -> Box<dyn Observation> {
+    fn begin(self: &Arc<Self>, query: &Query<'_>, selectors: &[Selector]) -> Box<dyn Observation> {
         let before = self.progress(State::Evaluating);
         let activity = &self.activity;
         // A query may have been begun elsewhere.
         if before.state == State::Queued {
             let now_ms = (activity.now_ms)();
             let mut usage = activity.usage.lock().whole();
-            usage.count(query.selectors, &self.entry.origin, now_ms);
+            usage.count(selectors, &self.entry.origin, now_ms);
         }
         Box::new(Running {
             ticket: Arc::clone(self),
@@ -269,8 +269,8 @@ impl Ticket {
 struct TicketObserver(Arc<Ticket>);
 
 impl Observer for TicketObserver {
-    fn begin(&self, query: &Planned<'_>) -> Box<dyn Observation> {
-        self.0.begin(query)
+    fn begin(&self, query: &Query<'_>, selectors: &[Selector]) -> Box<dyn Observation> {
+        self.0.begin(query, selectors)
     }
 }
 
@@ -295,7 +295,7 @@ impl RuleObserver {
 }
 
 impl Observer for RuleObserver {
-    fn begin(&self, query: &Planned<'_>) -> Box<dyn Observation> {
+    fn begin(&self, query: &Query<'_>, selectors: &[Selector]) -> Box<dyn Observation> {
         let asked = Asked {
             text: query.text,
             start_ms: query.start_ms,
@@ -308,7 +308,8 @@ impl Observer for RuleObserver {
             group: Arc::clone(&self.group),
         };
         let text = self.shortened(query.text);
-        self.activity.register(&asked, text, origin).begin(query)
+        let ticket = self.activity.register(&asked, text, origin);
+        ticket.begin(query, selectors)
     }
 
     fn of_group(&self, file: &str, group: &str) -> Option<Arc<dyn Observer>> {
