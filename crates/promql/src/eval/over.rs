@@ -25,7 +25,7 @@ use crate::{
     plan::{Over, Source, Steps, Subquery, Window},
 };
 use narthex_model::{
-    Histogram, LabelSet, METRIC_NAME, MatchOp,
+    Histogram, LabelSet, METRIC_NAME, MatchOp, Matcher,
     cell::{self, ABSENT},
     histogram::ResetHint,
     storage::{Pace, TimeRange},
@@ -183,12 +183,7 @@ impl Eval<'_> {
         let oldest = first.saturating_sub(window.range_ms + before_ms);
         let range = TimeRange::new(oldest.saturating_add(1), last.saturating_add(after_ms));
         let _steps = self.memory.room_for_steps(steps.count)?;
-        let call = self.over_call(
-            over,
-            window.range_ms,
-            window.range_seconds,
-            window.select.extension,
-        );
+        let call = self.over_call(over);
         let reach: Vec<i64> = ends_ms
             .iter()
             .map(|end| end.saturating_add(after_ms))
@@ -289,12 +284,7 @@ impl Eval<'_> {
             ends_ms: &ends_ms,
         };
         let delayed = self.rules.delayed_name_removal;
-        let call = self.over_call(
-            over,
-            subquery.range_ms,
-            subquery.range_seconds,
-            Extension::None,
-        );
+        let call = self.over_call(over);
         let job = Job {
             call: &call,
             args,
@@ -332,19 +322,15 @@ impl Eval<'_> {
         outcome
     }
 
-    fn over_call(
-        &self,
-        over: &Over,
-        range_ms: i64,
-        range_seconds: f64,
-        extension: Extension,
-    ) -> OverCall {
-        let name = match &over.source {
+    fn over_call(&self, over: &Over) -> OverCall {
+        let (range_ms, range_seconds, extension, name) = match &over.source {
             Source::Window(window) => {
                 let mut matchers = window.select.matchers.iter();
-                matchers.find(|m| m.op == MatchOp::Equal && &*m.name == METRIC_NAME)
+                let is_name = |m: &&Matcher| m.op == MatchOp::Equal && &*m.name == METRIC_NAME;
+                let (ms, seconds) = (window.range_ms, window.range_seconds);
+                (ms, seconds, window.select.extension, matchers.find(is_name))
             }
-            Source::Subquery(_) => None,
+            Source::Subquery(s) => (s.range_ms, s.range_seconds, Extension::None, None),
         };
         OverCall {
             function: over.function,
@@ -393,7 +379,7 @@ impl Eval<'_> {
         series_of: &SeriesOf<'_>,
         out: &mut Output,
     ) -> Outcome<()> {
-        let Job { call, args, steps } = *job;
+        let Job { call, args, .. } = *job;
         let grid = |rows: usize| (Grid::gapless(call, &input.times_ms[..rows], windows), rows);
         let gapless = input.float_rows.map(grid);
         let axis = gapless.as_ref().and_then(|(grid, _)| grid.axis.as_ref());
@@ -432,7 +418,7 @@ impl Eval<'_> {
                         from: windows.from,
                     };
                     let series = series_of(at);
-                    self.general_row(call, place, &series, args, steps, out, &mut pace)?;
+                    self.general_row(job, place, &series, out, &mut pace)?;
                 }
             }
             self.keep_row(job, at, whole, series_of, out);
@@ -449,7 +435,6 @@ impl Eval<'_> {
         series_of: &SeriesOf<'_>,
         out: &mut Output,
     ) -> Outcome<()> {
-        let Job { call, args, steps } = *job;
         let mut samples = Samples::default();
         let mut pace = self.ctx.stop.pace();
         for at in 0..input.series {
@@ -463,7 +448,7 @@ impl Eval<'_> {
                 from: windows.from,
             };
             let series = series_of(at);
-            self.general_row(call, place, &series, args, steps, out, &mut pace)?;
+            self.general_row(job, place, &series, out, &mut pace)?;
             self.keep_row(job, at, false, series_of, out);
         }
         out.dense = out.has_only_floats();
@@ -497,20 +482,15 @@ impl Eval<'_> {
         out.kept.push(at as u32);
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the inner loop's whole state, kept apart for the fast path"
-    )]
     fn general_row(
         &self,
-        call: &OverCall,
+        job: &Job<'_>,
         place: RowPlace<'_>,
         series: &Series,
-        args: &[Scalars],
-        steps: Steps,
         out: &mut Output,
         pace: &mut Pace<'_>,
     ) -> Outcome<()> {
+        let Job { call, args, steps } = *job;
         let mut scalars = vec![0.0; args.len()];
         for (step, rows) in place.windows.iter().enumerate() {
             let window = place.samples.window(rows);
