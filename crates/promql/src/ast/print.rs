@@ -6,8 +6,8 @@ use super::{
     AggregateExpr, At, BinaryExpr, Cardinality, DurationExpr, DurationNode, DurationOp, Expr,
     Extension, MatrixSelector, NumberLiteral, SubqueryExpr, VectorMatching, VectorSelector,
 };
-use crate::fmt::{float_f, float_g, quote, quote_bytes};
-use narthex_model::{METRIC_NAME, MatchOp, duration, labels::is_legacy_name};
+use crate::fmt::{float_f, float_g, quote_bytes, quote_name};
+use narthex_model::{METRIC_NAME, MatchOp, Matcher, duration};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Expr {
@@ -68,11 +68,8 @@ impl BinaryExpr {
     pub(super) fn middle(&self) -> String {
         let bool_word = if self.return_bool { " bool" } else { "" };
         let matching = self.matching.as_ref().map(ToString::to_string);
-        format!(
-            "{}{bool_word}{}",
-            self.op.as_str(),
-            matching.unwrap_or_default()
-        )
+        let matching = matching.unwrap_or_default();
+        format!("{}{bool_word}{matching}", self.op.as_str())
     }
 }
 
@@ -84,12 +81,8 @@ impl Display for VectorMatching {
             Cardinality::OneToOne | Cardinality::ManyToMany => None,
         };
         if !self.labels.is_empty() || self.on || group.is_some() {
-            write!(
-                f,
-                " {} ({})",
-                if self.on { "on" } else { "ignoring" },
-                names(&self.labels)
-            )?;
+            let word = if self.on { "on" } else { "ignoring" };
+            write!(f, " {word} ({})", names(&self.labels))?;
         }
         if let Some(side) = group {
             write!(f, " group_{side} ({})", names(&self.include))?;
@@ -136,18 +129,14 @@ impl Display for VectorSelector {
 
 impl VectorSelector {
     fn write_matchers(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let is_own_name = |m: &narthex_model::Matcher| {
+        let is_own_name = |m: &Matcher| {
             &*m.name == METRIC_NAME
                 && m.op == MatchOp::Equal
                 && *m.value == *self.name
                 && !m.value.is_empty()
         };
-        let mut texts: Vec<String> = self
-            .matchers
-            .iter()
-            .filter(|m| !is_own_name(m))
-            .map(ToString::to_string)
-            .collect();
+        let others = self.matchers.iter().filter(|m| !is_own_name(m));
+        let mut texts: Vec<String> = others.map(ToString::to_string).collect();
         texts.sort_unstable();
         f.write_str(&self.name)?;
         if texts.is_empty() && !self.name.is_empty() {
@@ -159,19 +148,13 @@ impl VectorSelector {
 
 impl Display for MatrixSelector {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.selector.write_matchers(f)?;
-        write!(
-            f,
-            "[{}]",
-            span_text(self.range_ns, self.range_expr.as_ref())
-        )?;
-        write_extension(f, self.selector.extension)?;
-        write_at(f, self.selector.at)?;
-        write_offset(
-            f,
-            self.selector.offset_ns,
-            self.selector.offset_expr.as_ref(),
-        )
+        let selector = &self.selector;
+        selector.write_matchers(f)?;
+        let range = span_text(self.range_ns, self.range_expr.as_ref());
+        write!(f, "[{range}]")?;
+        write_extension(f, selector.extension)?;
+        write_at(f, selector.at)?;
+        write_offset(f, selector.offset_ns, selector.offset_expr.as_ref())
     }
 }
 
@@ -181,12 +164,8 @@ impl Display for SubqueryExpr {
             (0, None) => String::new(),
             (ns, expr) => span_text(ns, expr.as_ref()),
         };
-        write!(
-            f,
-            "{}[{}:{step}]",
-            self.expr,
-            span_text(self.range_ns, self.range_expr.as_ref())
-        )?;
+        let range = span_text(self.range_ns, self.range_expr.as_ref());
+        write!(f, "{}[{range}:{step}]", self.expr)?;
         write_at(f, self.at)?;
         write_offset(f, self.offset_ns, self.offset_expr.as_ref())
     }
@@ -233,16 +212,7 @@ impl Display for DurationExpr {
 }
 
 fn names(labels: &[String]) -> String {
-    let quoted: Vec<String> = labels
-        .iter()
-        .map(|name| {
-            if is_legacy_name(name) {
-                name.clone()
-            } else {
-                quote(name)
-            }
-        })
-        .collect();
+    let quoted: Vec<String> = labels.iter().map(|name| quote_name(name)).collect();
     quoted.join(", ")
 }
 
@@ -270,11 +240,15 @@ fn write_extension(f: &mut Formatter<'_>, extension: Extension) -> fmt::Result {
 fn write_offset(f: &mut Formatter<'_>, offset_ns: i64, expr: Option<&DurationExpr>) -> fmt::Result {
     match expr {
         Some(expr) => write!(f, " offset {expr}"),
-        None if offset_ns > 0 => write!(f, " offset {}", duration_text(offset_ns)),
-        None if offset_ns < 0 => {
-            write!(f, " offset -{}", duration_text(offset_ns.saturating_neg()))
+        None if offset_ns == 0 => Ok(()),
+        None => {
+            let sign = if offset_ns < 0 { "-" } else { "" };
+            write!(
+                f,
+                " offset {sign}{}",
+                duration_text(offset_ns.saturating_abs())
+            )
         }
-        None => Ok(()),
     }
 }
 

@@ -116,15 +116,14 @@ fn two_histograms(
     r: &Arc<Histogram>,
     span: Span,
 ) -> Option<Combined> {
+    if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
+        return Some(Combined {
+            keep: l.same_data(r) == (op == BinaryOp::Eq),
+            ..Combined::value(Value::Histogram(Arc::clone(l)))
+        });
+    }
     let mut result = (**l).clone();
     let (operation, notes) = match op {
-        BinaryOp::Eq | BinaryOp::Ne => {
-            let keep = l.same_data(r) == (op == BinaryOp::Eq);
-            return Some(Combined {
-                keep,
-                ..Combined::value(Value::Histogram(Arc::clone(l)))
-            });
-        }
         BinaryOp::Add => (HistogramOperation::Addition, result.add(r)),
         BinaryOp::Sub => (HistogramOperation::Subtraction, result.subtract(r)),
         _ => return None,

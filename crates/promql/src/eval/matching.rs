@@ -47,12 +47,8 @@ impl Operation<'_> {
     }
 
     fn groups(&self, lhs: &Block, rhs: &Block) -> Outcome<Groups> {
-        let mut names: Vec<Box<str>> = self
-            .matching
-            .labels
-            .iter()
-            .map(|name| name.as_str().into())
-            .collect();
+        let names = self.matching.labels.iter();
+        let mut names: Vec<Box<str>> = names.map(|name| name.as_str().into()).collect();
         if !self.matching.on {
             names.extend(META_LABELS.map(Box::from));
         }

@@ -4,7 +4,7 @@ use super::{Eval, META_LABELS, Series, block::Identity, joined::Given};
 use crate::{
     ast::{BinaryOp, Cardinality, VectorMatching},
     error::QueryError,
-    fmt::quote,
+    fmt::{quote, quote_name},
     plan::Binary,
     span::Span,
 };
@@ -136,16 +136,8 @@ pub(super) fn braces(labels: &LabelSet) -> String {
     let mut text = String::from("{");
     for (at, label) in labels.iter().enumerate() {
         let separator = if at == 0 { "" } else { ", " };
-        if narthex_model::labels::is_legacy_name(label.name()) {
-            let _ = write!(text, "{separator}{}={}", label.name(), quote(label.value()));
-        } else {
-            let _ = write!(
-                text,
-                "{separator}{}={}",
-                quote(label.name()),
-                quote(label.value())
-            );
-        }
+        let (name, value) = (quote_name(label.name()), quote(label.value()));
+        let _ = write!(text, "{separator}{name}={value}");
     }
     text.push('}');
     text

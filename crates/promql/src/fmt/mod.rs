@@ -11,12 +11,21 @@ pub use float::{float_digits, float_e, float_f, go_exponent};
 pub use narthex_model::histogram::format_g as float_g;
 pub use number::{parse_integer, parse_number};
 
+use narthex_model::labels::is_legacy_name;
 use std::fmt::Write as _;
 
 /// Formats `text` like `%q`.
 #[must_use]
 pub fn quote(text: &str) -> String {
     quote_bytes(text.as_bytes())
+}
+
+/// Formats a label's name: as it is if it needs no quotes.
+pub(crate) fn quote_name(name: &str) -> String {
+    match is_legacy_name(name) {
+        true => name.to_owned(),
+        false => quote(name),
+    }
 }
 
 /// Formats bytes like `%q`; invalid UTF-8 becomes `\xNN`.

@@ -11,10 +11,8 @@ use narthex_model::cell;
 /// Fails with Go's text when the number is invalid or too large.
 pub fn parse_number(text: &str) -> Result<f64, String> {
     let fail = |what: &str| {
-        Err(format!(
-            "strconv.ParseFloat: parsing {}: {what}",
-            super::quote(text)
-        ))
+        let text = super::quote(text);
+        Err(format!("strconv.ParseFloat: parsing {text}: {what}"))
     };
     if let Some(value) = parse_integer(text) {
         #[expect(
@@ -23,15 +21,14 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
         )]
         return Ok(value as f64);
     }
-    match text.to_ascii_lowercase().as_str() {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
         "inf" | "+inf" | "infinity" | "+infinity" => return Ok(f64::INFINITY),
         "-inf" | "-infinity" => return Ok(f64::NEG_INFINITY),
         "nan" => return Ok(cell::NAN),
         _ => {}
     }
-    if !text.contains(|c: char| c.is_ascii_digit())
-        || text.to_ascii_lowercase().contains(['x', 'n', 'f'])
-    {
+    if !text.contains(|c: char| c.is_ascii_digit()) || lower.contains(['x', 'n', 'f']) {
         return fail("invalid syntax");
     }
     match text.replace('_', "").parse::<f64>() {
@@ -49,22 +46,12 @@ pub fn parse_integer(text: &str) -> Option<i64> {
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let lower = digits.to_ascii_lowercase();
-    let (base, digits) = if let Some(rest) = lower.strip_prefix("0x") {
-        (16, rest)
-    } else if let Some(rest) = lower.strip_prefix("0o") {
-        (8, rest)
-    } else if let Some(rest) = lower.strip_prefix("0b") {
-        (2, rest)
-    } else if lower.len() > 1 && lower.starts_with('0') {
-        (8, &lower[1..])
-    } else {
-        (10, lower.as_str())
-    };
-    // An underscore may directly follow a prefix.
-    let digits = if base == 10 {
-        digits
-    } else {
-        digits.strip_prefix('_').unwrap_or(digits)
+    let mut prefixes = [("0x", 16), ("0o", 8), ("0b", 2), ("0", 8)].into_iter();
+    let prefixed = prefixes.find_map(|(prefix, base)| Some((base, lower.strip_prefix(prefix)?)));
+    let (base, digits) = match prefixed.filter(|_| lower != "0") {
+        // An underscore may directly follow a prefix.
+        Some((base, digits)) => (base, digits.strip_prefix('_').unwrap_or(digits)),
+        None => (10, lower.as_str()),
     };
     let separated = !digits.starts_with('_') && !digits.ends_with('_') && !digits.contains("__");
     if digits.is_empty() || !separated || digits.starts_with(['+', '-']) {

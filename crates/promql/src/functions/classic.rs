@@ -42,16 +42,10 @@ impl<'a> Request<'a> {
         });
         let is_scalar =
             |(i, node): &(usize, &Node)| *i != at && !matches!(node.kind, NodeKind::Text(_));
-        let scalars = call
-            .args
-            .iter()
-            .enumerate()
-            .filter(is_scalar)
-            .map(|(_, node)| node)
-            .collect();
+        let scalars = call.args.iter().enumerate().filter(is_scalar);
         Self {
             vector: &call.args[at],
-            scalars,
+            scalars: scalars.map(|(_, node)| node).collect(),
             label,
         }
     }

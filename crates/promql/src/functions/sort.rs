@@ -38,53 +38,40 @@ pub(crate) fn sort(
         ordered(block.len(), VALUE_WORK, &mut pace, compare)?
     } else {
         let labels: Vec<LabelSet> = block.series.iter().map(|s| s.labels()).collect();
-        let compare = |a: usize, b: usize| {
-            let ordering = by_labels(&labels[a], &labels[b], names);
-            if descending {
-                ordering.reverse()
-            } else {
-                ordering
-            }
-        };
+        let compare =
+            |a: usize, b: usize| directed(by_labels(&labels[a], &labels[b], names), descending);
         ordered(block.len(), LABELS_WORK, &mut pace, compare)?
     };
-    let cells = order
-        .iter()
-        .flat_map(|row| block.row(*row).to_vec())
-        .collect();
-    let series = order.iter().map(|row| block.series[*row].clone()).collect();
+    let cells = order.iter().flat_map(|row| block.row(*row).to_vec());
+    let series = order.iter().map(|row| block.series[*row].clone());
     Ok(Block {
-        cells,
-        series,
+        cells: cells.collect(),
+        series: series.collect(),
         ..block
     })
 }
 
 fn by_value(a: f64, b: f64, descending: bool) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
-        (false, false) => {
-            let ordering = a.partial_cmp(&b).unwrap_or(Ordering::Equal);
-            if descending {
-                ordering.reverse()
-            } else {
-                ordering
-            }
-        }
+        (false, false) => directed(a.partial_cmp(&b).unwrap_or(Ordering::Equal), descending),
         (a, b) => a.cmp(&b),
+    }
+}
+
+fn directed(ordering: Ordering, descending: bool) -> Ordering {
+    match descending {
+        true => ordering.reverse(),
+        false => ordering,
     }
 }
 
 fn by_labels(a: &LabelSet, b: &LabelSet, names: &[&str]) -> Ordering {
     for name in names {
-        let (x, y) = (
-            a.get(name).unwrap_or_default(),
-            b.get(name).unwrap_or_default(),
-        );
+        let [x, y] = [a, b].map(|set| set.get(name).unwrap_or_default());
         if x != y {
-            return if natural_less(x, y) {
-                Ordering::Less
-            } else {
-                Ordering::Greater
+            return match natural_less(x, y) {
+                true => Ordering::Less,
+                false => Ordering::Greater,
             };
         }
     }
@@ -93,24 +80,16 @@ fn by_labels(a: &LabelSet, b: &LabelSet, names: &[&str]) -> Ordering {
 
 /// Compares texts chunk by chunk, runs of digits as numbers.
 fn natural_less(a: &str, b: &str) -> bool {
-    let (a_chunks, b_chunks) = (chunks(a), chunks(b));
-    for (i, x) in a_chunks.iter().enumerate() {
-        let Some(y) = b_chunks.get(i) else {
-            return false;
-        };
-        let numbers = (x.parse::<u64>(), y.parse::<u64>());
-        match numbers {
-            (Ok(p), Ok(q)) if p != q => return p < q,
-            // Equal numbers may differ in leading zeros.
-            (Ok(_), Ok(_)) if x != y => return x < y,
-            _ if x != y => return x < y,
-            _ => {}
-        }
-        if i + 1 == a_chunks.len() && i + 1 < b_chunks.len() {
-            return true;
-        }
+    let (a, b) = (chunks(a), chunks(b));
+    let mut pairs = a.iter().zip(&b);
+    let Some((x, y)) = pairs.find(|(x, y)| x != y) else {
+        return a.len() < b.len();
+    };
+    match (x.parse::<u64>(), y.parse::<u64>()) {
+        (Ok(p), Ok(q)) if p != q => p < q,
+        // Equal numbers may differ in leading zeros.
+        _ => x < y,
     }
-    a_chunks.is_empty() && !b_chunks.is_empty()
 }
 
 fn chunks(text: &str) -> Vec<&str> {
