@@ -10,7 +10,8 @@ use super::{
 use crate::{
     QueryResult, SampleValue, Value, VectorSample, functions::almost_equal, result::MatrixSeries,
 };
-use narthex_model::Histogram;
+use narthex_model::{Histogram, LabelSet};
+use std::sync::Arc;
 
 const EPSILON: f64 = 1e-6;
 
@@ -44,10 +45,9 @@ pub(super) fn value(eval: &Eval, value: &Value) -> Result<(), String> {
     match value {
         Value::String { text, .. } => {
             let wanted = expect.string.as_deref().unwrap_or_default();
-            if wanted == text {
-                Ok(())
-            } else {
-                Err(format!("expected string {wanted:?}, got {text:?}"))
+            match wanted == text {
+                true => Ok(()),
+                false => Err(format!("expected string {wanted:?}, got {text:?}")),
             }
         }
         Value::Scalar { value, .. } => match expect.scalar {
@@ -65,26 +65,16 @@ pub(super) fn value(eval: &Eval, value: &Value) -> Result<(), String> {
 
 fn vector(expect: &Expect, samples: &[VectorSample]) -> Result<(), String> {
     for (position, sample) in samples.iter().enumerate() {
-        let found = expect
-            .series
-            .iter()
-            .position(|(labels, _)| *labels == sample.labels);
-        let Some(at) = found else {
-            return Err(format!(
-                "unexpected series {} {:?}",
-                sample.labels, sample.value
-            ));
+        let VectorSample { labels, value, .. } = sample;
+        let Some(at) = expect.series.iter().position(|one| one.0 == *labels) else {
+            return Err(format!("unexpected series {labels} {value:?}"));
         };
         if expect.ordered && at != position {
-            return Err(format!(
-                "expected {} at position {}, was at {}",
-                sample.labels,
-                at + 1,
-                position + 1
-            ));
+            let (at, was) = (at + 1, position + 1);
+            return Err(format!("expected {labels} at position {at}, was at {was}"));
         }
         let wanted = expect.series[at].1.first();
-        match (wanted, &sample.value) {
+        match (wanted, value) {
             (Some(SeriesValue::Float(x)), SampleValue::Float(y))
                 if almost_equal(*x, *y, EPSILON) => {}
             (
@@ -95,25 +85,26 @@ fn vector(expect: &Expect, samples: &[VectorSample]) -> Result<(), String> {
                 SampleValue::Histogram(h),
             ) if same_histogram(histogram, h, *hint_given) => {}
             (wanted, got) => {
-                return Err(format!(
-                    "{}: expected {}, got {}",
-                    sample.labels,
-                    show(wanted),
-                    show_sample(got)
-                ));
+                let (wanted, got) = (show(wanted), show_sample(got));
+                return Err(format!("{labels}: expected {wanted}, got {got}"));
             }
         }
     }
-    let missing = expect
-        .series
-        .iter()
-        .find(|(labels, _)| !samples.iter().any(|s| s.labels == *labels));
-    missing.map_or(Ok(()), |(labels, values)| {
-        Err(format!(
-            "expected {labels} {} not found",
-            show(values.first())
-        ))
-    })
+    none_missing(expect, samples.iter().map(|sample| &sample.labels))
+}
+
+fn none_missing<'a>(
+    expect: &Expect,
+    found: impl Iterator<Item = &'a LabelSet> + Clone,
+) -> Result<(), String> {
+    let mut wanted = expect.series.iter();
+    match wanted.find(|(labels, _)| !found.clone().any(|other| other == labels)) {
+        Some((labels, values)) => {
+            let first = show(values.first());
+            Err(format!("expected {labels} {first} not found"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn matrix(eval: &Eval, all: &[MatrixSeries]) -> Result<(), String> {
@@ -123,20 +114,17 @@ fn matrix(eval: &Eval, all: &[MatrixSeries]) -> Result<(), String> {
     }
     sorted(all)?;
     for series in all {
-        let wanted = expect
-            .series
-            .iter()
-            .find(|(labels, _)| *labels == series.labels);
-        let Some((labels, values)) = wanted else {
+        let mut expected = expect.series.iter();
+        let Some((labels, values)) = expected.find(|one| one.0 == series.labels) else {
             return Err(format!("unexpected series {}", show_series(series)));
         };
         let (mut floats, mut histograms) = (Vec::new(), Vec::new());
         let mut time_ms = eval.start_ms;
         for value in values {
             if time_ms > eval.end_ms {
+                let points = values.len();
                 return Err(format!(
-                    "expected {} points for {labels}, more than the query has",
-                    values.len()
+                    "expected {points} points for {labels}, more than the query has"
                 ));
             }
             match value {
@@ -163,20 +151,11 @@ fn matrix(eval: &Eval, all: &[MatrixSeries]) -> Result<(), String> {
                 .all(|(a, b)| a.0 == b.0 && same_histogram(&a.1, &b.1, a.2));
         if !same_floats || !same_histograms {
             let wanted: Vec<String> = values.iter().map(|v| show(Some(v))).collect();
-            return Err(format!(
-                "{labels}: expected [{}], got {}",
-                wanted.join(" "),
-                show_series(series)
-            ));
+            let (wanted, got) = (wanted.join(" "), show_series(series));
+            return Err(format!("{labels}: expected [{wanted}], got {got}"));
         }
     }
-    let missing = expect
-        .series
-        .iter()
-        .find(|(labels, _)| !all.iter().any(|s| s.labels == *labels));
-    missing.map_or(Ok(()), |(labels, _)| {
-        Err(format!("expected {labels} not found"))
-    })
+    none_missing(expect, all.iter().map(|series| &series.labels))
 }
 
 /// Checks that a matrix is sorted by labels.
@@ -226,15 +205,8 @@ fn show_sample(value: &SampleValue) -> String {
 }
 
 fn show_series(series: &MatrixSeries) -> String {
-    let histograms: Vec<String> = series
-        .histograms
-        .iter()
-        .map(|(t, h)| format!("{} @[{t}]", h.test_notation()))
-        .collect();
-    format!(
-        "{} {:?} [{}]",
-        series.labels,
-        series.floats,
-        histograms.join(" ")
-    )
+    let one = |(t, h): &(i64, Arc<Histogram>)| format!("{} @[{t}]", h.test_notation());
+    let histograms: Vec<String> = series.histograms.iter().map(one).collect();
+    let (labels, floats) = (&series.labels, &series.floats);
+    format!("{labels} {floats:?} [{}]", histograms.join(" "))
 }

@@ -55,18 +55,12 @@ pub(super) fn convert(series: &[(LabelSet, Vec<SeriesValue>)]) -> Result<Vec<Con
     }
     let mut all: Vec<_> = found.into_iter().collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
-    all.into_iter()
-        .map(|(labels, by_index)| {
-            let convert = |(index, classic): (usize, Classic)| Ok((index, classic.into_native()?));
-            Ok((
-                labels,
-                by_index
-                    .into_iter()
-                    .map(convert)
-                    .collect::<Result<_, String>>()?,
-            ))
-        })
-        .collect()
+    let convert = |(index, classic): (usize, Classic)| Ok((index, classic.into_native()?));
+    let convert_all = |(labels, by_index): (LabelSet, BTreeMap<_, _>)| {
+        let converted = by_index.into_iter().map(convert);
+        Ok((labels, converted.collect::<Result<_, String>>()?))
+    };
+    all.into_iter().map(convert_all).collect()
 }
 
 impl Classic {

@@ -213,10 +213,8 @@ impl Loader {
                 }
             }
         }
-        self.store
-            .append_samples(&samples)
-            .map(|_| ())
-            .map_err(|e| e.to_string())
+        let stored = self.store.append_samples(&samples);
+        stored.map(|_| ()).map_err(|e| e.to_string())
     }
 }
 
@@ -229,7 +227,7 @@ struct Runner<'a> {
 impl Runner<'_> {
     fn judge(&self, eval: &Eval) -> Result<(), String> {
         if eval.is_range {
-            let outcome = self.range(&eval.query, eval.start_ms, eval.end_ms, eval.step_ms);
+            let outcome = self.range(&eval.query, [eval.start_ms, eval.end_ms, eval.step_ms]);
             return self.judge_one(eval, outcome).map(|_| ());
         }
         self.judge_instant(eval, &eval.query, eval.time_ms)?;
@@ -243,21 +241,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn range(
-        &self,
-        query: &str,
-        start_ms: i64,
-        end_ms: i64,
-        step_ms: i64,
-    ) -> Result<QueryResult, QueryError> {
-        self.engine.range(
-            &*self.loader.store,
-            query,
-            start_ms,
-            end_ms,
-            step_ms,
-            &self.ctx,
-        )
+    fn range(&self, query: &str, times_ms: [i64; 3]) -> Result<QueryResult, QueryError> {
+        let (store, [start, end, step]) = (&*self.loader.store, times_ms);
+        self.engine.range(store, query, start, end, step, &self.ctx)
     }
 
     /// Judges one evaluation; returns its result unless a failure was expected.
@@ -293,7 +279,7 @@ impl Runner<'_> {
         if eval.expect.instant_only || depends_on_range {
             return Ok(());
         }
-        let ranged = self.range(query, time_ms - 60_000, time_ms + 60_000, 60_000);
+        let ranged = self.range(query, [time_ms - 60_000, time_ms + 60_000, 60_000]);
         let ranged = ranged.map_err(|e| format!("in range mode: {e}"))?;
         if eval.expect.ordered {
             return Ok(());
@@ -304,11 +290,8 @@ impl Runner<'_> {
         compare::sorted(matrix)?;
         let mut vector = Vec::new();
         for series in matrix {
-            let float = series
-                .floats
-                .iter()
-                .find(|p| p.0 == time_ms)
-                .map(|p| SampleValue::Float(p.1));
+            let float = series.floats.iter().find(|p| p.0 == time_ms);
+            let float = float.map(|p| SampleValue::Float(p.1));
             let histogram = series.histograms.iter().find(|p| p.0 == time_ms);
             let histogram = histogram.map(|p| SampleValue::Histogram(Arc::clone(&p.1)));
             let samples = float.into_iter().chain(histogram);
@@ -318,19 +301,14 @@ impl Runner<'_> {
                 value,
             }));
         }
-        let value = match (&result.value, vector.first()) {
-            (
-                Value::Scalar { .. },
-                Some(VectorSample {
-                    value: SampleValue::Float(x),
-                    ..
-                }),
-            ) => Value::Scalar { time_ms, value: *x },
-            (Value::Scalar { .. }, _) => Value::Scalar {
-                time_ms,
-                value: cell::NAN,
-            },
-            _ => Value::Vector(vector),
+        let value = if matches!(result.value, Value::Scalar { .. }) {
+            let value = match vector.first().map(|sample| &sample.value) {
+                Some(SampleValue::Float(x)) => *x,
+                _ => cell::NAN,
+            };
+            Value::Scalar { time_ms, value }
+        } else {
+            Value::Vector(vector)
         };
         compare::value(eval, &value).map_err(|reason| format!("in range mode: {reason}"))
     }

@@ -307,46 +307,36 @@ fn eval(line: usize, command: &str, lines: &[&str], room: &mut Limits) -> (Comma
 }
 
 fn head(line: usize, command: &str) -> Result<(Eval, String), String> {
+    let text = |part: Option<regex::Match<'_>>| part.map_or("", |part| part.as_str()).to_owned();
     if let Some(parts) = INSTANT.captures(command) {
-        let time_ms = time(parts.get(2).map_or("", |m| m.as_str()))?;
-        let word = parts.get(1).map_or("", |m| m.as_str()).to_owned();
-        let query = parts[3].to_owned();
-        let (start_ms, end_ms) = (time_ms, time_ms);
-        let expect = Expect::default();
-        return Ok((
-            Eval {
-                line,
-                query,
-                start_ms,
-                end_ms,
-                step_ms: 0,
-                is_range: false,
-                time_ms,
-                expect,
-            },
-            word,
-        ));
+        let time_ms = time(&text(parts.get(2)))?;
+        let eval = Eval {
+            line,
+            query: parts[3].to_owned(),
+            start_ms: time_ms,
+            end_ms: time_ms,
+            step_ms: 0,
+            is_range: false,
+            time_ms,
+            expect: Expect::default(),
+        };
+        return Ok((eval, text(parts.get(1))));
     }
     let parts = RANGE
         .captures(command)
         .ok_or("invalid evaluation command")?;
-    let (start_ms, end_ms, step_ms) = (time(&parts[2])?, time(&parts[3])?, time(&parts[4])?);
-    let word = parts.get(1).map_or("", |m| m.as_str()).to_owned();
-    let query = parts[5].to_owned();
-    let expect = Expect::default();
-    Ok((
-        Eval {
-            line,
-            query,
-            start_ms,
-            end_ms,
-            step_ms,
-            is_range: true,
-            time_ms: start_ms,
-            expect,
-        },
-        word,
-    ))
+    let start_ms = time(&parts[2])?;
+    let eval = Eval {
+        line,
+        query: parts[5].to_owned(),
+        start_ms,
+        end_ms: time(&parts[3])?,
+        step_ms: time(&parts[4])?,
+        is_range: true,
+        time_ms: start_ms,
+        expect: Expect::default(),
+    };
+    Ok((eval, text(parts.get(1))))
 }
 
 fn body(eval: &mut Eval, word: &str, lines: &[&str], room: &mut Limits) -> Result<usize, String> {
