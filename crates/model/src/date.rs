@@ -21,12 +21,10 @@ pub fn rfc3339(time_ms: i64) -> String {
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
     let bytes = text.as_bytes();
-    if separators.iter().any(|(at, byte)| {
+    for (at, byte) in separators {
         bytes
-            .get(*at)
-            .is_none_or(|found| !found.eq_ignore_ascii_case(byte))
-    }) {
-        return None;
+            .get(at)
+            .filter(|found| found.eq_ignore_ascii_case(&byte))?;
     }
     let year = number(text, 0..4)?;
     let [month, day, hour, minute, second] = [5, 8, 11, 14, 17].map(|at| number(text, at..at + 2));

@@ -64,15 +64,10 @@ pub fn parse(text: &str) -> Result<i64, DurationError> {
     while !rest.is_empty() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, tail) = rest.split_at(digits);
-        let letters = tail.len()
-            - tail
-                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-                .len();
-        let (unit, tail) = tail.split_at(letters);
-        let index = UNITS
-            .iter()
-            .position(|(name, _)| *name == unit)
-            .ok_or_else(malformed)?;
+        let after = tail.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let (unit, tail) = tail.split_at(tail.len() - after.len());
+        let index = UNITS.iter().position(|(name, _)| *name == unit);
+        let index = index.ok_or_else(malformed)?;
         if number.is_empty() || index < next_unit {
             return Err(malformed());
         }

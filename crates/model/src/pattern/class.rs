@@ -55,10 +55,7 @@ impl Body {
             high
         };
         if low <= high {
-            write(
-                &mut self.text,
-                format_args!(r"\x{{{low:x}}}-\x{{{high:x}}}"),
-            );
+            write_range(&mut self.text, low, high);
         }
     }
 
@@ -69,10 +66,7 @@ impl Body {
         self.cost_bytes = self.cost_bytes.saturating_add(of_ranges + negation);
         self.text.push_str(if negated { "[^" } else { "[" });
         for (low, high) in ranges {
-            write(
-                &mut self.text,
-                format_args!(r"\x{{{low:x}}}-\x{{{high:x}}}"),
-            );
+            write_range(&mut self.text, *low, *high);
         }
         self.text.push(']');
     }
@@ -84,7 +78,7 @@ impl Body {
         match (class, negated) {
             ("", true) => self.text.push_str(EVERYTHING),
             ("", false) => {}
-            (class, true) => write(&mut self.text, format_args!("[^{class}]")),
+            (class, true) => self.text.push_str(&format!("[^{class}]")),
             (class, false) => self.text.push_str(class),
         }
     }
@@ -121,9 +115,8 @@ impl Body {
     }
 }
 
-fn write(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    text.write_fmt(arguments)
-        .expect("writing to a string cannot fail");
+fn write_range(text: &mut String, low: u32, high: u32) {
+    write!(text, r"\x{{{low:x}}}-\x{{{high:x}}}").expect("writing to a string cannot fail");
 }
 
 fn listed(ranges: &[Range]) -> Option<Vec<String>> {

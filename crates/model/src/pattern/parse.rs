@@ -83,10 +83,8 @@ struct Group {
 
 /// The part of a branch read so far.
 struct Branch {
-    text: String,
-    repeats: u32,
-    cost_bytes: u64,
-    exact: Option<Vec<String>>,
+    /// Its atoms as one.
+    atom: Atom,
     /// Whether its first atom is a start anchor; `None` while there is no atom.
     begins: Option<bool>,
     /// Whether its last atom is an end anchor.
@@ -184,10 +182,10 @@ fn has_case(c: char) -> bool {
 impl Branch {
     fn new() -> Self {
         Self {
-            text: String::new(),
-            repeats: 1,
-            cost_bytes: 0,
-            exact: Some(vec![String::new()]),
+            atom: Atom {
+                exact: Some(vec![String::new()]),
+                ..Atom::new("", 0)
+            },
             begins: None,
             ends: false,
             has_text: false,
@@ -203,20 +201,21 @@ impl Branch {
             AtomKind::Plain
         };
         self.begins.get_or_insert(kind == AtomKind::Begin);
-        self.exact = match kind {
-            AtomKind::Begin if !self.has_text && !self.ends => self.exact.take(),
-            AtomKind::End => self.exact.take(),
+        let whole = &mut self.atom;
+        whole.exact = match kind {
+            AtomKind::Begin if !self.has_text && !self.ends => whole.exact.take(),
+            AtomKind::End => whole.exact.take(),
             _ if self.ends => None,
             _ => {
                 self.has_text = true;
-                let exact = self.exact.take().zip(atom.exact.as_deref());
+                let exact = whole.exact.take().zip(atom.exact.as_deref());
                 exact.and_then(|(left, right)| product(left, right, copied))
             }
         };
         self.ends = kind == AtomKind::End;
-        self.repeats = self.repeats.max(atom.repeats);
-        self.cost_bytes = self.cost_bytes.saturating_add(atom.cost_bytes);
-        self.text.push_str(&atom.text);
+        whole.repeats = whole.repeats.max(atom.repeats);
+        whole.cost_bytes = whole.cost_bytes.saturating_add(atom.cost_bytes);
+        whole.text.push_str(&atom.text);
     }
 }
 
@@ -252,14 +251,11 @@ impl Group {
         }
         let branch = std::mem::replace(&mut self.branch, Branch::new());
         self.anchored &= branch.begins == Some(true) && branch.ends;
+        let branch = branch.atom;
         let Some(ended) = &mut self.ended else {
-            let text = format!("{}{}", self.opening, branch.text);
             self.ended = Some(Atom {
-                text,
-                repeats: branch.repeats,
-                kind: AtomKind::Plain,
-                exact: branch.exact,
-                cost_bytes: branch.cost_bytes,
+                text: format!("{}{}", self.opening, branch.text),
+                ..branch
             });
             return;
         };
@@ -522,23 +518,15 @@ impl<'a> Parser<'a> {
     /// Parses an escape sequence.
     fn escape(&mut self) -> Result<(), PatternError> {
         let start = self.rest;
+        let mut assertion = |text, kind| {
+            self.skip(2);
+            self.push(Atom::assertion(text, kind));
+        };
         match start.as_bytes().get(1) {
-            Some(b'A') => {
-                self.skip(2);
-                self.push(Atom::assertion(r"\A", AtomKind::Begin));
-            }
-            Some(b'z') => {
-                self.skip(2);
-                self.push(Atom::assertion(r"\z", AtomKind::End));
-            }
-            Some(b'b') => {
-                self.skip(2);
-                self.push(Atom::new(r"(?-u:\b)", cost::ASSERTION));
-            }
-            Some(b'B') => {
-                self.skip(2);
-                self.push(Atom::new(r"(?-u:\B)", cost::ASSERTION));
-            }
+            Some(b'A') => assertion(r"\A", AtomKind::Begin),
+            Some(b'z') => assertion(r"\z", AtomKind::End),
+            Some(b'b') => assertion(r"(?-u:\b)", AtomKind::Plain),
+            Some(b'B') => assertion(r"(?-u:\B)", AtomKind::Plain),
             Some(b'C') => return Err(PatternError::new("invalid escape sequence", r"\C")),
             Some(b'Q') => {
                 let quoted = start.get(2..).unwrap_or_default();
