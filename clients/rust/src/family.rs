@@ -8,6 +8,7 @@ mod typed;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use self::core::{Core, Series};
@@ -193,7 +194,7 @@ impl<V: Value, const N: usize> Family<V, N> {
     /// Returns the number of series.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.core.len()
+        self.core.index.len()
     }
 
     /// Returns whether the family has no series.
@@ -205,7 +206,7 @@ impl<V: Value, const N: usize> Family<V, N> {
     /// Returns how many look-ups returned the overflow series because the family was full.
     #[must_use]
     pub fn overflows(&self) -> u64 {
-        self.core.overflows()
+        self.core.overflows.load(Relaxed)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::unix_ms;
 use crate::exemplar::Exemplar;
-use crate::point::{NativePoint, Numbers, Point, Reading, SeriesVisitor, Wants};
+use crate::point::{NativePoint, Point, Reading, SeriesVisitor, Wants};
 use crate::range::Range;
 use crate::shards::Reader;
 pub(crate) use crate::spec::Spec;
@@ -198,7 +198,8 @@ pub(crate) struct FamilyVisit<'a> {
     spec: Spec,
     scratch: Scratch<'a>,
     visitor: &'a mut dyn SeriesVisitor,
-    wants: Wants,
+    /// What the visitor reads.
+    pub(crate) wants: Wants,
     begun: bool,
 }
 
@@ -227,16 +228,11 @@ impl<'a> FamilyVisit<'a> {
         }
     }
 
-    /// Returns what the visitor reads.
-    pub(crate) fn wants(&self) -> Wants {
-        self.wants
-    }
-
     /// Passes series that are numbers; `None` is switched off.
     pub(crate) fn numbers(&mut self, lines: &Texts, values: &[Option<f64>]) {
         if values.iter().any(Option::is_some) {
             begin(&mut self.begun, self.visitor, &self.spec);
-            self.visitor.numbers(&Numbers { lines, values });
+            self.visitor.numbers(lines, values);
         }
     }
 

@@ -69,8 +69,9 @@ pub trait SeriesVisitor {
     /// Receives a series of the family begun last.
     fn series(&mut self, reading: &Reading<'_>);
 
-    /// Receives series of the family begun last; only if it wants numbers.
-    fn numbers(&mut self, _: &Numbers<'_>) {}
+    /// Receives neighbouring series of the family begun last that show a number each, if it wants numbers: what precedes the
+    /// number in each series' line, and the number, `None` where none is shown.
+    fn numbers(&mut self, _lines: &Texts, _values: &[Option<f64>]) {}
 }
 
 /// What a [`SeriesVisitor`] reads.
@@ -82,15 +83,6 @@ pub struct Wants {
     pub(crate) lines: bool,
     /// Labels as messages have them.
     pub(crate) messages: bool,
-    /// [`Numbers`], where a series shows nothing else.
+    /// Numbers, where a series shows nothing else.
     pub(crate) numbers: bool,
-}
-
-/// Neighbouring series that show a number each.
-#[derive(Clone, Copy, Debug)]
-pub struct Numbers<'a> {
-    /// What precedes the number in each series' line.
-    pub(crate) lines: &'a Texts,
-    /// One for each series; `None` is not shown.
-    pub(crate) values: &'a [Option<f64>],
 }

@@ -173,7 +173,10 @@ impl Registry {
             entries.visit(&mut encoder);
             return encoder.finish();
         }
-        let is_taken = |name: &str| entries.position(name).is_ok();
+        let is_taken = |name: &str| {
+            let order = |entry: &Entry| entry.metric().spec().name.cmp(name);
+            entries.0.binary_search_by(order).is_ok()
+        };
         let mut piece = Vec::new();
         let (out, page) = match options.content_encoding() {
             Some(_) => (&mut piece, Some(out)),
@@ -236,11 +239,6 @@ impl Entries {
         for entry in &self.0 {
             entry.metric().visit(&reader, visitor);
         }
-    }
-
-    fn position(&self, name: &str) -> Result<usize, usize> {
-        self.0
-            .binary_search_by(|entry| entry.metric().spec().name.cmp(name))
     }
 }
 

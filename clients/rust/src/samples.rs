@@ -3,7 +3,7 @@
 use crate::number;
 use crate::point::{Point, Reading, SeriesVisitor};
 use crate::spec::Spec;
-use crate::visit::{Extra, Sample, SampleLabels, Visitor};
+use crate::visit::{Sample, SampleLabels, Visitor};
 
 /// Passes readings as samples.
 pub(crate) struct Samples<'a> {
@@ -48,7 +48,6 @@ impl SeriesVisitor for Samples<'_> {
                 value,
             });
         };
-        let extra = |name, value| Some(Extra { name, value });
         let texts = self.extras.iter().map(String::as_str);
         match reading.point {
             Point::Counter { value, .. } | Point::Gauge(value) => put("", None, value),
@@ -56,14 +55,14 @@ impl SeriesVisitor for Samples<'_> {
                 let mut total = 0_u64;
                 for (bucket, le) in buckets.iter().zip(texts.chain(["+Inf"])) {
                     total += bucket;
-                    put("_bucket", extra("le", le), total as f64);
+                    put("_bucket", Some(("le", le)), total as f64);
                 }
                 put("_sum", None, sum);
                 put("_count", None, total as f64);
             }
             Point::Summary { sum, count, values } => {
                 for (value, quantile) in values.iter().zip(texts) {
-                    put("", extra("quantile", quantile), *value);
+                    put("", Some(("quantile", quantile)), *value);
                 }
                 put("_sum", None, sum);
                 put("_count", None, count as f64);

@@ -2,7 +2,7 @@
 
 /// Some texts in order.
 #[derive(Debug)]
-pub(crate) struct Texts {
+pub struct Texts {
     bytes: Box<[u8]>,
     ends: Box<[u32]>,
 }

@@ -68,7 +68,8 @@ pub struct Sample<'a> {
 pub struct SampleLabels<'a> {
     pub(crate) names: &'a [&'static str],
     pub(crate) values: Values<'a>,
-    pub(crate) extra: Option<Extra<'a>>,
+    /// The label that a bucket or a quantile adds.
+    pub(crate) extra: Option<(&'static str, &'a str)>,
     /// `{a="x",b="y"}` in the text format, without the extra label; empty if it has to be rendered.
     pub(crate) rendered: &'a [u8],
     /// The labels as protobuf fields, without the extra label; empty if they have to be encoded.
@@ -81,13 +82,6 @@ pub(crate) enum Values<'a> {
     Slice(&'a [&'a str]),
     /// The ends of all values in the text that follows them, as numbers of four bytes.
     Packed(&'a [u8]),
-}
-
-/// The label a bucket or a quantile adds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extra<'a> {
-    pub(crate) name: &'static str,
-    pub(crate) value: &'a str,
 }
 
 impl<'a> SampleLabels<'a> {
@@ -124,7 +118,7 @@ impl<'a> SampleLabels<'a> {
         let (values, count) = (self.values, self.names.len());
         let own = self.names.iter().enumerate();
         let own = own.map(move |(i, name)| (*name, values.get(count, i)));
-        own.chain(self.extra.map(|extra| (extra.name, extra.value)))
+        own.chain(self.extra)
     }
 }
 

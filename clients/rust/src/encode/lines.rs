@@ -5,8 +5,9 @@
 use crate::exemplar::Exemplar;
 use crate::gzip::Compressor;
 use crate::number;
-use crate::point::{Numbers, Point, Reading, SeriesVisitor, Wants};
+use crate::point::{Point, Reading, SeriesVisitor, Wants};
 use crate::spec::Spec;
+use crate::texts::Texts;
 use crate::visit::{MetricType, SampleLabels};
 
 /// A page is compressed in pieces of about this length, which stay in the CPU's cache.
@@ -229,11 +230,10 @@ impl SeriesVisitor for LineEncoder<'_> {
         self.compress_from(PIECE_BYTES);
     }
 
-    fn numbers(&mut self, numbers: &Numbers<'_>) {
-        let count = numbers.values.len();
+    fn numbers(&mut self, lines: &Texts, values: &[Option<f64>]) {
         self.out
-            .reserve(numbers.lines.len_bytes() + count * number::LINE_MAX);
-        for (line, value) in numbers.lines.iter().zip(numbers.values) {
+            .reserve(lines.len_bytes() + values.len() * number::LINE_MAX);
+        for (line, value) in lines.iter().zip(values) {
             if let Some(value) = value {
                 self.out.extend_from_slice(line);
                 number::write_line_end(self.out, *value);

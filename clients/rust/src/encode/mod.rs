@@ -38,13 +38,6 @@ impl Format {
             }
         }
     }
-
-    /// Returns the format that an `Accept` header asks for: of those with the highest weight the first, and
-    /// [`Format::Text`] where none fits.
-    #[must_use]
-    pub fn negotiate(accept: &str) -> Self {
-        negotiate::negotiate(accept)
-    }
 }
 
 /// What an exposition contains.

@@ -2,19 +2,20 @@
 
 use super::Format;
 
-/// Returns the best format of the header; see [`Format::negotiate`].
-pub(super) fn negotiate(accept: &str) -> Format {
-    let mut best = None;
-    for clause in accept.split(',') {
-        let Some((format, weight)) = offer(clause) else {
-            continue;
-        };
-        // The first of equal weight stays.
-        if weight > best.map_or(0.0, |(_, weight)| weight) {
-            best = Some((format, weight));
+impl Format {
+    /// Returns the format that an `Accept` header asks for: of those with the highest weight the first, and
+    /// [`Format::Text`] where none fits.
+    #[must_use]
+    pub fn negotiate(accept: &str) -> Self {
+        let mut best = (Self::Text, 0.0);
+        for offer in accept.split(',').filter_map(offer) {
+            // The first of equal weight stays.
+            if offer.1 > best.1 {
+                best = offer;
+            }
         }
+        best.0
     }
-    best.map_or(Format::Text, |(format, _)| format)
 }
 
 /// Returns the format that a clause accepts, and its weight.

@@ -29,8 +29,8 @@ pub(super) struct Core<V> {
     off: AtomicBool,
     /// 1 while the overflow series exists, which does not count against the cap.
     overflow_series: AtomicUsize,
-    overflows: AtomicU64,
-    index: Index<Series<V>>,
+    pub(super) overflows: AtomicU64,
+    pub(super) index: Index<Series<V>>,
 }
 
 impl<V> Core<V> {
@@ -75,14 +75,6 @@ impl<V: Value> Core<V> {
         removed
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.index.len()
-    }
-
-    pub(super) fn overflows(&self) -> u64 {
-        self.overflows.load(Relaxed)
-    }
-
     pub(super) fn set_enabled(&self, enabled: bool) {
         self.index.for_each(
             || self.off.store(!enabled, Relaxed),
@@ -100,17 +92,17 @@ impl<V: Value> Core<V> {
         let mut numbers = Vec::new();
         for leaf in self.index.sorted().iter() {
             let is_plain = |series: &Arc<Series<V>>| !series.value.has_exemplar();
-            let wants = family.wants();
+            let wants = family.wants;
             let are_numbers = V::IS_NUMBER
                 && wants.numbers
-                && (!wants.exemplars || leaf.items().iter().all(is_plain));
+                && (!wants.exemplars || leaf.items.iter().all(is_plain));
             if are_numbers {
                 numbers.clear();
-                for (i, series) in leaf.items().iter().enumerate() {
+                for (i, series) in leaf.items.iter().enumerate() {
                     prefetch_value(leaf, i);
                     numbers.push(series.value.number(reader));
                 }
-                family.numbers(leaf.derived().lines(&self.spec, leaf), &numbers);
+                family.numbers(leaf.derived.lines(&self.spec, leaf), &numbers);
             } else {
                 self.visit_leaf(leaf, &mut family);
             }
@@ -118,12 +110,12 @@ impl<V: Value> Core<V> {
     }
 
     fn visit_leaf(&self, leaf: &Leaf<Series<V>>, family: &mut FamilyVisit<'_>) {
-        let (spec, wants) = (&self.spec, family.wants());
-        let lines = wants.lines.then(|| leaf.derived().lines(spec, leaf));
-        let messages = wants.messages.then(|| leaf.derived().messages(spec, leaf));
+        let (spec, wants) = (&self.spec, family.wants);
+        let lines = wants.lines.then(|| leaf.derived.lines(spec, leaf));
+        let messages = wants.messages.then(|| leaf.derived.messages(spec, leaf));
         let mut lines = lines.into_iter().flat_map(Texts::iter);
         let mut messages = messages.into_iter().flat_map(Texts::iter);
-        for (i, series) in leaf.items().iter().enumerate() {
+        for (i, series) in leaf.items.iter().enumerate() {
             prefetch_value(leaf, i);
             let labels = SampleLabels {
                 rendered: lines.next().map_or(b"", |line| labels_of(spec, line)),
@@ -137,8 +129,8 @@ impl<V: Value> Core<V> {
     pub(super) fn visit_raw(&self, reader: &Reader, visitor: &mut dyn RawVisitor) {
         let mut scratch = Scratch::new(reader, &self.spec, false);
         for leaf in self.index.sorted().iter() {
-            let lines = leaf.derived().lines(&self.spec, leaf).iter();
-            for (series, line) in leaf.items().iter().zip(lines) {
+            let lines = leaf.derived.lines(&self.spec, leaf).iter();
+            for (series, line) in leaf.items.iter().zip(lines) {
                 if let Some(raw) = series.value.raw(&mut scratch) {
                     visitor.series(&self.spec, labels_of(&self.spec, line), &raw);
                 }
@@ -191,7 +183,7 @@ impl Renderings {
     /// Returns the lines up to the number, as counters and gauges have them.
     fn lines<V>(&self, spec: &Spec, leaf: &Leaf<Series<V>>) -> &Texts {
         self.lines.get_or_init(|| {
-            Texts::new(leaf.items(), |out, series| {
+            Texts::new(&leaf.items, |out, series| {
                 out.extend_from_slice(spec.name.as_bytes());
                 write_labels(out, series.labels(spec));
                 out.push(b' ');
@@ -202,7 +194,7 @@ impl Renderings {
     /// Returns the labels as protobuf fields.
     fn messages<V>(&self, spec: &Spec, leaf: &Leaf<Series<V>>) -> &Texts {
         self.messages.get_or_init(|| {
-            Texts::new(leaf.items(), |out, series| {
+            Texts::new(&leaf.items, |out, series| {
                 put_labels(out, series.labels(spec));
             })
         })
@@ -267,7 +259,7 @@ impl<V> Item for Series<V> {
 /// Prefetches the value of a series that is read soon: series are scattered in memory.
 #[inline(always)]
 fn prefetch_value<V>(leaf: &Leaf<Series<V>>, at: usize) {
-    if let Some(soon) = leaf.items().get(at + PREFETCH_AHEAD) {
+    if let Some(soon) = leaf.items.get(at + PREFETCH_AHEAD) {
         prefetch(&raw const soon.value);
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use super::Handle;
@@ -156,7 +157,7 @@ impl<V: Value, L: Labels> TypedFamily<V, L> {
     /// Returns the number of series.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.core.len()
+        self.core.index.len()
     }
 
     /// Returns whether the family has no series.
@@ -168,7 +169,7 @@ impl<V: Value, L: Labels> TypedFamily<V, L> {
     /// Returns how many look-ups returned the overflow series because the family was full.
     #[must_use]
     pub fn overflows(&self) -> u64 {
-        self.core.overflows()
+        self.core.overflows.load(Relaxed)
     }
 
     /// Returns the place of a label set in the dense table, if there is one.

@@ -13,23 +13,15 @@ const LEAF_ITEMS: usize = 256;
 
 /// Some items in order, and what is derived from them.
 pub(crate) struct Leaf<T: Item> {
-    items: Box<[Arc<T>]>,
-    derived: T::Derived,
+    /// At least one.
+    pub(crate) items: Box<[Arc<T>]>,
+    pub(crate) derived: T::Derived,
 }
 
 impl<T: Item> Leaf<T> {
     fn new(items: Box<[Arc<T>]>) -> Arc<Self> {
         let derived = T::Derived::default();
         Arc::new(Self { items, derived })
-    }
-
-    /// Returns the items; there is at least one.
-    pub(crate) fn items(&self) -> &[Arc<T>] {
-        &self.items
-    }
-
-    pub(crate) fn derived(&self) -> &T::Derived {
-        &self.derived
     }
 }
 
@@ -44,7 +36,7 @@ impl<T: Item> Leaves<T> {
 
     /// Returns the items in order.
     pub(crate) fn items(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.iter().flat_map(|leaf| leaf.items())
+        self.iter().flat_map(|leaf| &leaf.items)
     }
 
     /// Returns these leaves with some items added, whose keys no other item has, and those removed that they contain;

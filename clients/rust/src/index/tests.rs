@@ -112,11 +112,7 @@ fn leaves_that_did_not_change_are_kept() {
             index.sorted();
         }
     }
-    let sizes: Vec<usize> = index
-        .sorted()
-        .iter()
-        .map(|leaf| leaf.items().len())
-        .collect();
+    let sizes: Vec<usize> = index.sorted().iter().map(|leaf| leaf.items.len()).collect();
     assert!(
         sizes[..sizes.len() - 1]
             .iter()
