@@ -493,7 +493,8 @@ async fn fetch(
     body: &mut Vec<u8>,
 ) -> Result<Fetched, NoBody> {
     let mut page = memory.page(body).map_err(NoBody::Memory)?;
-    let answer = client.get_within(request, body, &mut page).await;
+    // Boxed: a loop waits nearly all the time, and would hold a request's kilobytes meanwhile.
+    let answer = Box::pin(client.get_within(request, body, &mut page)).await;
     let answer = answer.and_then(|head| head.require_ok().map(|()| head));
     let head = answer.map_err(NoBody::Net)?;
     page.fit(body).map_err(NoBody::Memory)?;

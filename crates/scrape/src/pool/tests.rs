@@ -46,3 +46,15 @@ fn a_pool_keeps_the_seed_it_began_with() {
     let mut fresh = pool(first.job(), 1).unwrap();
     assert_eq!(times(&mut first, &["c:1"]), times(&mut fresh, &["c:1"]));
 }
+
+/// Ten kilobytes of it were those of a request, which is under way for a moment of each interval.
+#[test]
+fn a_waiting_loop_is_small() {
+    let job = JobConfig::new("job");
+    let mut pool = Pool::new(job, &ClientConfig::default(), 0, 1).unwrap();
+    let starts = pool.sync(&groups(&["a:1"]), &shared());
+    let Start { scraping, control } = starts.into_iter().next().unwrap();
+    let (_stopper, stop) = narthex_net::Stopper::new();
+    let run = scraping.run(control, stop);
+    assert!(size_of_val(&run) < 4 << 10, "{} bytes", size_of_val(&run));
+}
