@@ -10,7 +10,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
-use std::pin::pin;
 use std::sync::Once;
 use std::task::Poll;
 use std::time::Duration;
@@ -106,11 +105,12 @@ pub fn catch_panic<T>(task: &'static str, work: impl FnOnce() -> T) -> Result<T,
 ///
 /// # Errors
 /// As [`catch_panic`].
-pub async fn catch_panic_in<T>(
+pub fn catch_panic_in<T>(
     task: &'static str,
     work: impl Future<Output = T>,
-) -> Result<T, Panicked> {
-    let mut work = pin!(work);
+) -> impl Future<Output = Result<T, Panicked>> {
+    // Boxed here: an async function would hold the work twice, as what it got and as what it awaits.
+    let mut work = Box::pin(work);
     poll_fn(
         move |context| match catch_panic(task, || work.as_mut().poll(context)) {
             Ok(Poll::Pending) => Poll::Pending,
@@ -118,7 +118,6 @@ pub async fn catch_panic_in<T>(
             Err(panicked) => Poll::Ready(Err(panicked)),
         },
     )
-    .await
 }
 
 /// Awaits the future from `make` until it ends by itself, restarting after every panic with growing pauses.

@@ -142,9 +142,10 @@ impl Server {
                     Arc::clone(&shared),
                     stop.clone(),
                 );
+                // Handlers' panics are caught further down: these are ours or hyper's.
+                let driven = catch_panic_in("connection", drive);
                 connections.spawn(async move {
-                    // Handlers' panics are caught further down: this one is ours or hyper's.
-                    let _logged = catch_panic_in("connection", drive).await;
+                    let _logged = driven.await;
                     drop(permit);
                 });
                 while connections.try_join_next().is_some() {}
