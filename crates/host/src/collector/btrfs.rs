@@ -58,26 +58,27 @@ fn describe_filesystem(name: &str, directory: &Path, plan: &mut Plan<'_>) {
             false => plan.fixed(&desc, &[uuid], 0.0),
         }
     }
-    let files = |of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>| {
-        for ([file], desc) in table::rows_of(NUMBERS, of) {
-            plan.file(&desc, labels, &directory.join(file), Decode::PLAIN);
-        }
-    };
     let allocation = directory.join("allocation");
-    files("allocation", &allocation, &[uuid], plan);
+    describe_files("allocation", &allocation, &[uuid], plan);
     for kind in ["data", "metadata", "system"] {
         let directory = allocation.join(kind);
         let of_kind = [uuid, ("block_group_type", kind)];
-        files("kind", &directory, &of_kind, plan);
+        describe_files("kind", &directory, &of_kind, plan);
         for mode in sysdir::list(&directory).unwrap_or_default() {
             let directory = directory.join(&mode);
             if !sysdir::is_dir(&directory) {
                 continue;
             }
             let labels = [of_kind[0], of_kind[1], ("mode", &mode)];
-            files("mode", &directory, &labels, plan);
+            describe_files("mode", &directory, &labels, plan);
             plan.fixed(&RATIO, &labels, ratio(&mode, devices.len() as f64));
         }
+    }
+}
+
+fn describe_files(of: &str, directory: &Path, labels: &[(&str, &str)], plan: &mut Plan<'_>) {
+    for ([file], desc) in table::rows_of(NUMBERS, of) {
+        plan.file(&desc, labels, &directory.join(file), Decode::PLAIN);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::ethtool_ioctl::{self, Driver, Link};
 use crate::filter::{self, Filter};
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
-use crate::sysdir;
+use crate::{sysdir, table};
 
 const INFO: Desc<'static> = Desc::gauge(
     "node_ethtool_info",
@@ -27,43 +27,8 @@ const PORT: Desc<'static> = Desc::gauge(
     "node_network_supported_port_info",
     "A kind of port that the device supports; the value is 1.",
 );
-/// Speed, autonegotiation, pause and asymmetric pause.
-const SUPPORTED: [Desc<'static>; 4] = [
-    Desc::gauge(
-        "node_network_supported_speed_bytes",
-        "A speed that the device supports, in bytes a second.",
-    ),
-    Desc::gauge(
-        "node_network_autonegotiate_supported",
-        "Whether the device supports autonegotiation.",
-    ),
-    Desc::gauge(
-        "node_network_pause_supported",
-        "Whether the device supports pause frames.",
-    ),
-    Desc::gauge(
-        "node_network_asymmetricpause_supported",
-        "Whether the device supports asymmetric pause frames.",
-    ),
-];
-const ADVERTISED: [Desc<'static>; 4] = [
-    Desc::gauge(
-        "node_network_advertised_speed_bytes",
-        "A speed that the device offers, in bytes a second.",
-    ),
-    Desc::gauge(
-        "node_network_autonegotiate_advertised",
-        "Whether the device offers autonegotiation.",
-    ),
-    Desc::gauge(
-        "node_network_pause_advertised",
-        "Whether the device offers pause frames.",
-    ),
-    Desc::gauge(
-        "node_network_asymmetricpause_advertised",
-        "Whether the device offers asymmetric pause frames.",
-    ),
-];
+/// Speed, autonegotiation, pause and asymmetric pause, which a device supports or offers.
+const MODES: &str = include_str!("ethtool.txt");
 const AUTONEGOTIATE: Desc<'static> = Desc::gauge(
     "node_network_autonegotiate",
     "Whether the device negotiates its speed.",
@@ -200,13 +165,13 @@ impl Answers<'_> {
     fn set(&self, device: &str, families: &[Option<String>], rows: &mut Rows, out: &mut Sink) {
         let name = ("device", device);
         if let Some(link) = self.link {
-            set_modes(device, link.supported, &SUPPORTED, rows, out);
+            set_modes(device, link.supported, "supported", rows, out);
             for (_, port) in PORTS.iter().filter(|(bit, _)| has(link.supported, *bit)) {
                 let labels = [name, ("type", *port)];
                 let key = [b"port", device.as_bytes(), port.as_bytes()];
                 rows.set_all(&key, &[1.0], out, (&[PORT], &labels));
             }
-            set_modes(device, link.advertised, &ADVERTISED, rows, out);
+            set_modes(device, link.advertised, "advertised", rows, out);
             let value = f64::from(u8::from(link.negotiates));
             let key: [&[u8]; 2] = [b"autonegotiate", device.as_bytes()];
             rows.set_all(&key, &[value], out, (&[AUTONEGOTIATE], &[name]));
@@ -237,9 +202,9 @@ impl Answers<'_> {
     }
 }
 
-fn set_modes(device: &str, modes: u32, descs: &[Desc<'_>; 4], rows: &mut Rows, out: &mut Sink) {
+fn set_modes(device: &str, modes: u32, of: &str, rows: &mut Rows, out: &mut Sink) {
     const BYTES_IN_MEGABIT: f64 = 125_000.0;
-    let [speed, bits @ ..] = descs;
+    let descs = || table::rows_of(MODES, of).map(|([], desc)| desc);
     for (bit, megabits, is_full, medium) in SPEEDS {
         if !has(modes, bit) {
             continue;
@@ -252,14 +217,27 @@ fn set_modes(device: &str, modes: u32, descs: &[Desc<'_>; 4], rows: &mut Rows, o
             ("mode", mode.as_str()),
         ];
         let [_, parts @ ..] = labels.map(|(_, value)| value.as_bytes());
-        let key = [speed.name.as_bytes(), device.as_bytes(), parts[0], parts[1]];
+        let key = [of.as_bytes(), device.as_bytes(), parts[0], parts[1]];
         let value = f64::from(megabits) * BYTES_IN_MEGABIT;
-        rows.set_all(&key, &[value], out, (&[*speed], &labels));
+        let speeds = |out: &mut Sink| {
+            descs()
+                .take(1)
+                .map(|desc| out.add(&desc, &labels))
+                .collect()
+        };
+        rows.set(&key, &[value], out, speeds);
     }
     let values = [AUTONEGOTIATION_BIT, PAUSE_BIT, ASYMMETRIC_PAUSE_BIT];
     let values = values.map(|bit| f64::from(u8::from(has(modes, bit))));
-    let key: [&[u8]; 3] = [b"modes", speed.name.as_bytes(), device.as_bytes()];
-    rows.set_all(&key, &values, out, (bits, &[("device", device)]));
+    let key: [&[u8]; 3] = [b"modes", of.as_bytes(), device.as_bytes()];
+    let labels = [("device", device)];
+    let bits = |out: &mut Sink| {
+        descs()
+            .skip(1)
+            .map(|desc| out.add(&desc, &labels))
+            .collect()
+    };
+    rows.set(&key, &values, out, bits);
 }
 
 fn has(modes: u32, bit: u32) -> bool {

@@ -13,6 +13,7 @@ use crate::filter::Filter;
 use crate::sink::Desc;
 use crate::sysdir;
 use crate::sysfs_collector::{Decode, Plan, SysfsCollector};
+use crate::table;
 
 const SENSOR_TYPES: &str = "\
     vrm beep_enable update_interval in cpu fan pwm temp curr power energy humidity intrusion freq";
@@ -23,6 +24,9 @@ const CHIP_NAMES: Desc<'static> = Desc::gauge(
 );
 const SENSOR_LABEL: Desc<'static> =
     Desc::gauge("node_hwmon_sensor_label", "Label for given chip and sensor");
+
+/// Sensors that are single files, and the factors of their numbers.
+const SINGLE_FILES: &str = include_str!("hwmon.txt");
 
 /// A directory of `class/hwmon`.
 struct Chip {
@@ -180,28 +184,11 @@ fn describe_sensor(chip: &str, name: &str, sensor: &Sensor, plan: &mut Plan<'_>)
         let labels = [labels[0], labels[1], ("label", label.as_str())];
         plan.fixed(&SENSOR_LABEL, &labels, 1.0);
     }
-    let special = match sensor.kind {
-        "beep_enable" => Some((
-            Desc::gauge("node_hwmon_beep_enabled", "Hardware beep enabled"),
-            Decode::Is("1".into()),
-        )),
-        "vrm" => Some((
-            Desc::gauge(
-                "node_hwmon_voltage_regulator_version",
-                "Hardware voltage regulator",
-            ),
-            Decode::PLAIN,
-        )),
-        "update_interval" => Some((
-            Desc::gauge(
-                "node_hwmon_update_interval_seconds",
-                "Hardware monitor update interval",
-            ),
-            Decode::Times(0.001),
-        )),
-        _ => None,
-    };
-    if let Some((desc, decode)) = special {
+    if let Some(([reading], desc)) = table::rows_of(SINGLE_FILES, sensor.kind).next() {
+        let decode = match reading {
+            "switch" => Decode::Is("1".into()),
+            factor => Decode::Times(table::number(factor)),
+        };
         if let Some(path) = sensor.files.get("") {
             plan.file(&desc, &labels, path, decode);
         }

@@ -14,6 +14,7 @@ use crate::error::HostError;
 use crate::filter::Filter;
 use crate::rows::Rows;
 use crate::sink::{Desc, Sink};
+use crate::table;
 
 const VERSION: Desc<'static> =
     Desc::gauge("node_systemd_version", "Version of systemd, as a number.");
@@ -34,36 +35,9 @@ const START: Desc<'static> = Desc::gauge(
     "node_systemd_unit_start_time_seconds",
     "When the unit became active, in seconds since 1970; 0 if it is not active.",
 );
-const TASKS: [Desc<'static>; 2] = [
-    Desc::gauge("node_systemd_unit_tasks_current", "Tasks of the unit."),
-    Desc::gauge(
-        "node_systemd_unit_tasks_max",
-        "Most tasks the unit may have.",
-    ),
-];
-const RESTARTS: Desc<'static> = Desc::counter(
-    "node_systemd_service_restart_total",
-    "Restarts of the service by systemd.",
-);
-const TRIGGER: Desc<'static> = Desc::gauge(
-    "node_systemd_timer_last_trigger_seconds",
-    "When the timer last elapsed, in seconds since 1970.",
-);
-const SOCKET: [Desc<'static>; 3] = [
-    Desc::counter(
-        "node_systemd_socket_accepted_connections_total",
-        "Connections that the socket accepted.",
-    ),
-    Desc::gauge(
-        "node_systemd_socket_current_connections",
-        "Open connections of the socket.",
-    ),
-    // A gauge in node_exporter, whatever its name says.
-    Desc::gauge(
-        "node_systemd_socket_refused_connections_total",
-        "Connections that the socket refused.",
-    ),
-];
+/// Properties of kinds of units: what asks for them, the property, and the divisor of its value, or `limit` if its greatest
+/// value means none. Refused connections are a gauge in node_exporter, whatever their name says.
+const PROPERTIES: &str = include_str!("systemd.txt");
 
 const STATES: [&str; 5] = ["active", "activating", "deactivating", "inactive", "failed"];
 /// The first version with `SystemState` and timers' last elapse.
@@ -110,9 +84,9 @@ struct Question {
 enum Use {
     Type,
     /// A value of a unit, divided by a number.
-    Value(&'static Desc<'static>, f64),
+    Value(Desc<'static>, f64),
     /// As `Value`, where the greatest number means none.
-    Limit(&'static Desc<'static>),
+    Limit(Desc<'static>),
 }
 
 impl Systemd {
@@ -339,29 +313,22 @@ impl Systemd {
             }
             if self.flags.start_time && unit.active_state == "active" {
                 let unit = "org.freedesktop.systemd1.Unit";
-                ask(unit, "ActiveEnterTimestamp", Use::Value(&START, 1e6));
+                ask(unit, "ActiveEnterTimestamp", Use::Value(START, 1e6));
             }
-            match kind {
-                "service" => {
-                    if self.flags.restarts {
-                        ask(interface, "NRestarts", Use::Value(&RESTARTS, 1.0));
-                    }
-                    if self.flags.tasks {
-                        let [current, max] = &TASKS;
-                        ask(interface, "TasksCurrent", Use::Limit(current));
-                        ask(interface, "TasksMax", Use::Limit(max));
-                    }
+            for ([asked_by, property, divisor], desc) in table::rows_of(PROPERTIES, kind) {
+                let is_asked = match asked_by {
+                    "restarts" => self.flags.restarts,
+                    "tasks" => self.flags.tasks,
+                    "last_trigger" => self.manager.version >= WITH_STATE,
+                    _ => true,
+                };
+                let use_as = match divisor {
+                    "limit" => Use::Limit(desc),
+                    divisor => Use::Value(desc, table::number(divisor)),
+                };
+                if is_asked {
+                    ask(interface, property, use_as);
                 }
-                "timer" if self.manager.version >= WITH_STATE => {
-                    ask(interface, "LastTriggerUSec", Use::Value(&TRIGGER, 1e6));
-                }
-                "socket" => {
-                    let [accepted, current, refused] = &SOCKET;
-                    ask(interface, "NAccepted", Use::Value(accepted, 1.0));
-                    ask(interface, "NConnections", Use::Value(current, 1.0));
-                    ask(interface, "NRefused", Use::Value(refused, 1.0));
-                }
-                _ => {}
             }
         }
         questions
@@ -376,10 +343,10 @@ impl Systemd {
             }
             (Use::Limit(_), Some(Value::Number(u64::MAX))) => {}
             (Use::Limit(desc), Some(Value::Number(value))) => {
-                self.set_value(unit, desc, value as f64, out);
+                self.set_value(unit, &desc, value as f64, out);
             }
             (Use::Value(desc, divisor), Some(Value::Number(value))) => {
-                self.set_value(unit, desc, value as f64 / divisor, out);
+                self.set_value(unit, &desc, value as f64 / divisor, out);
             }
             _ => {}
         }
