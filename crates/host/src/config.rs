@@ -220,36 +220,30 @@ pub struct FilterConfig {
 
 impl FilterConfig {
     pub(crate) fn compile(&self, flags: &FilterFlags) -> Result<Filter, HostError> {
-        let given = |pattern: &Option<String>| pattern.clone().filter(|p| !p.is_empty());
-        let include = given(&self.include);
-        if include.is_some() && given(&self.exclude).is_some() {
+        if given(&self.include).is_some() && given(&self.exclude).is_some() {
             return Err(HostError::Exclusive {
                 flag: flags.include,
                 other: flags.exclude,
             });
         }
-        let exclude = match (&self.exclude, &include) {
-            (Some(pattern), _) => Some(pattern.as_str()).filter(|p| !p.is_empty()),
-            (None, Some(_)) => None,
-            (None, None) => Some(flags.default_exclude).filter(|p| !p.is_empty()),
-        };
+        if given(&self.include).is_some() || self.exclude.is_some() {
+            return self.compile_both(flags);
+        }
+        let exclude = Some(flags.default_exclude).filter(|pattern| !pattern.is_empty());
+        Filter::new((flags.include, None), (flags.exclude, exclude))
+    }
+
+    /// As `compile`, where both patterns may be given and none is the default.
+    pub(crate) fn compile_both(&self, flags: &FilterFlags) -> Result<Filter, HostError> {
         Filter::new(
-            (flags.include, include.as_deref()),
-            (flags.exclude, exclude),
+            (flags.include, given(&self.include)),
+            (flags.exclude, given(&self.exclude)),
         )
     }
 }
 
-impl FilterConfig {
-    /// As `compile`, where both patterns may be given.
-    pub(crate) fn compile_both(&self, flags: &FilterFlags) -> Result<Filter, HostError> {
-        let given = |pattern: &Option<String>| pattern.clone().filter(|p| !p.is_empty());
-        let (include, exclude) = (given(&self.include), given(&self.exclude));
-        Filter::new(
-            (flags.include, include.as_deref()),
-            (flags.exclude, exclude.as_deref()),
-        )
-    }
+fn given(pattern: &Option<String>) -> Option<&str> {
+    pattern.as_deref().filter(|pattern| !pattern.is_empty())
 }
 
 /// Flag names and default exclusion of one filter.

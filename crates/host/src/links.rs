@@ -189,9 +189,7 @@ impl Links {
             &neighbour_request(),
             RTM_NEWNEIGH,
             |message| {
-                if let Some(index) = parse_neighbour(message)? {
-                    each(index);
-                }
+                parse_neighbour(message)?.into_iter().for_each(&mut each);
                 Ok(())
             },
         )
@@ -202,9 +200,7 @@ impl Links {
         const ADDRESS_BODY: [u8; 8] = [0; 8];
         self.dumper
             .dump(RTM_GETADDR, &ADDRESS_BODY, RTM_NEWADDR, |message| {
-                if let Some(address) = parse_address(message)? {
-                    each(address);
-                }
+                parse_address(message)?.into_iter().for_each(&mut each);
                 Ok(())
             })
     }

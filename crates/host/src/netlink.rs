@@ -280,27 +280,19 @@ pub(crate) fn malformed(what: &'static str) -> HostError {
 }
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes
-        .get(at..at + 2)?
-        .try_into()
-        .ok()
-        .map(u16::from_ne_bytes)
+    array_at(bytes, at).map(u16::from_ne_bytes)
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..at + 4)?
-        .try_into()
-        .ok()
-        .map(u32::from_ne_bytes)
+    array_at(bytes, at).map(u32::from_ne_bytes)
 }
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes
-        .get(at..at + 8)?
-        .try_into()
-        .ok()
-        .map(u64::from_ne_bytes)
+    array_at(bytes, at).map(u64::from_ne_bytes)
+}
+
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
 }
 
 fn align(len: usize) -> usize {

@@ -4,7 +4,7 @@
 //! after the found one the expected next. Lookups of known entries do not allocate.
 
 /// Entries in the order last seen, each marked with the round that saw it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OrderedCache<K, T> {
     entries: Vec<Entry<K, T>>,
     cursor: usize,

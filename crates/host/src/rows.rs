@@ -7,6 +7,7 @@ use crate::ordered_cache::OrderedCache;
 use crate::sink::{Desc, Sink, Slot};
 use crate::table;
 
+#[derive(Default)]
 pub(crate) struct Rows {
     things: OrderedCache<Box<[u8]>, Vec<Slot>>,
 }
@@ -14,17 +15,9 @@ pub(crate) struct Rows {
 /// Separates the parts of a key; no kernel file contains it.
 const SEPARATOR: u8 = 0;
 
-impl Default for Rows {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Rows {
     pub(crate) fn new() -> Self {
-        Self {
-            things: OrderedCache::new(),
-        }
+        Self::default()
     }
 
     pub(crate) fn begin(&mut self) {

@@ -103,7 +103,14 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Describes a series whose value does not change before the next description.
     pub(crate) fn fixed(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)], value: f64) {
-        self.files.fixed(desc, labels, value, self.out);
+        let key = key(desc, labels);
+        match self.files.fixed.find(|other, _| *other == key) {
+            Some((_, known)) => *known = value,
+            None => {
+                let slot = self.out.add(desc, labels);
+                self.files.fixed.insert(key, (slot, value));
+            }
+        }
     }
 
     /// Describes a series whose value is in the file at `path`. Does nothing if the file has no value.
@@ -114,8 +121,33 @@ impl Plan<'_> {
         path: &Path,
         decode: Decode,
     ) {
-        self.files
-            .file(path, decode, (desc, labels), self.buf, self.out);
+        let key = key(desc, labels);
+        let lines = self.files.lines(path);
+        let known = lines.outputs.position(|other, _| *other == key);
+        if let Some((at, _)) = known
+            && !lines.outputs.at(at).failed
+        {
+            lines.outputs.at(at).decode = decode;
+            return;
+        }
+        let read = lines.file.read(self.buf, End::Short);
+        let failed = read.ok().and_then(|text| decode.decode(text)).is_none();
+        match known {
+            Some((at, _)) => {
+                let output = lines.outputs.at(at);
+                output.decode = decode;
+                output.failed = failed;
+            }
+            None if !failed => {
+                let output = Output {
+                    slot: self.out.add(desc, labels),
+                    decode,
+                    failed,
+                };
+                lines.outputs.insert(key, output);
+            }
+            None => {}
+        }
     }
 
     /// As `file`; a missing file has this value.
@@ -135,7 +167,10 @@ impl Plan<'_> {
 
     /// Returns a file's text as a label value, and compares it in every round. `None` if it can't be read.
     pub(crate) fn label(&mut self, path: &Path) -> Option<String> {
-        self.files.label(path, self.buf)
+        let lines = self.files.lines(path);
+        let text = lines.file.read(self.buf, End::Short).ok()?;
+        lines.label = Some(text.into());
+        Some(label_text(trim(text)))
     }
 
     /// Returns the text of a file that does not change before the next description. `None` if it can't be read.
@@ -265,64 +300,6 @@ impl SysfsFiles {
         self.described = false;
         self.files.begin();
         self.fixed.begin();
-    }
-
-    /// Describes a series whose value does not change before the next description.
-    fn fixed(&mut self, desc: &Desc<'_>, labels: &[(&str, &str)], value: f64, out: &mut Sink) {
-        let key = key(desc, labels);
-        if let Some(known) = self.fixed.find(|other, _| *other == key) {
-            known.1 = value;
-            return;
-        }
-        let slot = out.add(desc, labels);
-        self.fixed.insert(key, (slot, value));
-    }
-
-    /// Describes a series whose value is in the file at `path`. Does nothing if the file has no value.
-    fn file(
-        &mut self,
-        path: &Path,
-        decode: Decode,
-        (desc, labels): (&Desc<'_>, &[(&str, &str)]),
-        buf: &mut ReadBuf,
-        out: &mut Sink,
-    ) {
-        let key = key(desc, labels);
-        let lines = self.lines(path);
-        let known = lines.outputs.position(|other, _| *other == key);
-        if let Some((at, _)) = known
-            && !lines.outputs.at(at).failed
-        {
-            lines.outputs.at(at).decode = decode;
-            return;
-        }
-        let read = lines.file.read(buf, End::Short);
-        let failed = read.ok().and_then(|text| decode.decode(text)).is_none();
-        match known {
-            Some((at, _)) => {
-                let output = lines.outputs.at(at);
-                output.decode = decode;
-                output.failed = failed;
-            }
-            None if !failed => {
-                let slot = out.add(desc, labels);
-                let output = Output {
-                    slot,
-                    decode,
-                    failed,
-                };
-                lines.outputs.insert(key, output);
-            }
-            None => {}
-        }
-    }
-
-    /// Returns a file's text as a label value, and compares it in every round. `None` if it can't be read.
-    fn label(&mut self, path: &Path, buf: &mut ReadBuf) -> Option<String> {
-        let lines = self.lines(path);
-        let text = lines.file.read(buf, End::Short).ok()?;
-        lines.label = Some(text.into());
-        Some(label_text(trim(text)))
     }
 
     /// Ends a description: retires series that were not described, or still can't be read.

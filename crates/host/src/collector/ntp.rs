@@ -187,16 +187,15 @@ fn parse(
     came: Fixed,
 ) -> Result<Response, &'static str> {
     const SERVER: u8 = 4;
-    let long = |at: usize| {
-        let bytes = packet
-            .get(at..at + 8)
-            .and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u64::from_be_bytes)
+    let rest = |at: usize| packet.get(at..).unwrap_or_default();
+    let long = |at| {
+        rest(at)
+            .first_chunk()
+            .copied()
+            .map_or(0, u64::from_be_bytes)
     };
-    let short = |at: usize| {
-        let bytes = packet
-            .get(at..at + 4)
-            .and_then(|bytes| bytes.try_into().ok());
+    let short = |at| {
+        let bytes = rest(at).first_chunk().copied();
         nanoseconds(f64::from(bytes.map_or(0, u32::from_be_bytes)) / 65_536.0)
     };
     let response = Response {

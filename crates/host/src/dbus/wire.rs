@@ -49,31 +49,26 @@ impl<'a> Cursor<'a> {
         self.take_bytes(1)?.first().copied()
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.align(4)?;
-        let bytes = self.take_bytes(4)?.try_into().ok()?;
-        Some(match self.is_big_endian {
-            true => u32::from_be_bytes(bytes),
-            false => u32::from_le_bytes(bytes),
-        })
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.align(8)?;
-        let bytes = self.take_bytes(8)?.try_into().ok()?;
-        Some(match self.is_big_endian {
-            true => u64::from_be_bytes(bytes),
-            false => u64::from_le_bytes(bytes),
-        })
+    /// Reads a number of this size as little-endian bytes.
+    fn number<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.align(N)?;
+        let mut bytes: [u8; N] = self.take_bytes(N)?.try_into().ok()?;
+        if self.is_big_endian {
+            bytes.reverse();
+        }
+        Some(bytes)
     }
 
     fn u16(&mut self) -> Option<u16> {
-        self.align(2)?;
-        let bytes = self.take_bytes(2)?.try_into().ok()?;
-        Some(match self.is_big_endian {
-            true => u16::from_be_bytes(bytes),
-            false => u16::from_le_bytes(bytes),
-        })
+        self.number().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.number().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.number().map(u64::from_le_bytes)
     }
 
     /// Reads a string or a path.
