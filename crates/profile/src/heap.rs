@@ -7,7 +7,7 @@
 //! lines.
 
 use crate::{ProfileError, maps::Modules, pprof, svg};
-use std::{collections::HashMap, time::SystemTime};
+use std::time::SystemTime;
 
 /// Number and bytes of allocations, in total and still live.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -37,26 +37,13 @@ pub enum HeapView {
     Allocated,
 }
 
-impl HeapView {
-    /// Returns the name of the sample type.
-    fn sample_type(self) -> &'static str {
-        match self {
-            Self::InUse => "inuse_space",
-            Self::Allocated => "alloc_space",
-        }
-    }
-}
-
 /// Parses a dump of this process's allocator, jemalloc, in its format `heap_v2`.
 ///
 /// # Errors
 /// Fails when the dump is malformed, or the process's mappings cannot be read.
 pub fn heap(dump: &str) -> Result<Heap, ProfileError> {
     let (period_bytes, stacks) = parse(dump)?;
-    let modules = Modules::of_this_process().map_err(|source| ProfileError::Io {
-        operation: "read /proc/self/maps",
-        source,
-    })?;
+    let modules = Modules::of_this_process()?;
     let stacks = stacks.into_iter().map(|(stack, counts)| {
         let own = |address: &&u64| is_allocator(&modules.name(**address));
         let skipped = stack.iter().take_while(own).count();
@@ -93,7 +80,10 @@ impl Heap {
                 ("inuse_objects", "count"),
                 ("inuse_space", "bytes"),
             ],
-            default_type: Some(view.sample_type()),
+            default_type: Some(match view {
+                HeapView::InUse => "inuse_space",
+                HeapView::Allocated => "alloc_space",
+            }),
             period_type: ("space", "bytes"),
             period: self.period_bytes,
             began: self.taken,
@@ -105,22 +95,20 @@ impl Heap {
     /// Draws the profile as a flame graph: width is memory, with callers below their callees.
     #[must_use]
     pub fn to_svg(&self, view: HeapView) -> String {
-        let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
-        for (stack, counts) in &self.stacks {
-            let names = self.modules.names(stack);
-            *stacks.entry(names).or_default() += match view {
+        let stacks = self.stacks.iter().map(|(stack, counts)| {
+            let bytes = match view {
                 HeapView::InUse => counts.live_bytes,
                 HeapView::Allocated => counts.bytes,
             };
-        }
-        let all: u64 = stacks.values().sum();
+            (stack.as_slice(), bytes)
+        });
+        let stacks = self.modules.by_name(stacks);
+        let all: u64 = stacks.iter().map(|(_, bytes)| bytes).sum();
         let what = match view {
             HeapView::InUse => "in use",
             HeapView::Allocated => "allocated since the start",
         };
         let title = format!("Heap: {:.1} MB {what}", all as f64 / 1e6);
-        let mut stacks: Vec<_> = stacks.into_iter().collect();
-        stacks.sort();
         svg::draw(&title, "bytes", stacks)
     }
 }

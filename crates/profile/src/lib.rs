@@ -49,6 +49,7 @@ pub struct Profile {
     began: SystemTime,
     took: Duration,
     period: Duration,
+    /// Samples that came too fast.
     lost: u64,
 }
 
@@ -110,12 +111,6 @@ impl Profile {
         self.stacks.values().sum()
     }
 
-    /// Returns the number of samples lost because they came too fast.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
     /// Returns the profile as an uncompressed `perftools.profiles.Profile` message.
     #[must_use]
     pub fn to_pprof(&self) -> Vec<u8> {
@@ -149,12 +144,8 @@ impl Profile {
     /// Lists distinct stacks by name, outermost first, with their number of samples.
     #[must_use]
     pub fn by_name(&self) -> Vec<(Vec<String>, u64)> {
-        let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
-        for (stack, count) in &self.stacks {
-            *stacks.entry(self.modules.names(stack)).or_default() += count;
-        }
-        let mut stacks: Vec<_> = stacks.into_iter().collect();
-        stacks.sort();
-        stacks
+        let stacks = self.stacks.iter();
+        self.modules
+            .by_name(stacks.map(|(stack, count)| (stack.as_slice(), *count)))
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! **Invariant:** an address belongs to at most one module; its name is that of the symbol that covers it.
 
-use crate::elf::Elf;
+use crate::{ProfileError, elf::Elf};
 use object::read::ReadCache;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs,
     sync::Arc,
 };
 
@@ -55,10 +55,14 @@ pub(crate) fn modules_bytes() -> u64 {
 
 impl Modules {
     /// Reads this process's mappings; unreadable files have no names.
-    pub(crate) fn of_this_process() -> io::Result<Self> {
+    pub(crate) fn of_this_process() -> Result<Self, ProfileError> {
         let mut files: BTreeMap<String, Arc<Elf>> = BTreeMap::new();
         let mut all = Vec::new();
-        for mapping in parse_maps(&fs::read_to_string("/proc/self/maps")?) {
+        let maps = fs::read_to_string("/proc/self/maps").map_err(|source| ProfileError::Io {
+            operation: "read /proc/self/maps",
+            source,
+        })?;
+        for mapping in parse_maps(&maps) {
             let elf = files.entry(mapping.path.clone()).or_insert_with(|| {
                 // The program may have been replaced on disk since it was started.
                 let path = match fs::canonicalize("/proc/self/exe") {
@@ -95,13 +99,17 @@ impl Modules {
         module.elf.symbol(address.wrapping_sub(module.bias))
     }
 
-    /// Returns the names of a stack's functions, outermost first.
-    pub(crate) fn names(&self, stack: &[u64]) -> Vec<String> {
-        stack
-            .iter()
-            .rev()
-            .map(|address| self.name(*address))
-            .collect()
+    /// Lists distinct stacks by the names of their functions, outermost first, each with the sum of its values.
+    pub(crate) fn by_name<'a>(
+        &self,
+        stacks: impl Iterator<Item = (&'a [u64], u64)>,
+    ) -> Vec<(Vec<String>, u64)> {
+        let mut named: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        for (stack, value) in stacks {
+            let names = stack.iter().rev().map(|address| self.name(*address));
+            *named.entry(names.collect()).or_default() += value;
+        }
+        named.into_iter().collect()
     }
 
     /// Returns the name of the function at `address`, or else its file, or else the address.

@@ -64,7 +64,7 @@ pub(crate) fn run(duration: Duration, stop: &dyn Fn() -> bool) -> Result<Profile
     };
     let ring = RING.get_or_init(Ring::new);
     install()?;
-    let modules = Modules::of_this_process().map_err(failed("read /proc/self/maps"))?;
+    let modules = Modules::of_this_process()?;
     let mut unwinder = Unwinder::new(&modules);
     let mut stacks: HashMap<Vec<u64>, u64> = HashMap::new();
     ring.lost.store(0, Ordering::Relaxed);
@@ -88,10 +88,6 @@ pub(crate) fn run(duration: Duration, stop: &dyn Fn() -> bool) -> Result<Profile
         period: PERIOD,
         lost: ring.lost.load(Ordering::Relaxed),
     })
-}
-
-fn failed(operation: &'static str) -> impl Fn(io::Error) -> ProfileError {
-    move |source| ProfileError::Io { operation, source }
 }
 
 impl Ring {
@@ -262,7 +258,10 @@ struct Timer;
 
 impl Timer {
     fn arm(period: Duration) -> Result<Self, ProfileError> {
-        set_timer(period).map_err(failed("start the profiling timer"))?;
+        set_timer(period).map_err(|source| ProfileError::Io {
+            operation: "start the profiling timer",
+            source,
+        })?;
         Ok(Self)
     }
 }
