@@ -119,7 +119,7 @@ impl Notifications {
     /// Returns what receives all that hold and every change; `None` if there are too many subscribers.
     fn subscribe(&self) -> Option<mpsc::Receiver<Notification>> {
         let mut state = self.state.lock().whole();
-        state.forget_gone();
+        state.count();
         if state.subscribers.len() >= self.most_subscribers {
             return None;
         }
@@ -135,9 +135,7 @@ impl Notifications {
 
     fn unsubscribe(&self, receiver: mpsc::Receiver<Notification>) {
         drop(receiver);
-        let mut state = self.state.lock().whole();
-        state.forget_gone();
-        state.count();
+        self.state.lock().whole().count();
     }
 }
 
@@ -151,12 +149,10 @@ impl State {
         }
     }
 
-    fn forget_gone(&mut self) {
+    /// Forgets the subscribers that are gone, and counts the others.
+    fn count(&mut self) {
         self.subscribers
             .retain(|subscriber| !subscriber.is_closed());
-    }
-
-    fn count(&self) {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         SUBSCRIBERS.set(self.subscribers.len() as f64);
     }

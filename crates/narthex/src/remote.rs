@@ -44,21 +44,12 @@ pub(crate) fn routes(
     threads: usize,
     now_ms: &NowMs,
 ) -> Result<Router, String> {
-    let receiving = receiving(options, sink, memory, threads, Arc::clone(now_ms))?;
-    let status = narthex_remote::status_routes(Arc::clone(ends));
-    Ok(memory.guard_writes(receiving).merge(status))
-}
-
-/// Returns the route at which remote write is received, enabled or not.
-fn receiving(
-    options: &ServerOptions,
-    sink: Arc<dyn Sink>,
-    memory: &Memory,
-    threads: usize,
-    now_ms: NowMs,
-) -> Result<Router, String> {
+    let with_status = |receiving| {
+        let status = narthex_remote::status_routes(Arc::clone(ends));
+        memory.guard_writes(receiving).merge(status)
+    };
     if !options.remote_write_receiver {
-        return Ok(narthex_remote::disabled_routes());
+        return Ok(with_status(narthex_remote::disabled_routes()));
     }
     let known = [Message::V1, Message::V2];
     let message = |name: &String| {
@@ -76,7 +67,7 @@ fn receiving(
         reading_limit_bytes: defaults.reading_limit_bytes.min(readable),
         ..defaults
     };
-    let receiver = Receiver::within(sink, now_ms, &memory.receiving())
+    let receiver = Receiver::within(sink, Arc::clone(now_ms), &memory.receiving())
         .with_future_limit(StorageFlags::from_options(options).future_limit_ms());
-    Ok(narthex_remote::routes(receiver, config))
+    Ok(with_status(narthex_remote::routes(receiver, config)))
 }

@@ -11,6 +11,7 @@ const LATER: &str = "this version does not have it";
 
 flags! {
     /// What `check config` takes.
+    #[derive(Debug)]
     pub(crate) struct ConfigFlags {
         /// Check the syntax only, not the files that the configuration names.
         syntax_only: bool = "syntax-only";
@@ -33,6 +34,7 @@ flags! {
 
 flags! {
     /// What `check rules` takes.
+    #[derive(Debug)]
     pub(crate) struct RulesFlags {
         /// Comma-separated lints: all, duplicate-rules or none.
         lint: String = "lint", default("duplicate-rules"), offers(&["all", "duplicate-rules", "none"]);
@@ -116,13 +118,12 @@ pub(crate) fn rules(values: Values) -> Result<CheckRules, UsageError> {
         }
     }
     Ok(CheckRules {
-        files: flags.files,
         unknown_lints,
         lints: RuleLints {
             duplicate_rules,
             ignore_unknown_fields: flags.ignore_unknown_fields,
         },
-        lint_fatal: flags.lint_fatal,
+        flags,
     })
 }
 
@@ -147,16 +148,14 @@ pub(crate) fn config(values: Values) -> Result<CheckConfig, UsageError> {
     if none {
         (interval, duplicate_rules, unknown_lints) = (false, false, Vec::new());
     }
-    let delta = Some(flags.lookback_delta).filter(|delta| interval && !delta.is_zero());
+    let is_linted = interval && !flags.syntax_only && !flags.lookback_delta.is_zero();
     Ok(CheckConfig {
-        files: flags.files,
-        syntax_only: flags.syntax_only,
         unknown_lints,
         rule_lints: RuleLints {
             duplicate_rules,
             ignore_unknown_fields: flags.ignore_unknown_fields,
         },
-        lookback_delta: delta,
-        lint_fatal: flags.lint_fatal,
+        lookback_delta: is_linted.then_some(flags.lookback_delta),
+        flags,
     })
 }

@@ -13,7 +13,9 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use check::{DiscoveryFlags, DoctorFlags, ServerFlags, WebConfigFlags};
+pub(crate) use check::{
+    ConfigFlags, DiscoveryFlags, DoctorFlags, RulesFlags, ServerFlags, WebConfigFlags,
+};
 pub(crate) use command::{Invocation, dispatch};
 pub(crate) use features::{
     CONCURRENT_RULES, DELAYED_NAME_REMOVAL, PER_STEP_STATS, QUERY_COST, SEARCH, START_STORAGE,

@@ -123,14 +123,11 @@ fn misfit(node: &Node, kind: &str) -> ConfigError {
 pub(super) struct Unsupported {
     /// Accepted keys without effect, with the reason and the line.
     pub(super) without_effect: Vec<(String, &'static str, usize)>,
-    /// The first rejected key.
-    refused: Option<Refused>,
-    /// The first rejected key whose value is not checked.
-    unchecked: Option<Refused>,
+    /// The error about the first rejected key: line, column and message.
+    refused: Option<(usize, usize, String)>,
+    /// That about the first rejected key whose value is not checked.
+    unchecked: Option<(usize, usize, String)>,
 }
-
-/// A rejected key: its path, the reason, line and column.
-type Refused = (String, &'static str, usize, usize);
 
 impl Unsupported {
     /// Collects the unsupported keys below `node`.
@@ -141,13 +138,13 @@ impl Unsupported {
     }
 
     /// Fails if there is a rejected key.
-    pub(super) fn refuse(&self) -> Result<(), ConfigError> {
-        refuse(self.refused.as_ref())
+    pub(super) fn refuse(&mut self) -> Result<(), ConfigError> {
+        refuse(self.refused.take())
     }
 
     /// Fails if there is a rejected key whose value is not checked: later errors that follow from it would mislead.
-    pub(super) fn refuse_unchecked(&self) -> Result<(), ConfigError> {
-        refuse(self.unchecked.as_ref())
+    pub(super) fn refuse_unchecked(self) -> Result<(), ConfigError> {
+        refuse(self.unchecked)
     }
 
     fn collect(&mut self, node: &Node, section: &Section, path: &str) {
@@ -168,11 +165,12 @@ impl Unsupported {
                     continue;
                 }
                 Class::Refused(reason) if written => {
-                    let place = (path, reason, word.line, word.column);
+                    let message = format!("{path} is not supported: {reason}");
+                    let error = (word.line, word.column, message);
                     if matches!(key.kind, KeyKind::Any) {
-                        self.unchecked.get_or_insert_with(|| place.clone());
+                        self.unchecked.get_or_insert_with(|| error.clone());
                     }
-                    self.refused.get_or_insert(place);
+                    self.refused.get_or_insert(error);
                     continue;
                 }
                 _ => {}
@@ -191,14 +189,9 @@ impl Unsupported {
     }
 }
 
-fn refuse(key: Option<&Refused>) -> Result<(), ConfigError> {
-    match key {
-        None => Ok(()),
-        Some((key, reason, line, column)) => {
-            let message = format!("{key} is not supported: {reason}");
-            Err(ConfigError::at(*line, *column, message))
-        }
-    }
+fn refuse(error: Option<(usize, usize, String)>) -> Result<(), ConfigError> {
+    let error = error.map(|(line, column, message)| ConfigError::at(line, column, message));
+    error.map_or(Ok(()), Err)
 }
 
 /// Reports whether a value means the same as an absent key.

@@ -20,15 +20,10 @@ pub(crate) enum ConfigError {
     },
     /// An error at one position of the text.
     At {
-        /// Line, from 1.
+        /// Line, from 1; 0 for an error without a position.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// Description of the error.
-        message: String,
-    },
-    /// An error without a position.
-    Invalid {
         /// Description of the error.
         message: String,
     },
@@ -43,16 +38,11 @@ pub(crate) enum ConfigError {
 
 impl ConfigError {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid {
-            message: message.into(),
-        }
+        Self::at(0, 0, message)
     }
 
     /// Returns an error at a position; line 0 means a default.
     pub(crate) fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
-        if line == 0 {
-            return Self::invalid(message);
-        }
         Self::At {
             line,
             column,
@@ -78,7 +68,9 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, source } => write!(f, "open {}: {source}", path.display()),
-            Self::Invalid { message } => f.write_str(message),
+            Self::At {
+                line: 0, message, ..
+            } => f.write_str(message),
             Self::At {
                 line,
                 column,

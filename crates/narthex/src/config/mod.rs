@@ -281,7 +281,7 @@ impl Config {
 
     /// Rejects unsupported keys and warns about keys without effect.
     fn settle(&mut self, root: &Node, section: &keys::Section) -> Result<(), ConfigError> {
-        let unsupported = Unsupported::collect_from(root, section);
+        let mut unsupported = Unsupported::collect_from(root, section);
         unsupported.refuse()?;
         for (key, reason, line) in unsupported.without_effect {
             let warning = format!("line {line}: {key} has no effect: {reason}");

@@ -452,7 +452,7 @@ impl Oracle {
 /// Returns an error without file and position.
 fn bare(error: &ConfigError) -> String {
     match error {
-        ConfigError::At { message, .. } | ConfigError::Invalid { message } => {
+        ConfigError::At { message, .. } => {
             // The key in front is our addition.
             match message.split_once(": ") {
                 Some((key, rest)) if FILE_KEYS.contains(&key) => rest.to_owned(),

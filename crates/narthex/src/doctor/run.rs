@@ -50,28 +50,19 @@ pub(crate) fn run(
 
 /// Writes findings; returns the exit code for the severest.
 fn report(findings: &[Finding], out: &mut dyn Write) -> io::Result<u8> {
-    write(findings, out)?;
-    Ok(code(worst(findings)))
-}
-
-fn code(worst: Option<Severity>) -> u8 {
-    match worst {
-        None | Some(Severity::Notice) => 0,
-        Some(Severity::Warning) => 1,
-        Some(Severity::Critical) => 2,
-    }
-}
-
-fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
     if findings.is_empty() {
-        return writeln!(out, "Nothing to advise.");
+        writeln!(out, "Nothing to advise.")?;
     }
     for finding in findings {
         let severity = finding.severity.name();
         writeln!(out, "{severity} {}: {}", finding.rule, finding.text)?;
         writeln!(out, "    {}", finding.help)?;
     }
-    Ok(())
+    Ok(match worst(findings) {
+        None | Some(Severity::Notice) => 0,
+        Some(Severity::Warning) => 1,
+        Some(Severity::Critical) => 2,
+    })
 }
 
 /// Collects here, with what pages of exporters do not have.

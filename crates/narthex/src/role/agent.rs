@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cgroup::Resources, cli::ServerOptions, descriptors, heap, memory::Memory, program_pages,
-    reload, remote, web::exposed::Exposed,
+    remote, web::exposed::Exposed,
 };
 use http::StatusCode;
 use narthex_expfmt::{Exposition, ExpositionMemory};
@@ -86,18 +86,7 @@ async fn serve(options: ServerOptions, resources: Resources) -> Result<(), Serve
         None => ends.sink(None),
     };
     let (manager, files) = base::reading(Arc::clone(&sink), &base, here.clone(), scrape_stop);
-    let parts = reload::Parts {
-        manager: Arc::clone(&manager),
-        files: files.clone(),
-        remote: Arc::clone(&ends),
-        rules: None,
-        notifier: None,
-        status: Arc::clone(&base.status),
-        activity: Arc::clone(&base.activity),
-        storage_flags: None,
-        features: options.config_features(),
-        now_ms: Arc::clone(&base.now_ms),
-    };
+    let parts = base::parts(&options, &base, &manager, &files, &ends);
     let reloader = base::follow((path, config), parts, &options, &base)?;
     let threads = resources.threads();
     let (writes, push_upkeep) =

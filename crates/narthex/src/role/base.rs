@@ -1,6 +1,6 @@
 //! What a server and an agent have in common: the port, what is known of the process, scraping, remote ends.
 
-use super::{error::ServerError, listen, priority, push_receiver::PushReceiver};
+use super::{error::ServerError, listen, priority, push_receiver};
 use crate::{
     cgroup::Resources,
     cli::{
@@ -288,6 +288,28 @@ pub(super) fn reading(
     (Arc::new(Manager::new(scraping, stop)), files)
 }
 
+/// Returns what a reload works with in an agent, which has no rules and stores nothing.
+pub(super) fn parts(
+    options: &ServerOptions,
+    base: &Base,
+    manager: &Arc<Manager>,
+    files: &reload::Files,
+    ends: &Arc<RemoteStorage>,
+) -> reload::Parts {
+    reload::Parts {
+        manager: Arc::clone(manager),
+        files: files.clone(),
+        remote: Arc::clone(ends),
+        rules: None,
+        notifier: None,
+        status: Arc::clone(&base.status),
+        activity: Arc::clone(&base.activity),
+        storage_flags: None,
+        features: options.config_features(),
+        now_ms: Arc::clone(&base.now_ms),
+    }
+}
+
 /// Scrapes according to a loaded configuration, and reloads it on a signal or, if `interval` is set, when its files
 /// change.
 pub(super) fn follow(
@@ -330,10 +352,10 @@ pub(super) async fn writes(
         return Ok((routes, None));
     }
     narthex_push::register_metrics(narthex_client::global()).map_err(ServerError::Metrics)?;
-    let started = PushReceiver::start(options, Arc::clone(pushed), memory).await;
-    let pushes = started.map_err(ServerError::flag("web.enable-push-receiver"))?;
-    let routes = routes.merge(memory.guard_writes(pushes.routes));
-    Ok((routes, Some(pushes.upkeep)))
+    let started = push_receiver::start(options, Arc::clone(pushed), memory).await;
+    let (pushes, upkeep) = started.map_err(ServerError::flag("web.enable-push-receiver"))?;
+    let routes = routes.merge(memory.guard_writes(pushes));
+    Ok((routes, Some(upkeep)))
 }
 
 /// Returns the routes of the API over a store; queries that many others run beside have `query_runtime`.

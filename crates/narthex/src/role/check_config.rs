@@ -6,20 +6,19 @@
 //! and `--lint-fatal` is set.
 
 use super::check_rules::{Findings, RuleLints, check_files as check_rule_files};
+use crate::cli::ConfigFlags;
 use crate::config::{Config, Features, Job, RuleSettings};
 use narthex_discovery::{SdConfig, TargetGroup};
 use std::{
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
 /// Files to check, and options.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct CheckConfig {
-    pub(crate) files: Vec<PathBuf>,
-    /// Whether to skip the files that the configuration names.
-    pub(crate) syntax_only: bool,
+    pub(crate) flags: ConfigFlags,
     /// Names in `--lint` that are unknown.
     pub(crate) unknown_lints: Vec<String>,
     /// What is looked for in rule files.
@@ -27,8 +26,6 @@ pub(crate) struct CheckConfig {
     /// Lookback to compare scrape intervals with, beyond which series turn stale between scrapes; `None` without that
     /// lint.
     pub(crate) lookback_delta: Option<Duration>,
-    /// Whether lint findings fail the check.
-    pub(crate) lint_fatal: bool,
 }
 
 /// Checks all files, writes the findings to `out` and `error`, and returns the exit code.
@@ -44,10 +41,11 @@ pub(crate) fn run(
     for lint in &check.unknown_lints {
         writeln!(out, "WARNING: unknown lint option: {lint:?}")?;
     }
-    for path in &check.files {
+    let syntax_only = check.flags.syntax_only;
+    for path in &check.flags.files {
         let shown = path.display();
         writeln!(out, "Checking {shown}")?;
-        let config = match read(path, check.syntax_only) {
+        let config = match read(path, syntax_only) {
             Ok((config, warnings)) => {
                 for warning in warnings {
                     writeln!(out, "  WARNING: {warning}")?;
@@ -70,7 +68,11 @@ pub(crate) fn run(
             }
         };
         writeln!(out)?;
-        if let Some(job) = config.jobs.iter().find(|job| is_too_rare(job, check)) {
+        let is_too_rare = |job: &&Job| {
+            let lookback = check.lookback_delta;
+            lookback.is_some_and(|delta| job.scrape.scrape_interval >= delta)
+        };
+        if let Some(job) = config.jobs.iter().find(is_too_rare) {
             writeln!(
                 error,
                 "  FAILED: too long scrape interval found, data point will be marked as stale - job: {}, interval: {}",
@@ -79,19 +81,12 @@ pub(crate) fn run(
             )?;
             findings.linted = true;
         }
-        if !check.syntax_only {
+        if !syntax_only {
             let files = &config.rules.files;
             check_rule_files(files, check.rule_lints, &mut findings, out, error)?;
         }
     }
-    Ok(findings.code(check.lint_fatal))
-}
-
-fn is_too_rare(job: &Job, check: &CheckConfig) -> bool {
-    !check.syntax_only
-        && check
-            .lookback_delta
-            .is_some_and(|delta| job.scrape.scrape_interval >= delta)
+    Ok(findings.code(check.flags.lint_fatal))
 }
 
 /// Rejects a path of rules that names no file; a pattern may match none.

@@ -3,6 +3,7 @@
 //! **Invariant:** texts and exit codes are promtool's: 0 if all files are valid, 1 if one is not, 3 if only lint found
 //! something and `--lint-fatal` is set.
 
+use crate::cli::RulesFlags;
 use narthex_rules::{Duplicate, ParseOptions, RuleError, RuleFile, duplicates, load, parse};
 use std::{
     io::{self, Read, Write},
@@ -17,15 +18,12 @@ const LINTED: u8 = 3;
 const LONGEST: u64 = 1 << 30;
 
 /// Files to check, and options.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct CheckRules {
-    /// Standard input if there are none.
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) flags: RulesFlags,
     /// Names in `--lint` that are unknown.
     pub(crate) unknown_lints: Vec<String>,
     pub(crate) lints: RuleLints,
-    /// Whether lint findings fail the check.
-    pub(crate) lint_fatal: bool,
 }
 
 /// What is looked for in rule files beside errors.
@@ -69,9 +67,12 @@ pub(crate) fn run(
         writeln!(out, "WARNING: unknown lint option: {lint:?}")?;
     }
     let mut findings = Findings::default();
-    if !check.files.is_empty() {
-        check_files(&check.files, check.lints, &mut findings, out, error)?;
-        return Ok(findings.code(check.lint_fatal));
+    let RulesFlags {
+        files, lint_fatal, ..
+    } = &check.flags;
+    if !files.is_empty() {
+        check_files(files, check.lints, &mut findings, out, error)?;
+        return Ok(findings.code(*lint_fatal));
     }
     writeln!(out, "Checking standard input")?;
     let mut text = String::new();
@@ -81,7 +82,7 @@ pub(crate) fn run(
         Err(error) => Err(vec![RuleError::Read(error)]),
     };
     report(parsed, "", check.lints, &mut findings, out, error)?;
-    Ok(findings.code(check.lint_fatal))
+    Ok(findings.code(*lint_fatal))
 }
 
 /// Checks files, and adds what is found to `findings`.
@@ -171,10 +172,14 @@ mod tests {
     #[test]
     fn standard_input_is_checked_without_a_name() {
         let check = CheckRules {
-            files: Vec::new(),
+            flags: RulesFlags {
+                lint: "shape".to_owned(),
+                lint_fatal: true,
+                ignore_unknown_fields: false,
+                files: Vec::new(),
+            },
             unknown_lints: vec!["shape".to_owned()],
             lints: RuleLints::default(),
-            lint_fatal: true,
         };
         let run = |text: &str| {
             let (mut out, mut error) = (Vec::new(), Vec::new());

@@ -24,24 +24,28 @@ impl<'a> Console<'a> {
     }
 
     /// Shows what is being done.
-    pub(crate) fn progress(&mut self, text: &str) -> io::Result<()> {
-        if self.is_terminal {
-            write!(self.out, "{CLEAR}{text}")?;
-            self.out.flush()?;
-        }
-        Ok(())
+    ///
+    /// # Errors
+    /// Fails, as `warn` does, with a text like every other reason to end.
+    pub(crate) fn progress(&mut self, text: &str) -> Result<(), String> {
+        let shown = match self.is_terminal {
+            true => write!(self.out, "{CLEAR}{text}").and_then(|()| self.out.flush()),
+            false => Ok(()),
+        };
+        shown.map_err(|error| error.to_string())
     }
 
     /// Reports something that went wrong.
-    pub(crate) fn warn(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn warn(&mut self, text: &str) -> Result<(), String> {
         self.progress("")?;
-        writeln!(self.out, "narthex: {}: {text}", self.command)
+        let written = writeln!(self.out, "narthex: {}: {text}", self.command);
+        written.map_err(|error| error.to_string())
     }
 
     /// Reports the end, and returns the exit code.
     pub(crate) fn end(&mut self, code: u8, outcome: Result<String, String>) -> io::Result<u8> {
         match outcome {
-            Err(reason) => self.warn(&reason)?,
+            Err(reason) => self.warn(&reason).map_err(io::Error::other)?,
             Ok(text) if self.is_terminal => writeln!(self.out, "{CLEAR}{text}")?,
             Ok(_) => {}
         }

@@ -49,7 +49,7 @@ const PARTLY: u8 = 3;
 /// Pushes, and returns the exit code. Reports go to `error`, with progress if that is a terminal.
 ///
 /// # Errors
-/// Fails when the report cannot be written, or no runtime can be started.
+/// Fails when the report cannot be written.
 pub(crate) fn run(
     command: &PushCommand,
     input: &mut dyn Read,
@@ -57,36 +57,43 @@ pub(crate) fn run(
     is_terminal: bool,
 ) -> io::Result<u8> {
     let mut console = Console::new("push", error, is_terminal);
+    let pushed = push(command, input, &mut console);
+    let code = pushed.as_ref().map_or(1, |(code, _)| *code);
+    console.end(code, pushed.map(|(_, summary)| summary))
+}
+
+/// Pushes or deletes; returns the exit code and a summary.
+fn push(
+    command: &PushCommand,
+    input: &mut dyn Read,
+    console: &mut Console<'_>,
+) -> Result<(u8, String), String> {
     if command.action == Action::Delete {
-        let sent = send::delete(command, &mut console)?;
-        return console.end(u8::from(sent.is_err()), sent);
+        send::delete(command, console)?;
+        return Ok((0, "the group is deleted".to_owned()));
     }
     let grouping = match &command.target {
         Target::Group(grouping) => grouping.clone(),
         Target::Groups(_) => Grouping::new(Vec::new()),
     };
     let mut merge = Merge::new(grouping, command.timestamps);
-    let read = files::merge(&command.flags.inputs, input, &mut merge, &mut console)?;
+    let read = files::merge(&command.flags.inputs, input, &mut merge, console)?;
     if merge.series() == 0 {
-        return console.end(1, Err("there is nothing to push".to_owned()));
+        return Err("there is nothing to push".to_owned());
     }
-    match send::push(command, &merge, &mut console)? {
-        Ok(outcome) => {
-            let is_whole = read.left_out == 0 && outcome.refused == 0;
-            let code = match outcome.stored {
-                0 => 1,
-                _ if is_whole => 0,
-                _ => PARTLY,
-            };
-            let series = merge.series();
-            let summary = format!(
-                "{series} series of {} pushed in {:.1} s, {} bytes",
-                read.sources(),
-                outcome.took.as_secs_f64(),
-                outcome.bytes
-            );
-            console.end(code, Ok(summary))
-        }
-        Err(reason) => console.end(1, Err(reason)),
-    }
+    let outcome = send::push(command, &merge, console)?;
+    let is_whole = read.left_out == 0 && outcome.refused == 0;
+    let code = match outcome.stored {
+        0 => 1,
+        _ if is_whole => 0,
+        _ => PARTLY,
+    };
+    let summary = format!(
+        "{} series of {} pushed in {:.1} s, {} bytes",
+        merge.series(),
+        read.sources(),
+        outcome.took.as_secs_f64(),
+        outcome.bytes
+    );
+    Ok((code, summary))
 }

@@ -17,50 +17,39 @@ const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Most pushes worked on at once.
 const CONCURRENCY: usize = 64;
 
-/// A receiver of pushes that runs.
-pub(super) struct PushReceiver {
-    /// The routes of the API.
-    pub(super) routes: Router,
-    /// The thread that ends groups.
-    pub(super) upkeep: Worker,
-}
-
-impl PushReceiver {
-    /// Starts accepting pushes: restores the groups of the last run, whose samples then go to `sink` again.
-    ///
-    /// # Errors
-    /// Fails when the journal of groups cannot be used, or no thread can be started.
-    pub(super) async fn start(
-        options: &ServerOptions,
-        sink: Arc<dyn Sink>,
-        memory: &Memory,
-    ) -> io::Result<Self> {
-        let config = StoreConfig {
-            utf8_names: true,
-            keep_timestamps: options.push_timestamps,
-            ttl_ms: options.push_ttls.0.clone(),
-            interval_ms: options.push_intervals.0.clone(),
-            aggregate: options.push_aggregate.0.clone(),
-            memory: Some(memory.senders.clone()),
-            ..StoreConfig::default()
-        };
-        let file = options.storage_path.join("push").join("groups");
-        let opened = tokio::task::spawn_blocking(move || open(config, sink, &file));
-        let store = Arc::new(opened.await.map_err(io::Error::other)??);
-        let reading = usize::try_from(memory.remote_write.limit_bytes() / 4);
-        let reading = reading.unwrap_or(usize::MAX);
-        let limits = Limits {
-            body_bytes: BODY_BYTES.min(reading),
-            reading_bytes: reading,
-            body_timeout: BODY_TIMEOUT,
-            concurrency: CONCURRENCY,
-            wait: options.remote_write_wait,
-        };
-        Ok(Self {
-            upkeep: push_upkeep::start(Arc::clone(&store))?,
-            routes: api_routes(store, limits),
-        })
-    }
+/// Starts accepting pushes: restores the groups of the last run, whose samples then go to `sink` again. Returns the
+/// routes of the API and the thread that ends groups.
+///
+/// # Errors
+/// Fails when the journal of groups cannot be used, or no thread can be started.
+pub(super) async fn start(
+    options: &ServerOptions,
+    sink: Arc<dyn Sink>,
+    memory: &Memory,
+) -> io::Result<(Router, Worker)> {
+    let config = StoreConfig {
+        utf8_names: true,
+        keep_timestamps: options.push_timestamps,
+        ttl_ms: options.push_ttls.0.clone(),
+        interval_ms: options.push_intervals.0.clone(),
+        aggregate: options.push_aggregate.0.clone(),
+        memory: Some(memory.senders.clone()),
+        ..StoreConfig::default()
+    };
+    let file = options.storage_path.join("push").join("groups");
+    let opened = tokio::task::spawn_blocking(move || open(config, sink, &file));
+    let store = Arc::new(opened.await.map_err(io::Error::other)??);
+    let reading = usize::try_from(memory.remote_write.limit_bytes() / 4);
+    let reading = reading.unwrap_or(usize::MAX);
+    let limits = Limits {
+        body_bytes: BODY_BYTES.min(reading),
+        reading_bytes: reading,
+        body_timeout: BODY_TIMEOUT,
+        concurrency: CONCURRENCY,
+        wait: options.remote_write_wait,
+    };
+    let upkeep = push_upkeep::start(Arc::clone(&store))?;
+    Ok((api_routes(store, limits), upkeep))
 }
 
 fn open(config: StoreConfig, sink: Arc<dyn Sink>, file: &Path) -> io::Result<Store> {

@@ -145,16 +145,10 @@ async fn serve(
     let notifier = start_notifier(&options, memory)?;
     let rules = begin_rules(&options, &base, &notifier, runtimes.evaluating)?;
     let parts = reload::Parts {
-        manager: Arc::clone(&manager),
-        files: files.clone(),
-        remote: Arc::clone(&ends),
         rules: Some(rules.clone()),
         notifier: Some(Arc::clone(&notifier)),
-        status: Arc::clone(status),
-        activity: Arc::clone(&base.activity),
         storage_flags: Some(StorageFlags::from_options(&options)),
-        features: options.config_features(),
-        now_ms: Arc::clone(now_ms),
+        ..base::parts(&options, &base, &manager, &files, &ends)
     };
     let reloader = match options.config_file.as_deref().zip(config) {
         Some(loaded) => Some(base::follow(loaded, parts, &options, &base)?),

@@ -62,7 +62,7 @@ pub(crate) fn run(
     is_terminal: bool,
 ) -> io::Result<u8> {
     let mut console = Console::new("backfill", error, is_terminal);
-    let outcome = backfill(options, &mut console)?;
+    let outcome = backfill(options, &mut console);
     let code = u8::from(!matches!(outcome, Ok((_, false))));
     console.end(code, outcome.map(|(text, _)| text))
 }
@@ -71,16 +71,11 @@ pub(crate) fn run(
 fn backfill(
     options: &BackfillOptions,
     console: &mut Console<'_>,
-) -> io::Result<Result<(String, bool), String>> {
-    let prepared = times(options).and_then(|times| {
-        let rules = rules(options)?;
-        let source = Source::open(options)?;
-        Ok((times, rules, source, Scratch::create(&options.output_dir)?))
-    });
-    let (times, mut rules, source, scratch) = match prepared {
-        Ok(prepared) => prepared,
-        Err(reason) => return Ok(Err(reason)),
-    };
+) -> Result<(String, bool), String> {
+    let times = times(options)?;
+    let mut rules = rules(options)?;
+    let source = Source::open(options)?;
+    let scratch = Scratch::create(&options.output_dir)?;
     let mut done = Done::default();
     let mut window_ms = times.0 - times.0.rem_euclid(WINDOW_MS);
     while window_ms <= times.1 {
@@ -98,9 +93,7 @@ fn backfill(
                 done.failed += 1;
             }
         }
-        if let Err(reason) = scratch.flush() {
-            return Ok(Err(reason));
-        }
+        scratch.flush()?;
         window_ms += WINDOW_MS;
     }
     if done.histograms > 0 {
@@ -110,11 +103,10 @@ fn backfill(
         ))?;
     }
     source.close();
-    Ok(scratch.publish().map(|(blocks, directory)| {
-        let (samples, directory) = (done.samples, directory.display());
-        let text = format!("{samples} samples in {blocks} blocks in {directory}");
-        (text, done.failed > 0)
-    }))
+    let (blocks, directory) = scratch.publish()?;
+    let (samples, directory) = (done.samples, directory.display());
+    let text = format!("{samples} samples in {blocks} blocks in {directory}");
+    Ok((text, done.failed > 0))
 }
 
 /// Evaluates a rule in a window of time and stores the result.

@@ -7,7 +7,7 @@ use narthex_net::glob::glob;
 use narthex_push::Merge;
 use std::{
     fs::{self, Metadata},
-    io::{self, Read},
+    io::Read,
     os::unix::fs::MetadataExt as _,
     path::Path,
     thread,
@@ -43,7 +43,7 @@ pub(super) fn merge(
     stdin: &mut dyn Read,
     merge: &mut Merge,
     console: &mut Console<'_>,
-) -> io::Result<InputReport> {
+) -> Result<InputReport, String> {
     let mut report = InputReport::default();
     let mut names: Vec<String> = Vec::new();
     for input in inputs {

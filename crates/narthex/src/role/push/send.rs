@@ -6,14 +6,13 @@
 use super::{Action, Compression, PushCommand, Target};
 use crate::cli::PushFlags;
 use crate::role::console::Console;
-use crate::server_client::{ServerClient, block_on};
+use crate::server_client::{Answer, ServerClient, block_on};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use narthex_model::duration;
 use narthex_net::{NetError, Request, ResponseHead};
 use narthex_push::{Merge, Timestamps};
 use std::{
     hash::{BuildHasher as _, RandomState},
-    io,
     time::{Duration, Instant},
 };
 
@@ -48,55 +47,36 @@ struct Refusal {
     retry_after: Option<Duration>,
 }
 
-/// Pushes what was merged; the inner error says why nothing was stored.
+/// Pushes what was merged; the error says why nothing was stored.
 pub(super) fn push(
     command: &PushCommand,
     merge: &Merge,
     console: &mut Console<'_>,
-) -> io::Result<Result<Outcome, String>> {
+) -> Result<Outcome, String> {
     let start = Instant::now();
-    let sending = match Sending::new(command, &merge.render()) {
-        Ok(sending) => sending,
-        Err(reason) => return Ok(Err(reason)),
-    };
+    let sending = Sending::new(command, &merge.render())?;
     let bytes = sending.content.len();
     console.progress(&format!("pushing {} series, {bytes} bytes", merge.series()))?;
-    let sent = block_on(sending.send(console))??;
-    Ok(match sent {
-        Ok((status, body)) => match &command.target {
-            Target::Groups(_) => batch(&body, console)?.map(|(stored, refused)| Outcome {
-                stored,
-                refused,
-                took: start.elapsed(),
-                bytes,
-            }),
-            Target::Group(_) if (200..300).contains(&status) => Ok(Outcome {
-                stored: 1,
-                refused: 0,
-                took: start.elapsed(),
-                bytes,
-            }),
-            Target::Group(_) => Err(told(status, &body)),
-        },
-        Err(reason) => Err(reason),
+    let (status, body) = sending.send(console)?;
+    let (stored, refused) = match &command.target {
+        Target::Groups(_) => batch(&body, console)?,
+        Target::Group(_) if (200..300).contains(&status) => (1, 0),
+        Target::Group(_) => return Err(told(status, &body)),
+    };
+    Ok(Outcome {
+        stored,
+        refused,
+        took: start.elapsed(),
+        bytes,
     })
 }
 
-/// Deletes the group; the inner error says why it is still there.
-pub(super) fn delete(
-    command: &PushCommand,
-    console: &mut Console<'_>,
-) -> io::Result<Result<String, String>> {
-    let sending = match Sending::new(command, &[]) {
-        Ok(sending) => sending,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    let sent = block_on(sending.send(console))??;
-    Ok(match sent {
-        Ok((200..=299, _)) => Ok("the group is deleted".to_owned()),
-        Ok((status, body)) => Err(told(status, &body)),
-        Err(reason) => Err(reason),
-    })
+/// Deletes the group; the error says why it is still there.
+pub(super) fn delete(command: &PushCommand, console: &mut Console<'_>) -> Result<(), String> {
+    match Sending::new(command, &[])?.send(console)? {
+        (200..=299, _) => Ok(()),
+        (status, body) => Err(told(status, &body)),
+    }
 }
 
 impl<'a> Sending<'a> {
@@ -118,8 +98,12 @@ impl<'a> Sending<'a> {
         })
     }
 
+    fn send(&self, console: &mut Console<'_>) -> Result<Answer, String> {
+        block_on(self.attempts(console)).map_err(|error| error.to_string())?
+    }
+
     /// Sends until there is an answer that another attempt would not change; returns its status and body.
-    async fn send(&self, console: &mut Console<'_>) -> io::Result<Result<(u16, Vec<u8>), String>> {
+    async fn attempts(&self, console: &mut Console<'_>) -> Result<Answer, String> {
         let end = Instant::now() + self.command.flags.max_time;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -127,7 +111,7 @@ impl<'a> Sending<'a> {
             let refusal = match self.once(&mut body).await {
                 Ok(head) => match Refusal::of_answer(&head, &body) {
                     Some(refusal) => refusal,
-                    None => return Ok(Ok((head.status, body))),
+                    None => return Ok((head.status, body)),
                 },
                 Err(error) => Refusal {
                     is_passing: !matches!(error, NetError::Config { .. }),
@@ -138,7 +122,7 @@ impl<'a> Sending<'a> {
             let wait = refusal.retry_after.unwrap_or_else(|| jittered(pause));
             pause = (pause * 2).min(LONGEST_PAUSE);
             if !refusal.is_passing || Instant::now() + wait >= end {
-                return Ok(Err(refusal.reason));
+                return Err(refusal.reason);
             }
             let seconds = wait.as_secs_f64();
             let reason = &refusal.reason;
@@ -227,10 +211,10 @@ fn headers(command: &PushCommand, headers: &mut HeaderMap) -> Result<(), String>
 }
 
 /// Reports the groups of a batch that were refused; returns how many were stored and refused.
-fn batch(body: &[u8], console: &mut Console<'_>) -> io::Result<Result<(u64, u64), String>> {
+fn batch(body: &[u8], console: &mut Console<'_>) -> Result<(u64, u64), String> {
     let Ok(report) = serde_json::from_slice::<serde_json::Value>(body) else {
         // A gateway that does not have the endpoint, or refuses the whole request.
-        return Ok(Err(String::from_utf8_lossy(body).trim().to_owned()));
+        return Err(String::from_utf8_lossy(body).trim().to_owned());
     };
     let data = &report["data"];
     let ungrouped = &data["ungrouped"];
@@ -244,7 +228,7 @@ fn batch(body: &[u8], console: &mut Console<'_>) -> io::Result<Result<(u64, u64)
     }
     let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
     let refused = number(&data["refused"]) + number(&ungrouped["total"]);
-    Ok(Ok((number(&data["stored"]), refused)))
+    Ok((number(&data["stored"]), refused))
 }
 
 fn told(status: u16, body: &[u8]) -> String {
