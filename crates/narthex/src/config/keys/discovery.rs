@@ -1,112 +1,80 @@
 //! Keys of service discovery.
 
-use super::{Key, KeyKind, NOT_HERE, Section, http, key};
+use super::{Key, KeyKind, NOT_HERE, Section, http, key, section};
 
 const EVERY_5M: &str = "5m";
 
 #[rustfmt::skip]
-pub(crate) static STATIC: Section = Section {
-    name: "static_config",
-    about: "Targets listed here.",
-    parts: &[&[
-        key("targets", KeyKind::Texts, "", "Targets, as host:port.").always(),
-        key("labels", KeyKind::Labels, "", "Labels added to every target."),
-    ]],
-};
+pub(crate) static STATIC: Section = section("static_config", "Targets listed here.", &[&[
+    key("targets", KeyKind::Texts, "", "Targets, as host:port.").always(),
+    key("labels", KeyKind::Labels, "", "Labels added to every target."),
+]]);
 
 #[rustfmt::skip]
-pub(crate) static FILE: Section = Section {
-    name: "file_sd_config",
-    about: "Targets read from files, which may change.",
-    parts: &[&[
-        key("files", KeyKind::Paths, "", "Files ending in .json, .yml or .yaml; the file name may contain a *.").always(),
-        key("refresh_interval", KeyKind::Period, EVERY_5M, "Interval at which the files are reread even without a change event."),
-    ]],
-};
+pub(crate) static FILE: Section = section("file_sd_config", "Targets read from files, which may change.", &[&[
+    key("files", KeyKind::Paths, "", "Files ending in .json, .yml or .yaml; the file name may contain a *.").always(),
+    key("refresh_interval", KeyKind::Period, EVERY_5M, "Interval at which the files are reread even without a change event."),
+]]);
 
 #[rustfmt::skip]
-pub(crate) static HTTP: Section = Section {
-    name: "http_sd_config",
-    about: "Targets returned by a URL.",
-    parts: &[
-        http::CLIENT,
-        http::HTTP2,
-        http::PROXY,
-        http::HEADERS,
-        &[
-            key("refresh_interval", KeyKind::Period, "1m", "Refresh interval."),
-            key("url", KeyKind::Text, "", "URL that returns the targets.").always(),
-        ],
+pub(crate) static HTTP: Section = section("http_sd_config", "Targets returned by a URL.", &[
+    http::CLIENT,
+    http::HTTP2,
+    http::PROXY,
+    http::HEADERS,
+    &[
+        key("refresh_interval", KeyKind::Period, "1m", "Refresh interval."),
+        key("url", KeyKind::Text, "", "URL that returns the targets.").always(),
     ],
-};
+]);
 
 #[rustfmt::skip]
-pub(crate) static DNS: Section = Section {
-    name: "dns_sd_config",
-    about: "Targets discovered through DNS.",
-    parts: &[&[
-        key("names", KeyKind::Texts, "", "Names to look up.").always(),
-        key("refresh_interval", KeyKind::Period, "30s", "Refresh interval."),
-        key("type", KeyKind::Text, "SRV", "Record type: SRV, A, AAAA, MX or NS.").always(),
-        key("port", KeyKind::Number, "0", "Port of the targets; SRV records contain their own.").always(),
-    ]],
-};
+pub(crate) static DNS: Section = section("dns_sd_config", "Targets discovered through DNS.", &[&[
+    key("names", KeyKind::Texts, "", "Names to look up.").always(),
+    key("refresh_interval", KeyKind::Period, "30s", "Refresh interval."),
+    key("type", KeyKind::Text, "SRV", "Record type: SRV, A, AAAA, MX or NS.").always(),
+    key("port", KeyKind::Number, "0", "Port of the targets; SRV records contain their own.").always(),
+]]);
 
 #[rustfmt::skip]
-pub(crate) static KUBERNETES: Section = Section {
-    name: "kubernetes_sd_config",
-    about: "Targets discovered through the Kubernetes API.",
-    parts: &[
-        &[
-            key("api_server", KeyKind::Url, "", "URL of the API; defaults to that of the pod's service account."),
-            key("role", KeyKind::Text, "", "node, pod, service, endpoints, endpointslice or ingress.").always(),
-            key("kubeconfig_file", KeyKind::Path, "", "Kubeconfig file with the API's URL and credentials.").always(),
-        ],
-        http::CLIENT,
-        http::HTTP2,
-        http::PROXY,
-        http::HEADERS,
-        &[
-            key("namespaces", KeyKind::Section(&NAMESPACES), "", "Namespaces to watch; all if empty."),
-            key("selectors", KeyKind::Sections(&SELECTOR), "", "Selectors for objects."),
-            key("attach_metadata", KeyKind::Section(&ATTACH), "", "Related objects whose labels are attached to targets."),
-        ],
+pub(crate) static KUBERNETES: Section = section("kubernetes_sd_config", "Targets discovered through the Kubernetes API.", &[
+    &[
+        key("api_server", KeyKind::Url, "", "URL of the API; defaults to that of the pod's service account."),
+        key("role", KeyKind::Text, "", "node, pod, service, endpoints, endpointslice or ingress.").always(),
+        key("kubeconfig_file", KeyKind::Path, "", "Kubeconfig file with the API's URL and credentials.").always(),
     ],
-};
+    http::CLIENT,
+    http::HTTP2,
+    http::PROXY,
+    http::HEADERS,
+    &[
+        key("namespaces", KeyKind::Section(&NAMESPACES), "", "Namespaces to watch; all if empty."),
+        key("selectors", KeyKind::Sections(&SELECTOR), "", "Selectors for objects."),
+        key("attach_metadata", KeyKind::Section(&ATTACH), "", "Related objects whose labels are attached to targets."),
+    ],
+]);
 
 #[rustfmt::skip]
-static NAMESPACES: Section = Section {
-    name: "namespaces",
-    about: "Namespaces to watch.",
-    parts: &[&[
-        key("own_namespace", KeyKind::Bool, "false", "Whether to watch the namespace of this process's pod.").always(),
-        key("names", KeyKind::Texts, "", "Names of namespaces.").always(),
-    ]],
-};
+static NAMESPACES: Section = section("namespaces", "Namespaces to watch.", &[&[
+    key("own_namespace", KeyKind::Bool, "false", "Whether to watch the namespace of this process's pod.").always(),
+    key("names", KeyKind::Texts, "", "Names of namespaces.").always(),
+]]);
 
 #[rustfmt::skip]
-static SELECTOR: Section = Section {
-    name: "selector",
-    about: "Selectors for the objects of a role.",
-    parts: &[&[
-        key("role", KeyKind::Text, "", "Role."),
-        key("label", KeyKind::Text, "", "Label selector."),
-        key("field", KeyKind::Text, "", "Field selector."),
-    ]],
-};
+static SELECTOR: Section = section("selector", "Selectors for the objects of a role.", &[&[
+    key("role", KeyKind::Text, "", "Role."),
+    key("label", KeyKind::Text, "", "Label selector."),
+    key("field", KeyKind::Text, "", "Field selector."),
+]]);
 
 #[rustfmt::skip]
-static ATTACH: Section = Section {
-    name: "attach_metadata",
-    about: "Related objects whose labels are attached to targets.",
-    parts: &[&[
-        key("node", KeyKind::Bool, "false", "Labels and annotations of the node.").always(),
-        key("namespace", KeyKind::Bool, "false", "Labels and annotations of the namespace.").always(),
-        key("deployment", KeyKind::Bool, "false", "Name of the deployment.").always(),
-        key("job", KeyKind::Bool, "false", "Name of the job.").always(),
-        key("cronjob", KeyKind::Bool, "false", "Name of the cron job.").always(),
-    ]],
-};
+static ATTACH: Section = section("attach_metadata", "Related objects whose labels are attached to targets.", &[&[
+    key("node", KeyKind::Bool, "false", "Labels and annotations of the node.").always(),
+    key("namespace", KeyKind::Bool, "false", "Labels and annotations of the namespace.").always(),
+    key("deployment", KeyKind::Bool, "false", "Name of the deployment.").always(),
+    key("job", KeyKind::Bool, "false", "Name of the job.").always(),
+    key("cronjob", KeyKind::Bool, "false", "Name of the cron job.").always(),
+]]);
 
 /// Returns the key of a mechanism that Prometheus has and this version lacks.
 const fn not_built(name: &'static str) -> Key {

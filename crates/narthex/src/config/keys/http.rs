@@ -1,6 +1,6 @@
 //! Keys for authentication, TLS and proxies that scrapes, discovery and remote ends share.
 
-use super::{Key, KeyKind, NOT_HERE, Section, key};
+use super::{Key, KeyKind, NOT_HERE, Section, key, section};
 
 #[rustfmt::skip]
 pub(super) static CLIENT: &[Key] = &[
@@ -45,94 +45,70 @@ pub(super) static HEADERS: &[Key] = &[key("http_headers", KeyKind::Named(&HEADER
 
 /// A file of HTTP client settings, as commands accept it.
 #[rustfmt::skip]
-pub(crate) static HTTP_FILE: Section = Section {
-    name: "http_config",
-    about: "HTTP client settings.",
-    parts: &[CLIENT, HTTP2, PROXY, HEADERS],
-};
+pub(crate) static HTTP_FILE: Section = section("http_config", "HTTP client settings.", &[CLIENT, HTTP2, PROXY, HEADERS]);
 
 #[rustfmt::skip]
-static BASIC_AUTH: Section = Section {
-    name: "basic_auth",
-    about: "User and password of HTTP basic authentication.",
-    parts: &[&[
-        key("username", KeyKind::Text, "", "User."),
-        key("username_file", KeyKind::Path, "", "File with the user."),
-        key("username_ref", KeyKind::Text, "", "Name of the user in a secret manager.").refused(NOT_HERE),
-        key("password", KeyKind::Secret, "", "Password."),
-        key("password_file", KeyKind::Path, "", "File with the password."),
-        key("password_ref", KeyKind::Text, "", "Name of the password in a secret manager.").refused(NOT_HERE),
-    ]],
-};
+static BASIC_AUTH: Section = section("basic_auth", "User and password of HTTP basic authentication.", &[&[
+    key("username", KeyKind::Text, "", "User."),
+    key("username_file", KeyKind::Path, "", "File with the user."),
+    key("username_ref", KeyKind::Text, "", "Name of the user in a secret manager.").refused(NOT_HERE),
+    key("password", KeyKind::Secret, "", "Password."),
+    key("password_file", KeyKind::Path, "", "File with the password."),
+    key("password_ref", KeyKind::Text, "", "Name of the password in a secret manager.").refused(NOT_HERE),
+]]);
 
 #[rustfmt::skip]
-static AUTHORIZATION: Section = Section {
-    name: "authorization",
-    about: "Contents of the Authorization header.",
-    parts: &[&[
-        key("type", KeyKind::Text, "Bearer", "Authentication scheme."),
-        key("credentials", KeyKind::Secret, "", "Credentials."),
-        key("credentials_file", KeyKind::Path, "", "File with the credentials."),
-        key("credentials_ref", KeyKind::Text, "", "Name of the credentials in a secret manager.").refused(NOT_HERE),
-    ]],
-};
+static AUTHORIZATION: Section = section("authorization", "Contents of the Authorization header.", &[&[
+    key("type", KeyKind::Text, "Bearer", "Authentication scheme."),
+    key("credentials", KeyKind::Secret, "", "Credentials."),
+    key("credentials_file", KeyKind::Path, "", "File with the credentials."),
+    key("credentials_ref", KeyKind::Text, "", "Name of the credentials in a secret manager.").refused(NOT_HERE),
+]]);
 
 #[rustfmt::skip]
-static OAUTH2: Section = Section {
-    name: "oauth2",
-    about: "How to obtain a token: client_credentials, or an assertion according to RFC 7523.",
-    parts: &[
-        &[
-            key("client_id", KeyKind::Text, "", "Client ID."),
-            key("client_secret", KeyKind::Secret, "", "Its secret."),
-            key("client_secret_file", KeyKind::Path, "", "File with its secret."),
-            key("client_secret_ref", KeyKind::Text, "", "Name of the client's secret in a secret manager.").refused(NOT_HERE),
-            key("client_certificate_key_id", KeyKind::Text, "", "ID of the key that signs the assertion."),
-            key("client_certificate_key", KeyKind::Secret, "", "RSA key in PEM."),
-            key("client_certificate_key_file", KeyKind::Path, "", "File with the key."),
-            key("client_certificate_key_ref", KeyKind::Text, "", "Name of the key in a secret manager.").refused(NOT_HERE),
-            key("grant_type", KeyKind::Text, "", "client_credentials, or urn:ietf:params:oauth:grant-type:jwt-bearer."),
-            key("signature_algorithm", KeyKind::Text, "", "RS256, RS384 or RS512."),
-            key("iss", KeyKind::Text, "", "Issuer of the assertion; the client ID if empty."),
-            key("audience", KeyKind::Text, "", "Audience of the assertion; the token URL if empty."),
-            key("claims", KeyKind::Any, "", "Additional claims of the assertion."),
-            key("scopes", KeyKind::Texts, "", "Scopes to request."),
-            key("token_url", KeyKind::Text, "", "URL of the token endpoint."),
-            key("endpoint_params", KeyKind::Labels, "", "Additional request parameters."),
-            key("tls_config", KeyKind::Section(&TLS), "", "TLS settings: trusted certificates and the client's own."),
-        ],
-        PROXY,
+static OAUTH2: Section = section("oauth2", "How to obtain a token: client_credentials, or an assertion according to RFC 7523.", &[
+    &[
+        key("client_id", KeyKind::Text, "", "Client ID."),
+        key("client_secret", KeyKind::Secret, "", "Its secret."),
+        key("client_secret_file", KeyKind::Path, "", "File with its secret."),
+        key("client_secret_ref", KeyKind::Text, "", "Name of the client's secret in a secret manager.").refused(NOT_HERE),
+        key("client_certificate_key_id", KeyKind::Text, "", "ID of the key that signs the assertion."),
+        key("client_certificate_key", KeyKind::Secret, "", "RSA key in PEM."),
+        key("client_certificate_key_file", KeyKind::Path, "", "File with the key."),
+        key("client_certificate_key_ref", KeyKind::Text, "", "Name of the key in a secret manager.").refused(NOT_HERE),
+        key("grant_type", KeyKind::Text, "", "client_credentials, or urn:ietf:params:oauth:grant-type:jwt-bearer."),
+        key("signature_algorithm", KeyKind::Text, "", "RS256, RS384 or RS512."),
+        key("iss", KeyKind::Text, "", "Issuer of the assertion; the client ID if empty."),
+        key("audience", KeyKind::Text, "", "Audience of the assertion; the token URL if empty."),
+        key("claims", KeyKind::Any, "", "Additional claims of the assertion."),
+        key("scopes", KeyKind::Texts, "", "Scopes to request."),
+        key("token_url", KeyKind::Text, "", "URL of the token endpoint."),
+        key("endpoint_params", KeyKind::Labels, "", "Additional request parameters."),
+        key("tls_config", KeyKind::Section(&TLS), "", "TLS settings: trusted certificates and the client's own."),
     ],
-};
+    PROXY,
+]);
 
 #[rustfmt::skip]
-pub(super) static TLS: Section = Section {
-    name: "tls_config",
-    about: "Trusted certificates and the client's own. TLS 1.2 and 1.3 are supported.",
-    parts: &[&[
-        key("ca", KeyKind::Text, "", "Trusted certificates in PEM."),
-        key("cert", KeyKind::Text, "", "The client's certificate in PEM."),
-        key("key", KeyKind::Secret, "", "The client's key in PEM."),
-        key("ca_file", KeyKind::Path, "", "File with trusted certificates."),
-        key("cert_file", KeyKind::Path, "", "File with the client's certificate."),
-        key("key_file", KeyKind::Path, "", "File with the client's key."),
-        key("ca_ref", KeyKind::Text, "", "Name in a secret manager.").refused(NOT_HERE),
-        key("cert_ref", KeyKind::Text, "", "Name in a secret manager.").refused(NOT_HERE),
-        key("key_ref", KeyKind::Text, "", "Name in a secret manager.").refused(NOT_HERE),
-        key("server_name", KeyKind::Text, "", "Name expected in the server's certificate; the URL's host if empty."),
-        key("insecure_skip_verify", KeyKind::Bool, "false", "Whether to skip verification of the server's certificate.").always(),
-        key("min_version", KeyKind::Text, "", "Minimum version: TLS10, TLS11, TLS12, TLS13."),
-        key("max_version", KeyKind::Text, "", "Maximum version."),
-    ]],
-};
+pub(super) static TLS: Section = section("tls_config", "Trusted certificates and the client's own. TLS 1.2 and 1.3 are supported.", &[&[
+    key("ca", KeyKind::Text, "", "Trusted certificates in PEM."),
+    key("cert", KeyKind::Text, "", "The client's certificate in PEM."),
+    key("key", KeyKind::Secret, "", "The client's key in PEM."),
+    key("ca_file", KeyKind::Path, "", "File with trusted certificates."),
+    key("cert_file", KeyKind::Path, "", "File with the client's certificate."),
+    key("key_file", KeyKind::Path, "", "File with the client's key."),
+    key("ca_ref", KeyKind::Text, "", "Name in a secret manager.").refused(NOT_HERE),
+    key("cert_ref", KeyKind::Text, "", "Name in a secret manager.").refused(NOT_HERE),
+    key("key_ref", KeyKind::Text, "", "Name in a secret manager.").refused(NOT_HERE),
+    key("server_name", KeyKind::Text, "", "Name expected in the server's certificate; the URL's host if empty."),
+    key("insecure_skip_verify", KeyKind::Bool, "false", "Whether to skip verification of the server's certificate.").always(),
+    key("min_version", KeyKind::Text, "", "Minimum version: TLS10, TLS11, TLS12, TLS13."),
+    key("max_version", KeyKind::Text, "", "Maximum version."),
+]]);
 
 #[rustfmt::skip]
-static HEADER: Section = Section {
-    name: "http_header",
-    about: "Values of one header; each entry is sent as a line of its own.",
-    parts: &[&[
-        key("values", KeyKind::Texts, "", "Values."),
-        key("secrets", KeyKind::Secrets, "", "Values that are kept secret."),
-        key("files", KeyKind::Paths, "", "Files with values."),
-    ]],
-};
+static HEADER: Section = section("http_header", "Values of one header; each entry is sent as a line of its own.", &[&[
+    key("values", KeyKind::Texts, "", "Values."),
+    key("secrets", KeyKind::Secrets, "", "Values that are kept secret."),
+    key("files", KeyKind::Paths, "", "Files with values."),
+]]);

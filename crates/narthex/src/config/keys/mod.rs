@@ -119,6 +119,14 @@ const fn key(name: &'static str, kind: KeyKind, default: &'static str, help: &'s
     }
 }
 
+const fn section(
+    name: &'static str,
+    about: &'static str,
+    parts: &'static [&'static [Key]],
+) -> Section {
+    Section { name, about, parts }
+}
+
 impl Key {
     const fn always(mut self) -> Self {
         self.always = true;
@@ -138,16 +146,12 @@ impl Key {
 
 /// A relabelling rule.
 #[rustfmt::skip]
-pub(crate) static RELABEL: Section = Section {
-    name: "relabel_config",
-    about: "A rule that changes labels, or drops the target or series that has them.",
-    parts: &[&[
-        key("source_labels", KeyKind::FlowTexts, "", "Labels whose values are joined."),
-        key("separator", KeyKind::Text, ";", "Separator between joined values.").always(),
-        key("regex", KeyKind::Text, "", "Anchored regular expression matched against the joined values; (.*) if absent."),
-        key("modulus", KeyKind::Count, "", "Modulus of hashmod."),
-        key("target_label", KeyKind::Text, "", "The label to set."),
-        key("replacement", KeyKind::Text, "$1", "New value; $1 and ${name} refer to groups of the regular expression.").always(),
-        key("action", KeyKind::Text, "replace", "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase."),
-    ]],
-};
+pub(crate) static RELABEL: Section = section("relabel_config", "A rule that changes labels, or drops the target or series that has them.", &[&[
+    key("source_labels", KeyKind::FlowTexts, "", "Labels whose values are joined."),
+    key("separator", KeyKind::Text, ";", "Separator between joined values.").always(),
+    key("regex", KeyKind::Text, "", "Anchored regular expression matched against the joined values; (.*) if absent."),
+    key("modulus", KeyKind::Count, "", "Modulus of hashmod."),
+    key("target_label", KeyKind::Text, "", "The label to set."),
+    key("replacement", KeyKind::Text, "$1", "New value; $1 and ${name} refer to groups of the regular expression.").always(),
+    key("action", KeyKind::Text, "replace", "One of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, labelkeep, lowercase, uppercase."),
+]]);

@@ -1,22 +1,18 @@
 //! Keys of a job.
 
-use super::{Key, KeyKind, RELABEL, Section, discovery, http, key};
+use super::{Key, KeyKind, RELABEL, Section, discovery, http, key, section};
 
 /// One entry of `scrape_configs`.
 #[rustfmt::skip]
-pub(crate) static SCRAPE: Section = Section {
-    name: "scrape_config",
-    about: "A scrape job. It also accepts the keys of HTTP clients and of service discovery.",
-    parts: &[
-        HEAD,
-        http::CLIENT,
-        http::HTTP2,
-        http::PROXY,
-        http::HEADERS,
-        RULES,
-        discovery::MECHANISMS,
-    ],
-};
+pub(crate) static SCRAPE: Section = section("scrape_config", "A scrape job. It also accepts the keys of HTTP clients and of service discovery.", &[
+    HEAD,
+    http::CLIENT,
+    http::HTTP2,
+    http::PROXY,
+    http::HEADERS,
+    RULES,
+    discovery::MECHANISMS,
+]);
 
 #[rustfmt::skip]
 static HEAD: &[Key] = &[
