@@ -41,13 +41,8 @@ impl Resolver for FileLabels {
         if !self.honors {
             return KeepLabels.resolve(parsed, common);
         }
-        let mut local = parsed.to_builder();
-        for label in &self.target {
-            let is_blank = blank.iter().any(|blank| blank.name() == label.name());
-            if parsed.label(label.name()).is_none() && !is_blank {
-                local.set(label.name(), label.value());
-            }
-        }
-        Ok(Some(local.finish()))
+        let stays = |label: &&Label| blank.iter().all(|blank| blank.name() != label.name());
+        let own = LabelSet::from_labels(self.target.iter().filter(stays).cloned());
+        Ok(Some(own.union(parsed)))
     }
 }

@@ -28,7 +28,6 @@ pub use config::{FileKind, FilesConfig, PathLabels};
 pub use manager::{Entry, FilesManager, ManagerConfig, RoundSource};
 pub use metrics::register_metrics;
 pub use source::FileSource;
-pub use stamp::FileStamp;
 
 #[cfg(test)]
 #[global_allocator]

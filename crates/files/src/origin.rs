@@ -138,8 +138,8 @@ impl FileOrigin {
             Reader::File(reader) => reader.look(&self.path, config, &mut room),
             Reader::Python(reader) => reader.look(&self.path, config, &mut room),
         };
-        let parsed = match look {
-            Look::Unchanged => None,
+        let change = match look {
+            Look::Unchanged => Change::Nothing,
             Look::Unfinished => return self.unfinished(),
             Look::Failed(reason) => return self.fail("read", reason),
             Look::Page { text, modified_ms } => {
@@ -153,27 +153,20 @@ impl FileOrigin {
                 let parsed =
                     self.parser
                         .parse_into(&mut self.page, format, &text, now_ms, &mut self.labels);
+                if let Err(error) = parsed {
+                    self.unfinished = 0;
+                    return self.fail("parse", error.to_string());
+                }
+                self.give_back();
                 let (schema, present) = &before;
                 let frame = &self.page.frame;
-                Some(match parsed {
-                    Ok(()) => Ok(frame.schema().same(schema) && frame.present() == present),
-                    Err(error) => Err(error.to_string()),
-                })
+                match frame.schema().same(schema) && frame.present() == present {
+                    true => Change::Values,
+                    false => Change::Series,
+                }
             }
         };
         self.unfinished = 0;
-        let change = match parsed {
-            Some(Err(reason)) => return self.fail("parse", reason),
-            Some(Ok(has_same_series)) => {
-                self.give_back();
-                if has_same_series {
-                    Change::Values
-                } else {
-                    Change::Series
-                }
-            }
-            None => Change::Nothing,
-        };
         self.error = None;
         let is_stale = !config.stale_after.is_zero() && {
             let age_ms = now_ms.saturating_sub(self.modified_ms.unwrap_or(now_ms));

@@ -47,10 +47,9 @@ impl<'a> DbName<'a> {
     pub(crate) fn parse(name: &'a str) -> Option<Self> {
         let (kind, pid) = name.strip_suffix(".db")?.rsplit_once('_')?;
         let kind = sums::FamilyKind::from_name(kind)?;
-        let is_pid = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
-        // A process may be named otherwise by the application.
+        // A number, unless the application names its processes otherwise.
         let is_name = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_graphic());
-        (is_pid || is_name).then_some(Self { kind, pid })
+        is_name.then_some(Self { kind, pid })
     }
 }
 
@@ -112,16 +111,11 @@ impl PythonReader {
         ended: &[(&String, DbName<'_>, FileStamp)],
         config: &FilesConfig,
     ) {
-        let is_there = |name: &String, stamp: &FileStamp| {
-            ended
-                .iter()
-                .any(|(other, _, now)| *other == name && stamp.is_like(now))
+        let is_there = |(name, stamp): (&String, &FileStamp)| {
+            let mut files = ended.iter();
+            files.any(|(other, _, now)| *other == name && stamp.is_like(now))
         };
-        if !self
-            .ended_files
-            .iter()
-            .all(|(name, stamp)| is_there(name, stamp))
-        {
+        if !self.ended_files.iter().all(is_there) {
             self.ended = Sums::default();
             self.ended_files.clear();
         }

@@ -98,16 +98,11 @@ impl FileSource {
     fn look(&mut self, now_ms: i64, changes: &Changes) -> (HashSet<String>, bool) {
         let (mut fresh, mut moved) = (HashSet::new(), false);
         let mut unfinished: Vec<String> = Vec::new();
-        let mut note = |path: &String, change: Change, unfinished: &mut Vec<String>| match change {
-            Change::Nothing => {}
-            Change::Values => {
+        let mut note = |path: &String, change: Change| {
+            moved |= change == Change::Series;
+            if matches!(change, Change::Values | Change::Series) {
                 fresh.insert(path.clone());
             }
-            Change::Series => {
-                fresh.insert(path.clone());
-                moved = true;
-            }
-            Change::Unfinished => unfinished.push(path.clone()),
         };
         for (path, file) in &mut self.files {
             let may_differ = changes.concern(path) || self.untold.contains(path);
@@ -118,20 +113,21 @@ impl FileSource {
                     false => self.untold.remove(path),
                 };
             }
-            let change = file.look(&self.config, now_ms, may_differ);
-            note(path, change, &mut unfinished);
+            match file.look(&self.config, now_ms, may_differ) {
+                Change::Unfinished => unfinished.push(path.clone()),
+                change => note(path, change),
+            }
         }
         if !unfinished.is_empty() {
             thread::sleep(WRITING);
         }
-        for path in std::mem::take(&mut unfinished) {
-            if let Some(file) = self.files.get_mut(&path) {
-                let change = file.look(&self.config, now_ms, true);
-                let change = match change {
+        for path in &unfinished {
+            if let Some(file) = self.files.get_mut(path) {
+                let change = match file.look(&self.config, now_ms, true) {
                     Change::Unfinished => file.still_unfinished(),
                     change => change,
                 };
-                note(&path, change, &mut unfinished);
+                note(path, change);
             }
         }
         (fresh, moved)
