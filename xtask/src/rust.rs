@@ -12,10 +12,10 @@ pub(crate) fn blank(source: &str) -> String {
     let mut at = 0;
     while at < bytes.len() {
         let end = match bytes[at] {
-            b'/' if bytes.get(at + 1) == Some(&b'/') => line_end(bytes, at),
+            b'/' if bytes.get(at + 1) == Some(&b'/') => line_end(source, at),
             b'/' if bytes.get(at + 1) == Some(&b'*') => block_comment_end(bytes, at),
             b'"' => string_end(bytes, at),
-            b'r' if starts_raw(bytes, at) => raw_string_end(bytes, at).unwrap_or(at + 1),
+            b'r' if starts_raw(bytes, at) => raw_string_end(source, at).unwrap_or(at + 1),
             b'\'' => char_end(source, at),
             _ => at + 1,
         };
@@ -103,11 +103,8 @@ fn starts_raw(bytes: &[u8], at: usize) -> bool {
         || (matches!(bytes[at - 1], b'b' | b'c') && !continues_word(bytes, at - 1))
 }
 
-fn line_end(bytes: &[u8], at: usize) -> usize {
-    bytes[at..]
-        .iter()
-        .position(|b| *b == b'\n')
-        .map_or(bytes.len(), |n| at + n)
+fn line_end(source: &str, at: usize) -> usize {
+    source[at..].find('\n').map_or(source.len(), |n| at + n)
 }
 
 fn block_comment_end(bytes: &[u8], at: usize) -> usize {
@@ -143,27 +140,12 @@ fn string_end(bytes: &[u8], at: usize) -> usize {
 }
 
 /// Returns the end of `r"…"` or `r#"…"#`, or `None` when `r` starts something else.
-fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let hashes = bytes[at + 1..].iter().take_while(|b| **b == b'#').count();
-    let open = at + 1 + hashes;
-    if bytes.get(open) != Some(&b'"') {
-        return None;
-    }
-    let mut i = open + 1;
-    while i < bytes.len() {
-        if bytes[i] == b'"'
-            && bytes[i + 1..]
-                .iter()
-                .take(hashes)
-                .filter(|b| **b == b'#')
-                .count()
-                == hashes
-        {
-            return Some(i + 1 + hashes);
-        }
-        i += 1;
-    }
-    Some(bytes.len())
+fn raw_string_end(source: &str, at: usize) -> Option<usize> {
+    let rest = &source[at + 1..];
+    let (hashes, text) = rest.split_at(rest.len() - rest.trim_start_matches('#').len());
+    let text = text.strip_prefix('"')?;
+    let end = text.split_once(&format!("\"{hashes}"));
+    Some(end.map_or(source.len(), |(_, behind)| source.len() - behind.len()))
 }
 
 /// Returns the end of a character literal, or the next byte when the quote starts a lifetime.

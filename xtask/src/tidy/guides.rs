@@ -19,8 +19,8 @@ const LIMITS: [&str; 8] = [
     "-rate",
     "-size",
 ];
-/// Commands that serve others.
-const SERVERS: [&str; 2] = ["narthex server", "narthex pushgateway"];
+/// Headings of commands that serve others, without what begins them.
+const SERVERS: [&str; 2] = ["narthex server`", "narthex pushgateway`"];
 /// Prefixes of our metrics' names.
 const METRICS: [&str; 2] = ["narthex_", "prometheus_"];
 
@@ -57,21 +57,12 @@ fn unlisted(tree: &Tree) -> Vec<Finding> {
         return Vec::new();
     };
     let sections = tree.text(FLAGS).unwrap_or_default().split("\n## `");
-    let servers = sections.filter(|section| {
-        let mut names = SERVERS.iter();
-        names.any(|name| {
-            section
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with('`'))
-        })
-    });
+    let servers = sections.filter(|section| SERVERS.iter().any(|name| section.starts_with(name)));
     let is_set = |line: &&str| {
-        let without = [
-            "| Accepted without effect",
-            "| Refused",
-            "| Deprecated name",
-        ];
-        !without.iter().any(|text| line.contains(text))
+        let without = ["Accepted without effect", "Refused", "Deprecated name"];
+        !without
+            .iter()
+            .any(|text| line.contains(&format!("| {text}")))
     };
     let rows = servers.flat_map(str::lines).filter(is_set);
     let flags = rows.filter_map(flag_and_default).map(|(flag, _)| flag);
