@@ -2,7 +2,7 @@
 
 use narthex_expfmt::Format;
 use narthex_model::{LabelSet, Pattern, PatternError, Template};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// What the files of an entry are.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -50,7 +50,7 @@ pub struct FilesConfig {
 }
 
 /// Named groups of a pattern that become labels of the files whose path it matches.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PathLabels {
     pattern: Arc<Pattern>,
     groups: Arc<[(String, Template)]>,
@@ -134,20 +134,6 @@ impl PathLabels {
             (name.as_str(), value.unwrap_or_default())
         });
         Some(each.collect())
-    }
-}
-
-impl fmt::Debug for PathLabels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PathLabels")
-            .field(&self.pattern.as_str())
-            .finish()
-    }
-}
-
-impl PartialEq for PathLabels {
-    fn eq(&self, other: &Self) -> bool {
-        self.pattern.as_str() == other.pattern.as_str()
     }
 }
 

@@ -214,25 +214,17 @@ pub(crate) fn limit(text: &str, detected_bytes: u64) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(detected_bytes);
     }
-    let bytes = match text.strip_suffix('%') {
-        Some(percent) => {
-            let percent: u64 = percent
-                .trim()
-                .parse()
-                .map_err(|_| format!("{text:?} is no percentage"))?;
-            if percent > 100 {
-                return Err(format!("{text:?} is more than there is"));
-            }
-            u64::try_from(u128::from(detected_bytes) * u128::from(percent) / 100)
-                .unwrap_or(u64::MAX)
+    let bytes = if let Some(percent) = text.strip_suffix('%') {
+        let percent = percent.trim().parse::<u64>();
+        let percent = percent.map_err(|_| format!("{text:?} is no percentage"))?;
+        if percent > 100 {
+            return Err(format!("{text:?} is more than there is"));
         }
-        None => {
-            narthex_cli::Bytes::parse(text)
-                .ok_or_else(|| {
-                    format!("{text:?} is neither a size such as 512MB nor a percentage")
-                })?
-                .0
-        }
+        u64::try_from(u128::from(detected_bytes) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+    } else {
+        let size = narthex_cli::Bytes::parse(text);
+        let unknown = || format!("{text:?} is neither a size such as 512MB nor a percentage");
+        size.ok_or_else(unknown)?.0
     };
     if bytes < LEAST_BYTES {
         return Err(format!(

@@ -53,49 +53,32 @@ const TEMPLATE_FUNCTIONS: [&str; 29] = [
 /// Lists the features beside those of queries, by Prometheus' names.
 pub(crate) fn features(options: &ServerOptions) -> Vec<Feature> {
     let is_agent = options.is_agent;
+    let receives = options.remote_write_receiver;
+    let reloads = options.auto_reload().is_some();
+    let has = |feature| options.has_feature(feature);
     let fixed = [
         ("api", "admin", false),
         ("api", "lifecycle", options.enable_lifecycle),
         ("api", "otlp_write_receiver", false),
-        (
-            "api",
-            "remote_write_receiver",
-            options.remote_write_receiver,
-        ),
+        ("api", "remote_write_receiver", receives),
         ("otlp_receiver", "delta_conversion", false),
         ("otlp_receiver", "native_delta_ingestion", false),
         ("prometheus", "agent_mode", is_agent),
-        (
-            "prometheus",
-            "auto_reload_config",
-            options.auto_reload().is_some(),
-        ),
+        ("prometheus", "auto_reload_config", reloads),
         ("prometheus", "server_mode", !is_agent),
-        (
-            "rules",
-            "concurrent_rule_eval",
-            options.has_feature(CONCURRENT_RULES),
-        ),
+        ("rules", "concurrent_rule_eval", has(CONCURRENT_RULES)),
         ("rules", "keep_firing_for", true),
         ("rules", "query_offset", true),
         ("scrape", "extra_scrape_metrics", true),
         ("scrape", "openmetrics2", false),
-        (
-            "scrape",
-            "start_timestamp_zero_ingestion",
-            options.has_feature(START_ZEROS),
-        ),
-        (
-            "scrape",
-            "type_and_unit_labels",
-            options.has_feature(TYPE_AND_UNIT_LABELS),
-        ),
+        ("scrape", "start_timestamp_zero_ingestion", has(START_ZEROS)),
+        ("scrape", "type_and_unit_labels", has(TYPE_AND_UNIT_LABELS)),
         ("tsdb", "delayed_compaction", false),
         ("tsdb", "exemplar_storage", true),
         ("tsdb", "histograms_st_encoding", false),
         ("tsdb", "isolation", true),
         ("tsdb", "native_histograms", true),
-        ("tsdb", "st_storage", options.has_feature(START_STORAGE)),
+        ("tsdb", "st_storage", has(START_STORAGE)),
         ("tsdb", "use_uncached_io", false),
         ("tsdb", "xor2_encoding", false),
         ("ui", "ui_v2", false),

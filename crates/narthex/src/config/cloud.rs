@@ -7,23 +7,11 @@ use narthex_yaml::Node;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
-/// Clouds with the host that gives tokens and what they are for.
+/// Clouds, each with the domain whose `login` gives tokens and the one whose `monitor` they are for.
 const AZURE: [(&str, &str, &str); 3] = [
-    (
-        "AzurePublic",
-        "https://login.microsoftonline.com",
-        "https://monitor.azure.com/",
-    ),
-    (
-        "AzureGovernment",
-        "https://login.microsoftonline.us",
-        "https://monitor.azure.us/",
-    ),
-    (
-        "AzureChina",
-        "https://login.chinacloudapi.cn",
-        "https://monitor.azure.cn/",
-    ),
+    ("AzurePublic", "microsoftonline.com", "azure.com"),
+    ("AzureGovernment", "microsoftonline.us", "azure.us"),
+    ("AzureChina", "chinacloudapi.cn", "azure.cn"),
 ];
 
 /// The service that gives a machine its tokens.
@@ -105,7 +93,7 @@ pub(super) fn azuread(
         )));
     }
     let scope = match node.text_of("scope") {
-        "" => format!("{audience}/.default"),
+        "" => format!("https://monitor.{audience}//.default"),
         scope if fits(scope, r"[\w\s:/.\-]+") => scope.to_owned(),
         _ => return Err(node.error("the provided scope contains invalid characters")),
     };
@@ -115,7 +103,7 @@ pub(super) fn azuread(
         let host = host.unwrap_or_else(|| AZURE_METADATA.to_owned());
         return managed(identity, &host, &scope).map(Some);
     }
-    let host = named("AZURE_AUTHORITY_HOST").unwrap_or_else(|| (*login).to_owned());
+    let host = named("AZURE_AUTHORITY_HOST").unwrap_or_else(|| format!("https://login.{login}"));
     let (who, request) = if *way == "oauth" {
         ("OAuth", TokenRequest::Standard)
     } else {

@@ -42,13 +42,6 @@ const PROTOCOLS: [&str; 6] = [
     "PrometheusText1.0.0",
 ];
 
-const TEXT_FIRST: [&str; 4] = [
-    "OpenMetricsText1.0.0",
-    "OpenMetricsText0.0.1",
-    "PrometheusText1.0.0",
-    "PrometheusText0.0.4",
-];
-
 pub(super) const PROTO_FIRST: [&str; 5] = [
     "PrometheusProto",
     "OpenMetricsText1.0.0",
@@ -56,6 +49,9 @@ pub(super) const PROTO_FIRST: [&str; 5] = [
     "PrometheusText1.0.0",
     "PrometheusText0.0.4",
 ];
+
+/// The formats of text, in the same order.
+const TEXT: &[&str] = PROTO_FIRST.split_at(1).1;
 
 const ESCAPINGS: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
 
@@ -204,7 +200,7 @@ fn protocols(node: &mut Node, global: &Node, name: &str) -> Result<(), ConfigErr
         let list = match global.given("scrape_protocols") {
             Some(list) => unwritten(list),
             None if node.flag("scrape_native_histograms") => texts(&PROTO_FIRST),
-            None => texts(&TEXT_FIRST),
+            None => texts(TEXT),
         };
         node.set("scrape_protocols", list);
     }
