@@ -161,32 +161,31 @@ impl SigV4Config {
     /// # Errors
     /// [`NetError::Config`] with Prometheus' text.
     pub fn validate(&self) -> Result<(), NetError> {
-        if self.access_key.is_empty() != self.secret_key.is_empty() {
-            return Err(invalid(
-                "must provide a AWS SigV4 Access key and Secret Key if credentials are specified in the SigV4 config",
-            ));
-        }
-        if !self.external_id.is_empty() && self.role_arn.is_empty() {
-            return Err(invalid("external_id can only be used with role_arn"));
-        }
-        if !self.session_name.is_empty() && self.role_arn.is_empty() {
-            return Err(invalid("session_name can only be used with role_arn"));
-        }
+        refuse_if(
+            self.access_key.is_empty() != self.secret_key.is_empty(),
+            "must provide a AWS SigV4 Access key and Secret Key if credentials are specified in the SigV4 config",
+        )?;
+        refuse_if(
+            !self.external_id.is_empty() && self.role_arn.is_empty(),
+            "external_id can only be used with role_arn",
+        )?;
+        refuse_if(
+            !self.session_name.is_empty() && self.role_arn.is_empty(),
+            "session_name can only be used with role_arn",
+        )?;
         let name = self.session_name.as_bytes();
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+=,.@-".contains(byte);
         let is_good = (2..=64).contains(&name.len()) && name.iter().all(fits);
-        if !name.is_empty() && !is_good {
-            return Err(invalid(
-                "session_name must match ^[\\w+=,.@-]{2,64}$ (2-64 alphanumeric and +=,.@- characters)",
-            ));
-        }
-        if !self.tags.is_empty() && self.role_arn.is_empty() {
-            return Err(invalid("tags can only be used with role_arn"));
-        }
+        refuse_if(
+            !name.is_empty() && !is_good,
+            "session_name must match ^[\\w+=,.@-]{2,64}$ (2-64 alphanumeric and +=,.@- characters)",
+        )?;
+        refuse_if(
+            !self.tags.is_empty() && self.role_arn.is_empty(),
+            "tags can only be used with role_arn",
+        )?;
         for (name, value) in &self.tags {
-            if name.is_empty() {
-                return Err(invalid("tag key must not be empty"));
-            }
+            refuse_if(name.is_empty(), "tag key must not be empty")?;
             if name.len() > 128 {
                 let text = format!("tag key {name:?} exceeds maximum length of 128");
                 return Err(invalid(text));
@@ -247,13 +246,10 @@ impl TlsVersion {
     /// # Errors
     /// Fails for any text but `TLS10`, `TLS11`, `TLS12`, `TLS13`.
     pub fn parse(text: &str) -> Result<Self, NetError> {
-        match text {
-            "TLS10" => Ok(Self::Tls10),
-            "TLS11" => Ok(Self::Tls11),
-            "TLS12" => Ok(Self::Tls12),
-            "TLS13" => Ok(Self::Tls13),
-            _ => Err(invalid(format!("unknown TLS version: {text}"))),
-        }
+        [Self::Tls10, Self::Tls11, Self::Tls12, Self::Tls13]
+            .into_iter()
+            .find(|version| version.name() == text)
+            .ok_or_else(|| invalid(format!("unknown TLS version: {text}")))
     }
 
     /// Returns the version's name in a configuration.
@@ -322,20 +318,18 @@ impl HttpClientConfig {
     pub fn validate(&mut self) -> Result<(), NetError> {
         self.check_bearer()?;
         if let Some(basic) = &self.basic_auth {
-            at_most_one(
-                [!basic.username.is_empty(), basic.username_file.is_some()],
+            refuse_if(
+                !basic.username.is_empty() && basic.username_file.is_some(),
                 "at most one of basic_auth username, username_file & username_ref must be configured",
             )?;
-            at_most_one(
-                [!basic.password.is_empty(), basic.password_file.is_some()],
+            refuse_if(
+                !basic.password.is_empty() && basic.password_file.is_some(),
                 "at most one of basic_auth password, password_file & password_ref must be configured",
             )?;
         }
         self.settle_authorization()?;
         if let Some(oauth2) = &self.oauth2 {
-            if self.basic_auth.is_some() {
-                return Err(invalid(ONE_KIND));
-            }
+            refuse_if(self.basic_auth.is_some(), ONE_KIND)?;
             oauth2.validate()?;
         }
         self.tls.validate()?;
@@ -349,21 +343,18 @@ impl HttpClientConfig {
     fn check_bearer(&self) -> Result<(), NetError> {
         let token = !self.bearer_token.is_empty();
         let file = self.bearer_token_file.is_some();
-        at_most_one(
-            [token, file],
+        refuse_if(
+            token && file,
             "at most one of bearer_token & bearer_token_file must be configured",
         )?;
-        if (self.basic_auth.is_some() || self.oauth2.is_some()) && (token || file) {
-            return Err(invalid(
-                "at most one of basic_auth, oauth2, bearer_token & bearer_token_file must be configured",
-            ));
-        }
-        if self.authorization.is_some() && (token || file) {
-            return Err(invalid(
-                "authorization is not compatible with bearer_token & bearer_token_file",
-            ));
-        }
-        Ok(())
+        refuse_if(
+            (self.basic_auth.is_some() || self.oauth2.is_some()) && (token || file),
+            "at most one of basic_auth, oauth2, bearer_token & bearer_token_file must be configured",
+        )?;
+        refuse_if(
+            self.authorization.is_some() && (token || file),
+            "authorization is not compatible with bearer_token & bearer_token_file",
+        )
     }
 
     fn settle_authorization(&mut self) -> Result<(), NetError> {
@@ -379,24 +370,17 @@ impl HttpClientConfig {
             }
             return Ok(());
         };
-        at_most_one(
-            [
-                !authorization.credentials.is_empty(),
-                authorization.credentials_file.is_some(),
-            ],
+        refuse_if(
+            !authorization.credentials.is_empty() && authorization.credentials_file.is_some(),
             "at most one of authorization credentials & credentials_file must be configured",
         )?;
         let kind = authorization.kind.trim();
-        if kind.eq_ignore_ascii_case("basic") {
-            return Err(invalid(
-                "authorization type cannot be set to \"basic\", use \"basic_auth\" instead",
-            ));
-        }
+        refuse_if(
+            kind.eq_ignore_ascii_case("basic"),
+            "authorization type cannot be set to \"basic\", use \"basic_auth\" instead",
+        )?;
         authorization.kind = if kind.is_empty() { "Bearer" } else { kind }.to_owned();
-        if self.basic_auth.is_some() || self.oauth2.is_some() {
-            return Err(invalid(ONE_KIND));
-        }
-        Ok(())
+        refuse_if(self.basic_auth.is_some() || self.oauth2.is_some(), ONE_KIND)
     }
 }
 
@@ -404,34 +388,30 @@ const ONE_KIND: &str = "at most one of basic_auth, oauth2 & authorization must b
 
 impl OAuth2 {
     fn validate(&self) -> Result<(), NetError> {
-        if self.client_id.is_empty() {
-            return Err(invalid("oauth2 client_id must be configured"));
-        }
-        if self.token_url.is_empty() {
-            return Err(invalid("oauth2 token_url must be configured"));
-        }
+        refuse_if(
+            self.client_id.is_empty(),
+            "oauth2 client_id must be configured",
+        )?;
+        refuse_if(
+            self.token_url.is_empty(),
+            "oauth2 token_url must be configured",
+        )?;
         if self.grant_type == GRANT_JWT_BEARER {
-            at_most_one(
-                [
-                    !self.client_certificate_key.is_empty(),
-                    self.client_certificate_key_file.is_some(),
-                ],
+            refuse_if(
+                !self.client_certificate_key.is_empty()
+                    && self.client_certificate_key_file.is_some(),
                 "at most one of oauth2 client_certificate_key, client_certificate_key_file & client_certificate_key_ref must be configured using grant-type=urn:ietf:params:oauth:grant-type:jwt-bearer",
             )?;
-            if !matches!(
-                self.signature_algorithm.as_str(),
-                "" | "RS256" | "RS384" | "RS512"
-            ) {
-                return Err(invalid(
-                    "valid signature algorithms are RS256, RS384 and RS512",
-                ));
-            }
+            refuse_if(
+                !matches!(
+                    self.signature_algorithm.as_str(),
+                    "" | "RS256" | "RS384" | "RS512"
+                ),
+                "valid signature algorithms are RS256, RS384 and RS512",
+            )?;
         } else {
-            at_most_one(
-                [
-                    !self.client_secret.is_empty(),
-                    self.client_secret_file.is_some(),
-                ],
+            refuse_if(
+                !self.client_secret.is_empty() && self.client_secret_file.is_some(),
                 "at most one of oauth2 client_secret, client_secret_file & client_secret_ref must be configured using grant-type=client_credentials",
             )?;
         }
@@ -446,38 +426,33 @@ impl TlsConfig {
     /// # Errors
     /// [`NetError::Config`] with Prometheus' text.
     pub fn validate(&self) -> Result<(), NetError> {
-        at_most_one(
-            [!self.ca.is_empty(), self.ca_file.is_some()],
+        refuse_if(
+            !self.ca.is_empty() && self.ca_file.is_some(),
             "at most one of ca, ca_file & ca_ref must be configured",
         )?;
-        at_most_one(
-            [!self.cert.is_empty(), self.cert_file.is_some()],
+        refuse_if(
+            !self.cert.is_empty() && self.cert_file.is_some(),
             "at most one of cert, cert_file & cert_ref must be configured",
         )?;
-        at_most_one(
-            [!self.key.is_empty(), self.key_file.is_some()],
+        refuse_if(
+            !self.key.is_empty() && self.key_file.is_some(),
             "at most one of key and key_file must be configured",
         )?;
         let cert = !self.cert.is_empty() || self.cert_file.is_some();
         let key = !self.key.is_empty() || self.key_file.is_some();
-        if cert && !key {
-            return Err(invalid(
-                "exactly one of key or key_file must be configured when a client certificate is configured",
-            ));
-        }
-        if key && !cert {
-            return Err(invalid(
-                "exactly one of cert or cert_file must be configured when a client key is configured",
-            ));
-        }
-        if let (Some(min), Some(max)) = (self.min_version, self.max_version)
-            && max < min
-        {
-            return Err(invalid(
-                "tls_config.max_version must be greater than or equal to tls_config.min_version if both are specified",
-            ));
-        }
-        Ok(())
+        refuse_if(
+            cert && !key,
+            "exactly one of key or key_file must be configured when a client certificate is configured",
+        )?;
+        refuse_if(
+            key && !cert,
+            "exactly one of cert or cert_file must be configured when a client key is configured",
+        )?;
+        let bounds = self.min_version.zip(self.max_version);
+        refuse_if(
+            bounds.is_some_and(|(min, max)| max < min),
+            "tls_config.max_version must be greater than or equal to tls_config.min_version if both are specified",
+        )
     }
 }
 
@@ -487,29 +462,24 @@ impl ProxyConfig {
     /// # Errors
     /// [`NetError::Config`] with Prometheus' text.
     pub fn validate(&self) -> Result<(), NetError> {
-        if !self.connect_headers.is_empty() && !self.from_environment && self.url.is_none() {
-            return Err(invalid(
-                "if proxy_connect_header is configured, proxy_url or proxy_from_environment must also be configured",
-            ));
-        }
-        if self.from_environment && self.url.is_some() {
-            return Err(invalid(
-                "if proxy_from_environment is configured, proxy_url must not be configured",
-            ));
-        }
-        if self.from_environment && !self.no_proxy.is_empty() {
-            return Err(invalid(
-                "if proxy_from_environment is configured, no_proxy must not be configured",
-            ));
-        }
-        if self.url.is_none() && !self.no_proxy.is_empty() {
-            return Err(invalid(
-                "if no_proxy is configured, proxy_url must also be configured",
-            ));
-        }
+        refuse_if(
+            !self.connect_headers.is_empty() && !self.from_environment && self.url.is_none(),
+            "if proxy_connect_header is configured, proxy_url or proxy_from_environment must also be configured",
+        )?;
+        refuse_if(
+            self.from_environment && self.url.is_some(),
+            "if proxy_from_environment is configured, proxy_url must not be configured",
+        )?;
+        refuse_if(
+            self.from_environment && !self.no_proxy.is_empty(),
+            "if proxy_from_environment is configured, no_proxy must not be configured",
+        )?;
+        refuse_if(
+            self.url.is_none() && !self.no_proxy.is_empty(),
+            "if no_proxy is configured, proxy_url must also be configured",
+        )?;
         for (name, values) in &self.connect_headers {
-            http::HeaderName::try_from(name.as_str())
-                .map_err(|_invalid| invalid(format!("invalid header name {name:?}")))?;
+            header_name(name)?;
             for value in values {
                 check_header_value(name, value.expose())?;
             }
@@ -518,20 +488,20 @@ impl ProxyConfig {
     }
 }
 
+fn header_name(name: &str) -> Result<http::HeaderName, NetError> {
+    http::HeaderName::try_from(name)
+        .map_err(|_invalid| invalid(format!("invalid header name {name:?}")))
+}
+
 fn check_header(name: &str, sources: &HeaderSources) -> Result<(), NetError> {
-    let parsed = http::HeaderName::try_from(name)
-        .map_err(|_invalid| invalid(format!("invalid header name {name:?}")))?;
+    let parsed = header_name(name)?;
     if RESERVED.contains(&parsed.as_str()) {
         let shown = canonical_name(parsed.as_str());
         return Err(invalid(format!("setting header {shown:?} is not allowed")));
     }
-    for value in &sources.values {
-        check_header_value(name, value)?;
-    }
-    for secret in &sources.secrets {
-        check_header_value(name, secret.expose())?;
-    }
-    Ok(())
+    let secrets = sources.secrets.iter().map(Secret::expose);
+    let mut values = sources.values.iter().map(String::as_str).chain(secrets);
+    values.try_for_each(|value| check_header_value(name, value))
 }
 
 fn check_header_value(name: &str, value: &str) -> Result<(), NetError> {
@@ -551,8 +521,8 @@ fn canonical_name(name: &str) -> String {
     name.split('-').map(word).collect::<Vec<_>>().join("-")
 }
 
-fn at_most_one(given: [bool; 2], message: &str) -> Result<(), NetError> {
-    if given == [true, true] {
+fn refuse_if(is_wrong: bool, message: &str) -> Result<(), NetError> {
+    if is_wrong {
         return Err(invalid(message));
     }
     Ok(())
