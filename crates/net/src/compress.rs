@@ -50,13 +50,13 @@ async fn encode(request: Request, next: Next, from_bytes: usize) -> Response {
     }
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    let encoder = match encoding {
+    let encoder: Box<dyn Encoder> = match encoding {
         Encoding::Gzip => {
             let fast = flate2::Compression::fast();
-            Encoder::Gzip(Box::new(GzEncoder::new(Vec::new(), fast)))
+            Box::new(GzEncoder::new(Vec::new(), fast))
         }
         Encoding::Zstd => match ZstdEncoder::new(Vec::new(), ZSTD_LEVEL) {
-            Ok(encoder) => Encoder::Zstd(Box::new(encoder)),
+            Ok(encoder) => Box::new(encoder),
             Err(_no_memory) => return response,
         },
         Encoding::Identity | Encoding::Deflate => return response,
@@ -89,38 +89,31 @@ fn is_compressible(headers: &HeaderMap) -> bool {
         || kind.starts_with(b"application/openmetrics-text")
 }
 
-enum Encoder {
-    Gzip(Box<GzEncoder<Vec<u8>>>),
-    Zstd(Box<ZstdEncoder<'static, Vec<u8>>>),
+/// Compresses what is written to it.
+trait Encoder: Write + Send {
+    /// Returns the output so far.
+    fn made(&mut self) -> &mut Vec<u8>;
+
+    fn finish(self: Box<Self>) -> io::Result<Vec<u8>>;
 }
 
-impl Encoder {
-    fn write(&mut self, data: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Gzip(encoder) => encoder.write_all(data),
-            Self::Zstd(encoder) => encoder.write_all(data),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Gzip(encoder) => encoder.flush(),
-            Self::Zstd(encoder) => encoder.flush(),
-        }
-    }
-
+impl Encoder for GzEncoder<Vec<u8>> {
     fn made(&mut self) -> &mut Vec<u8> {
-        match self {
-            Self::Gzip(encoder) => encoder.get_mut(),
-            Self::Zstd(encoder) => encoder.get_mut(),
-        }
+        self.get_mut()
     }
 
-    fn finish(self) -> io::Result<Vec<u8>> {
-        match self {
-            Self::Gzip(encoder) => encoder.finish(),
-            Self::Zstd(encoder) => encoder.finish(),
-        }
+    fn finish(self: Box<Self>) -> io::Result<Vec<u8>> {
+        (*self).finish()
+    }
+}
+
+impl Encoder for ZstdEncoder<'static, Vec<u8>> {
+    fn made(&mut self) -> &mut Vec<u8> {
+        self.get_mut()
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<Vec<u8>> {
+        (*self).finish()
     }
 }
 
@@ -128,7 +121,7 @@ impl Encoder {
 struct Compressed {
     body: Body,
     /// `None` once the body has ended.
-    encoder: Option<Encoder>,
+    encoder: Option<Box<dyn Encoder>>,
     /// Whether the encoder holds unflushed data.
     pending: bool,
 }
@@ -152,7 +145,7 @@ impl HttpBody for Compressed {
                     let Ok(data) = frame.into_data() else {
                         continue;
                     };
-                    encoder.write(&data).map_err(axum::Error::new)?;
+                    encoder.write_all(&data).map_err(axum::Error::new)?;
                     this.pending = true;
                     if encoder.made().len() >= PIECE_BYTES {
                         return piece(std::mem::take(encoder.made()));

@@ -318,6 +318,18 @@ pub(crate) fn invalid(message: impl Into<String>) -> NetError {
     }
 }
 
+/// Returns the error of a response that is not valid HTTP/1.
+pub(crate) fn malformed(reason: &'static str) -> NetError {
+    NetError::Response { reason }
+}
+
+/// Returns the error of a response without what it was asked for.
+pub(crate) fn no_token(reason: impl Into<String>) -> NetError {
+    NetError::TokenAnswer {
+        reason: reason.into(),
+    }
+}
+
 /// Returns the error of a failed handshake, or of an unusable certificate or key.
 pub(crate) fn tls_error(message: impl Into<String>) -> NetError {
     NetError::Tls {

@@ -98,9 +98,7 @@ pub use listing::{Comma, Listing, ListingResponse};
 pub use metrics::{instrument, register_metrics};
 pub use negotiation::{accepts_gzip, choose_encoding};
 pub use page_compressor::PageCompressor;
-pub use panics::{
-    Panicked, catch_panic, catch_panic_in, count_panic, keep_running, log_panics, panics_total,
-};
+pub use panics::{Panicked, catch_panic, catch_panic_in, keep_running, log_panics, panics_total};
 pub use refusal::Refusal;
 pub use respond::{
     BodySender, COMPRESS_FROM_BYTES, ClientGone, body_channel, body_of, gzip, keep_until_sent,

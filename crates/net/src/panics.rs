@@ -72,11 +72,6 @@ pub fn log_panics() {
     ONCE.call_once(|| std::panic::set_hook(Box::new(on_panic)));
 }
 
-/// Counts a panic caught by other means.
-pub fn count_panic(task: &'static str) {
-    PANICS.with(&[task]).inc();
-}
-
 /// Returns the number of counted panics of a task.
 #[must_use]
 pub fn panics_total(task: &'static str) -> u64 {
@@ -92,7 +87,7 @@ pub fn catch_panic<T>(task: &'static str, work: impl FnOnce() -> T) -> Result<T,
     let caught = catch_unwind(AssertUnwindSafe(work));
     TASK.set(outer);
     caught.map_err(|payload| {
-        count_panic(task);
+        PANICS.with(&[task]).inc();
         Panicked {
             task,
             message: message_of(&*payload).to_owned(),

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ impl Server {
                 let permit = Arc::clone(&permits).acquire_owned().await;
                 let permit = permit.expect("the semaphore is never closed");
                 let (stream, peer) = acceptor.next().await;
-                shared.connections_total.add(1);
+                shared.connections_total.fetch_add(1, Relaxed);
                 let drive = conn::drive(
                     stream,
                     peer,
@@ -174,7 +175,9 @@ async fn drain(connections: &mut JoinSet<()>, shared: &Shared, stop: &StopToken)
     }
     // Idle connections ended at once, so each remaining one has an unfinished request or response.
     while connections.try_join_next().is_some() {}
-    shared.cut_requests_total.add(connections.len() as u64);
+    shared
+        .cut_requests_total
+        .fetch_add(connections.len() as u64, Relaxed);
     connections.abort_all();
     let gone = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(ABORT_GRACE, gone).await.is_err() {

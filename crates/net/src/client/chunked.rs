@@ -6,7 +6,7 @@
 //! Invariant: `buffer[..done]` contains only decoded body; no chunk that would exceed the limit is started, and the
 //! size of extensions and trailers is bounded.
 
-use crate::error::NetError;
+use crate::error::{NetError, malformed};
 
 /// Most bytes of extensions and trailers in one body, all chunks together, beyond a fair share per chunk.
 const MAX_LINE_BYTES: u32 = 8 << 10;
@@ -106,17 +106,13 @@ impl Chunked {
             (State::TrailerStart | State::EndLf, b'\n') => Ok(State::End),
             (State::Trailer, b'\n') => Ok(State::TrailerStart),
             (State::TrailerStart | State::Trailer, _) => self.skip(State::Trailer),
-            _ => Err(NetError::Response {
-                reason: "malformed chunked encoding",
-            }),
+            _ => Err(malformed("malformed chunked encoding")),
         }
     }
 
     fn digit(&mut self, byte: u8, digits: u8) -> Result<State, NetError> {
         if digits == 16 {
-            return Err(NetError::Response {
-                reason: "chunk size too long",
-            });
+            return Err(malformed("chunk size too long"));
         }
         let value = char::from(byte)
             .to_digit(16)
@@ -140,9 +136,7 @@ impl Chunked {
     fn skip(&mut self, state: State) -> Result<State, NetError> {
         self.line_bytes += 1;
         if self.line_bytes > MAX_LINE_BYTES {
-            return Err(NetError::Response {
-                reason: "chunk extensions or trailers too long",
-            });
+            return Err(malformed("chunk extensions or trailers too long"));
         }
         Ok(state)
     }

@@ -21,7 +21,7 @@ use super::head;
 use super::head::push_header;
 use super::proxy_url::ProxyUrl;
 use super::stream::{Stream, Transport};
-use crate::error::{NetError, tls_error};
+use crate::error::{NetError, malformed, tls_error};
 use crate::secret::Secret;
 use crate::tls::errors::handshake_error;
 use crate::url::Url;
@@ -126,9 +126,7 @@ impl Route<'_> {
         }
         // In TLS the client speaks first, so bytes after the head are not the server's.
         if answer.len() > length {
-            return Err(NetError::Response {
-                reason: "data behind the proxy's answer",
-            });
+            return Err(malformed("data behind the proxy's answer"));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::chunked::Chunked;
 use super::head::{self, Framing, Head};
 use crate::allowance::{Allowance, reserve};
 use crate::encoding::Encoding;
-use crate::error::NetError;
+use crate::error::{NetError, malformed};
 
 /// Size of the first read: a whole head, but little of the body, which would have to be copied.
 const HEAD_READ_BYTES: usize = 1 << 10;
@@ -163,9 +163,7 @@ async fn begin<S: AsyncRead + Unpin>(
         }
         interim += 1;
         if interim > MAX_INTERIM || head.response.status == 101 {
-            return Err(NetError::Response {
-                reason: "unexpected interim answer",
-            });
+            return Err(malformed("unexpected interim answer"));
         }
         wire_bytes += length as u64;
         buffer.drain(..length);
@@ -210,9 +208,7 @@ pub(super) async fn read_head<S: AsyncRead + Unpin>(
         }
         searched = buffer.len();
         if searched >= MAX_HEAD_BYTES {
-            return Err(NetError::Response {
-                reason: "head longer than 65536 bytes",
-            });
+            return Err(malformed("head longer than 65536 bytes"));
         }
         // A read fills at most the spare capacity, and an empty vector would start at 64 bytes.
         buffer.reserve(HEAD_READ_BYTES);

@@ -9,7 +9,7 @@ use httparse::{Header, ParserConfig, Response, Status};
 
 use super::request::ResponseHead;
 use crate::encoding::Encoding;
-use crate::error::NetError;
+use crate::error::{NetError, malformed};
 use crate::url::parse_digits;
 
 /// Most header lines accepted. Go limits only their size; 128 is twice what proxies add.
@@ -197,10 +197,6 @@ impl Fields {
 
 fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value.trim_ascii()).into_owned()
-}
-
-fn malformed(reason: &'static str) -> NetError {
-    NetError::Response { reason }
 }
 
 /// Writes a line of a request's head.

@@ -17,7 +17,7 @@ use super::Client;
 use super::config::{GRANT_JWT_BEARER, HttpClientConfig, OAuth2, TokenRequest};
 use super::request::{ClientConfig, Request, ResponseHead};
 use crate::basic_auth::basic;
-use crate::error::{NetError, invalid, status_text, tls_error};
+use crate::error::{NetError, invalid, no_token, status_text, tls_error};
 use crate::file_cache::TextSource;
 use crate::percent::{decode_form, escape_form};
 use crate::secret::Secret;
@@ -293,9 +293,10 @@ fn read_token(head: &ResponseHead, body: &[u8]) -> Result<Token, NetError> {
             code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
         });
         let status = status_text(head.status);
-        return Err(NetError::TokenAnswer {
-            reason: code.map_or(status.clone(), |code| format!("{status}: {code}")),
-        });
+        return Err(no_token(match code {
+            Some(code) => format!("{status}: {code}"),
+            None => status,
+        }));
     }
     token(&fields)
 }
@@ -322,9 +323,7 @@ fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let access = text("access_token");
     if access.is_empty() {
-        return Err(NetError::TokenAnswer {
-            reason: "server response missing access_token".to_owned(),
-        });
+        return Err(no_token("server response missing access_token"));
     }
     let kind = match text("token_type") {
         kind if kind.eq_ignore_ascii_case("mac") => "MAC",
@@ -334,9 +333,7 @@ fn token(fields: &Map<String, Value>) -> Result<Token, NetError> {
     };
     let authorization = format!("{kind} {access}");
     if HeaderValue::try_from(authorization.as_str()).is_err() {
-        return Err(NetError::TokenAnswer {
-            reason: "access_token is not a header's value".to_owned(),
-        });
+        return Err(no_token("access_token is not a header's value"));
     }
     // Some servers send the number as a string.
     let seconds = fields.get("expires_in").and_then(|value| match value {

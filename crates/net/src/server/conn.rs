@@ -44,48 +44,36 @@ use crate::web::{Web, guard};
 /// memory of all connections. Larger than any head of a path and the fields that browsers and proxies send.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// State shared by the connections of one server.
-#[derive(Debug)]
+/// State shared by the connections of one server. Nothing depends on the counters' memory ordering.
+#[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) config: ServerConfig,
-    pub(super) connections_total: Count,
-    pub(super) requests_total: Count,
-    pub(super) slow_clients_total: Count,
-    pub(super) cut_requests_total: Count,
-}
-
-/// A counter; nothing depends on its memory ordering.
-#[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
-
-impl Count {
-    pub(super) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
+    pub(super) connections_total: AtomicU64,
+    requests_total: AtomicU64,
+    slow_clients_total: AtomicU64,
+    pub(super) cut_requests_total: AtomicU64,
 }
 
 impl Shared {
     pub(super) fn new(config: ServerConfig) -> Self {
         Self {
             config,
-            connections_total: Count::default(),
-            requests_total: Count::default(),
-            slow_clients_total: Count::default(),
-            cut_requests_total: Count::default(),
+            ..Self::default()
         }
     }
 
     pub(super) fn report(&self) -> ServeReport {
         ServeReport {
-            connections_total: self.connections_total.get(),
-            requests_total: self.requests_total.get(),
-            slow_clients_total: self.slow_clients_total.get(),
-            cut_requests_total: self.cut_requests_total.get(),
+            connections_total: self.connections_total.load(Relaxed),
+            requests_total: self.requests_total.load(Relaxed),
+            slow_clients_total: self.slow_clients_total.load(Relaxed),
+            cut_requests_total: self.cut_requests_total.load(Relaxed),
         }
+    }
+
+    fn count_slow_client(&self) {
+        self.slow_clients_total.fetch_add(1, Relaxed);
+        metrics::SLOW_CLIENTS.inc();
     }
 }
 
@@ -121,10 +109,7 @@ pub(super) async fn drive(
         Some(Ok(Some(stream))) => {
             Box::pin(serve(stream, peer, router, clock, shared, stop)).await;
         }
-        Some(Err(_elapsed)) => {
-            shared.slow_clients_total.add(1);
-            metrics::SLOW_CLIENTS.inc();
-        }
+        Some(Err(_elapsed)) => shared.count_slow_client(),
         // Refused or stopped: there is nobody to respond to.
         Some(Ok(None)) | None => {}
     }
@@ -215,8 +200,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         }
         let late = watchdog.poll_late(context);
         if late.is_ready() && !clock.is_lingering() {
-            shared.slow_clients_total.add(1);
-            metrics::SLOW_CLIENTS.inc();
+            shared.count_slow_client();
         }
         late
     })
@@ -307,7 +291,7 @@ struct InFlight {
 
 impl InFlight {
     fn new(shared: &Arc<Shared>, clock: &Arc<Clock>) -> Self {
-        shared.requests_total.add(1);
+        shared.requests_total.fetch_add(1, Relaxed);
         Self {
             shared: Arc::clone(shared),
             clock: Arc::clone(clock),

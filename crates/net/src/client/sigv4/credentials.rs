@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::client::aws_environment::AwsEnvironment;
 use crate::client::config::SigV4Config;
 use crate::client::request::{ClientConfig, Request};
-use crate::error::{NetError, invalid, status_text};
+use crate::error::{NetError, invalid, no_token, status_text};
 use crate::percent::escape_form;
 use crate::secret::Secret;
 use crate::url::Url;
@@ -205,16 +205,12 @@ impl Provider {
         if status != 200 {
             // The code is a word; the message may repeat what was sent.
             let code = element(&answer, "Code").unwrap_or_default();
-            return Err(NetError::TokenAnswer {
-                reason: format!("{}: {code}", status_text(status)),
-            });
+            return Err(no_token(format!("{}: {code}", status_text(status))));
         }
         let text = |name: &str| element(&answer, name).unwrap_or_default();
         let [id, secret, token] = ["AccessKeyId", "SecretAccessKey", "SessionToken"].map(text);
         let found = Credentials::new(id, secret, token);
-        let credentials = found.ok_or_else(|| NetError::TokenAnswer {
-            reason: "the answer has no credentials".to_owned(),
-        })?;
+        let credentials = found.ok_or_else(|| no_token("the answer has no credentials"))?;
         Ok((credentials, until_ms(text("Expiration"), now_ms)))
     }
 }

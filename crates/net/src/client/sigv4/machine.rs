@@ -13,7 +13,7 @@ use super::source::{Credentials, read, until_ms};
 use crate::client::Client;
 use crate::client::aws_environment::{ContainerEnvironment, MetadataEnvironment};
 use crate::client::request::Request;
-use crate::error::{NetError, invalid, status_text};
+use crate::error::{NetError, invalid, no_token, status_text};
 use crate::secret::Secret;
 use crate::url::Url;
 
@@ -114,9 +114,7 @@ pub(super) async fn of_machine(
     let roles = ask(ROLES).await?;
     let roles = String::from_utf8_lossy(&roles);
     let Some(role) = roles.lines().next().filter(|role| !role.is_empty()) else {
-        return Err(NetError::TokenAnswer {
-            reason: "unexpected empty EC2 IMDS role list".to_owned(),
-        });
+        return Err(no_token("unexpected empty EC2 IMDS role list"));
     };
     let answer = ask(&format!("{ROLES}{role}")).await?;
     let (credentials, until_ms) = of_answer(&answer, now_ms)?;
@@ -132,10 +130,8 @@ async fn token(client: &Client, base: &str) -> Result<HeaderValue, NetError> {
         HeaderValue::from_static(METADATA_TOKEN_SECONDS),
     );
     let mut answer = Vec::new();
-    let status = client.put(&request, &[], &mut answer).await?.status;
-    if status != 200 {
-        return Err(refused(status));
-    }
+    let head = client.put(&request, &[], &mut answer).await?;
+    check_status(head.status)?;
     let mut token = HeaderValue::try_from(answer)
         .map_err(|_cause| invalid("the metadata service's token is no header's value"))?;
     token.set_sensitive(true);
@@ -144,16 +140,15 @@ async fn token(client: &Client, base: &str) -> Result<HeaderValue, NetError> {
 
 async fn get(client: &Client, request: &Request) -> Result<Vec<u8>, NetError> {
     let mut answer = Vec::new();
-    let status = client.get(request, &mut answer).await?.status;
-    match status {
-        200 => Ok(answer),
-        status => Err(refused(status)),
-    }
+    let head = client.get(request, &mut answer).await?;
+    check_status(head.status)?;
+    Ok(answer)
 }
 
-fn refused(status: u16) -> NetError {
-    NetError::TokenAnswer {
-        reason: status_text(status),
+fn check_status(status: u16) -> Result<(), NetError> {
+    match status {
+        200 => Ok(()),
+        status => Err(no_token(status_text(status))),
     }
 }
 
@@ -167,9 +162,9 @@ fn of_answer(answer: &[u8], now_ms: i64) -> Result<(Credentials, i64), NetError>
 pub(super) fn of_program(output: &[u8], now_ms: i64) -> Result<(Credentials, i64), NetError> {
     let fields: Map<String, Value> = serde_json::from_slice(output).unwrap_or_default();
     if fields.get("Version").and_then(Value::as_u64) != Some(1) {
-        return Err(NetError::TokenAnswer {
-            reason: "the output of credential_process is not of version 1".to_owned(),
-        });
+        return Err(no_token(
+            "the output of credential_process is not of version 1",
+        ));
     }
     of_fields(&fields, "SessionToken", now_ms)
 }
@@ -193,11 +188,8 @@ fn of_fields(
     let Some(credentials) = found.filter(|_| is_good) else {
         let is_word = code.len() < 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let code = if is_word { code } else { "" };
-        return Err(NetError::TokenAnswer {
-            reason: format!("the answer has no credentials {code}")
-                .trim_end()
-                .to_owned(),
-        });
+        let reason = format!("the answer has no credentials {code}");
+        return Err(no_token(reason.trim_end()));
     };
     Ok((credentials, until_ms(text("Expiration"), now_ms)))
 }
