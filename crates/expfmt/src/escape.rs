@@ -23,13 +23,8 @@ impl Escaping {
     /// Returns the scheme with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "allow-utf-8" => Self::AllowUtf8,
-            "underscores" => Self::Underscores,
-            "dots" => Self::Dots,
-            "values" => Self::Values,
-            _ => return None,
-        })
+        let all = [Self::AllowUtf8, Self::Underscores, Self::Dots, Self::Values];
+        all.into_iter().find(|scheme| scheme.as_str() == name)
     }
 
     /// Returns the name that headers and configuration use.

@@ -1,4 +1,4 @@
-//! Fuzz targets: plain functions over untrusted bytes.
+//! Fuzz targets: plain functions over untrusted bytes, which panic when an invariant is broken.
 
 use crate::{
     escape::Escaping,
@@ -12,25 +12,16 @@ use narthex_model::{ColumnId, Frame, Label, LabelSet, cell::Cell};
 use std::collections::BTreeMap;
 
 /// Parses bytes as text 0.0.4, see [`body`].
-///
-/// # Panics
-/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_text(data: &[u8]) {
     body(Format::Text, data);
 }
 
 /// Parses bytes as OpenMetrics, see [`body`].
-///
-/// # Panics
-/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_openmetrics(data: &[u8]) {
     body(Format::OpenMetrics, data);
 }
 
 /// Parses bytes as protobuf messages, see [`body`].
-///
-/// # Panics
-/// Panics when an invariant is broken, which is what fuzzing looks for.
 pub fn fuzz_protobuf(data: &[u8]) {
     body(Format::Protobuf, data);
 }
@@ -40,9 +31,6 @@ const BETWEEN: &[u8] = b"\xfe\xff";
 
 /// Parses bodies one after the other, as those of one origin, and compares each with the result of a parser that knows nothing.
 /// The first byte chooses the format.
-///
-/// # Panics
-/// Panics when they differ, which is what fuzzing looks for.
 pub fn fuzz_rounds(data: &[u8]) {
     let Some((format, mut rest)) = data.split_first() else {
         return;
@@ -82,9 +70,6 @@ fn by_labels(frame: &Frame) -> BTreeMap<LabelSet, (String, i64)> {
 }
 
 /// Finds the common labels of a body's lines, and compares them with the parser's result for every line.
-///
-/// # Panics
-/// Panics when they differ, which is what fuzzing looks for.
 pub fn fuzz_common(data: &[u8]) {
     for format in [Format::Text, Format::OpenMetrics] {
         let found = crate::common_labels(format, data);
@@ -112,9 +97,6 @@ pub fn fuzz_common(data: &[u8]) {
 }
 
 /// Checks bytes against the specifications of the line formats.
-///
-/// # Panics
-/// Panics when a body without problems cannot be parsed.
 pub fn fuzz_check(data: &[u8]) {
     for format in [Format::Text, Format::OpenMetrics] {
         let problems = crate::check(format, data);
@@ -126,9 +108,6 @@ pub fn fuzz_check(data: &[u8]) {
 }
 
 /// Reads a `Content-Type` and an `Accept` header, and guesses a format.
-///
-/// # Panics
-/// Panics when an answer cannot be read back.
 pub fn fuzz_headers(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = Format::of_content_type(&text);

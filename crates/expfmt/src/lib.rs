@@ -51,4 +51,4 @@ pub use parser::{Parser, common_labels};
 pub use resolve::{KeepLabels, Resolver};
 pub use round::{MoreSample, ParseOptions, Round, RoundStats};
 pub use text::CommonLabels;
-pub use writer::{Writer, escape, write_name, write_quoted};
+pub use writer::{Writer, escape, write_name, write_name_as, write_quoted};

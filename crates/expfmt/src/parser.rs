@@ -16,11 +16,11 @@ use crate::{
     groups::Groups,
     proto::{self, MessageMemory},
     resolve::Resolver,
-    round::{ParseOptions, Round, RoundStats},
+    round::{ParseOptions, Round, RoundStats, column_id, copy_sample},
     text::{self, CommonLabels, Dialect, LineMemory},
 };
 use hashbrown::HashTable;
-use narthex_model::{ColumnId, Family, Frame, LabelHash, LabelSet, Schema, bits::BitSet, cell};
+use narthex_model::{ColumnId, Family, Frame, LabelHash, LabelSet, Schema, bits::BitSet};
 
 /// A body replaces the previous one if it lacks most of at least this many series.
 const REPLACED_COLUMNS: usize = 64;
@@ -407,13 +407,7 @@ fn moved_frame(frame: &Frame, schema: &Schema, pairs: &[(ColumnId, ColumnId)]) -
     };
     for (old, new) in pairs {
         if frame.present().contains(old.index()) {
-            let value = frame.values()[old.index()];
-            match cell::Cell::decode(value) {
-                cell::Cell::Histogram(at) => {
-                    moved.set_histogram(*new, frame.histograms()[at as usize].clone());
-                }
-                _ => moved.set(*new, value),
-            }
+            copy_sample(frame, *old, &mut moved, *new);
             if !frame.times_ms().is_empty() {
                 moved.set_time(*new, frame.time_of(*old));
             }
@@ -433,8 +427,4 @@ fn moved_frame(frame: &Frame, schema: &Schema, pairs: &[(ColumnId, ColumnId)]) -
         }
     }
     moved
-}
-
-fn column_id(at: usize) -> ColumnId {
-    ColumnId(u32::try_from(at).expect("a schema has fewer than 2^32 slots"))
 }

@@ -3,7 +3,7 @@
 //! **Invariant:** there is one cell for each part of the shape. A shape never changes: pushes of the same series share it
 //! and only change numbers.
 
-use narthex_expfmt::{Escaping, escape, write_name};
+use narthex_expfmt::{Escaping, escape, write_name_as};
 use narthex_model::{
     Histogram, LabelSet, MetricType,
     cell::{self, Cell},
@@ -255,13 +255,13 @@ pub(crate) fn write_head(out: &mut Vec<u8>, shape: &Shape, escaping: Escaping) {
     let is_bare = is_legacy_metric_name(&name);
     if !shape.help.is_empty() {
         out.extend_from_slice(b"# HELP ");
-        write_name(out, &name, is_bare);
+        write_name_as(out, &name, is_bare);
         out.push(b' ');
         escape(out, &shape.help, false);
         out.push(b'\n');
     }
     out.extend_from_slice(b"# TYPE ");
-    write_name(out, &name, is_bare);
+    write_name_as(out, &name, is_bare);
     out.push(b' ');
     out.extend_from_slice(type_word(shape.metric_type).as_bytes());
     out.push(b'\n');

@@ -7,7 +7,7 @@ use crate::{
     grouping::Grouping,
 };
 use narthex_client::write_number;
-use narthex_expfmt::{Escaping, write_name, write_quoted};
+use narthex_expfmt::{Escaping, write_name_as, write_quoted};
 use narthex_model::{
     LabelSet,
     labels::{is_legacy_metric_name, is_legacy_name},
@@ -352,7 +352,7 @@ pub(crate) fn each_label(local: &LabelSet, grouping: &Grouping, mut take: impl F
 
 fn write_label(out: &mut Vec<u8>, name: &str, value: &str, escaping: Escaping) {
     let name = escaping.name(name);
-    write_name(out, &name, is_legacy_name(&name));
+    write_name_as(out, &name, is_legacy_name(&name));
     out.push(b'=');
     write_quoted(out, value);
 }

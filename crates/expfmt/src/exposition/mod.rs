@@ -10,11 +10,13 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::Negotiated;
+use crate::{
+    Negotiated,
+    round::{column_id, copy_sample},
+};
 use narthex_client::{GaugeVec, Registry};
 use narthex_model::{
     ColumnId, Frame, Schema,
-    cell::Cell,
     storage::{
         Binding, Budget, Lease, Outcome, OverBudget, SeriesSample, Sink, StorageError, SyncToken,
     },
@@ -248,20 +250,13 @@ fn with_timed(frame: &Frame, before: &Frame) -> Frame {
     }
     let ended: HashSet<ColumnId> = frame.stale().iter().copied().collect();
     for at in before.present().difference(frame.present()) {
-        let column = ColumnId(u32::try_from(at).expect("a schema has fewer than 2^32 slots"));
+        let column = column_id(at);
         let time_ms = before.time_of(column);
         let is_old = time_ms <= frame.time_ms().saturating_sub(STALE_MS);
         if time_ms == before.time_ms() || is_old || ended.contains(&column) {
             continue;
         }
-        let value = before.values()[at];
-        match Cell::decode(value) {
-            Cell::Histogram(index) => {
-                let histogram = Arc::clone(&before.histograms()[index as usize]);
-                next.set_histogram(column, histogram);
-            }
-            _ => next.set(column, value),
-        }
+        copy_sample(before, column, &mut next, column);
         next.set_time(column, time_ms);
     }
     next

@@ -117,8 +117,7 @@ impl LineWriter {
             return;
         }
         out.extend_from_slice(TYPE);
-        let bare = labels::is_legacy_metric_name(&family.key);
-        write_name(out, &family.key, bare);
+        write_name(out, &family.key);
         out.extend_from_slice(match self.style.format {
             Format::OpenMetrics => b" unknown\n",
             Format::Text | Format::Protobuf => b" untyped\n",
@@ -267,8 +266,7 @@ fn write_head(out: &mut Vec<u8>, family: &Family, metric: &str, style: Negotiate
     let name = head_name(family, metric, openmetrics);
     let line = |out: &mut Vec<u8>, keyword: &[u8], text: &str, quotes: bool| {
         out.extend_from_slice(keyword);
-        let name = style.escaping.name(name);
-        write_name(out, &name, labels::is_legacy_metric_name(&name));
+        write_name(out, &style.escaping.name(name));
         out.push(b' ');
         escape(out, text, quotes);
         out.push(b'\n');
@@ -317,7 +315,7 @@ fn write_series(
         out.extend_from_slice(name.as_bytes());
     } else {
         out.push(b'{');
-        write_name(out, &name, false);
+        write_quoted(out, &name);
         ending = Ending::AfterLabels;
     }
     for label in local.iter().filter(|label| label.name() != METRIC_NAME) {
@@ -352,13 +350,18 @@ fn write_label(out: &mut Vec<u8>, label: &Label, before: Ending, escaping: Escap
         Ending::AfterLabels => b',',
     });
     let name = escaping.name(label.name());
-    write_name(out, &name, labels::is_legacy_name(&name));
+    write_name_as(out, &name, labels::is_legacy_name(&name));
     out.push(b'=');
     write_quoted(out, label.value());
 }
 
+/// Writes the name of a metric, in quotes if it is not a legacy name.
+pub fn write_name(out: &mut Vec<u8>, name: &str) {
+    write_name_as(out, name, labels::is_legacy_metric_name(name));
+}
+
 /// Writes a name, quoted unless it is `bare`.
-pub fn write_name(out: &mut Vec<u8>, name: &str, bare: bool) {
+pub fn write_name_as(out: &mut Vec<u8>, name: &str, bare: bool) {
     if bare {
         out.extend_from_slice(name.as_bytes());
     } else {

@@ -11,7 +11,7 @@ mod tests;
 
 use crate::format::{Format, Negotiated};
 use lines::LineWriter;
-pub use lines::{escape, write_name, write_quoted};
+pub use lines::{escape, write_name, write_name_as, write_quoted};
 use messages::MessageWriter;
 use narthex_model::{ColumnId, Frame, MetricType, Schema};
 
