@@ -29,13 +29,13 @@ const TOP: usize = 20;
 pub(crate) fn active_queries(api: &Api) -> Value {
     let running = api.activity.running.lock().whole().clone();
     let items = running.iter().map(|(id, entry)| {
-        let progress = entry.progress();
+        let (progress, [start, end, step]) = (entry.progress(), entry.times.map(seconds));
         json!({
             "id": id.to_string(),
             "query": &*entry.text,
-            "start": seconds(entry.start_ms),
-            "end": seconds(entry.end_ms),
-            "step": seconds(entry.step_ms),
+            "start": start,
+            "end": end,
+            "step": step,
             "arrived": seconds(entry.arrived_ms),
             "durationSeconds": entry.age().as_secs_f64(),
             "state": match progress.state {

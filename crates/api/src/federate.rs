@@ -13,7 +13,7 @@ use crate::{
     params::Params,
 };
 use http::{HeaderMap, StatusCode, header};
-use narthex_expfmt::Escaping;
+use narthex_expfmt::{Escaping, write_name, write_quoted};
 use narthex_model::{
     Histogram, LabelSet, METRIC_NAME,
     cell::Cell,
@@ -393,23 +393,18 @@ impl Page {
     }
 
     fn write_series(&self, out: &mut Vec<u8>, name: &str, labels: &LabelSet, le: Option<f64>) {
-        let bare = is_legacy_metric_name(name);
-        if bare {
-            out.extend_from_slice(name.as_bytes());
-        }
         let mut separator = b'{';
-        if !bare {
+        if !is_legacy_metric_name(name) {
             out.push(b'{');
-            write_name(out, name);
             separator = b',';
         }
+        write_name(out, name);
         let mut pair = |out: &mut Vec<u8>, name: &str, value: &str| {
             out.push(separator);
             separator = b',';
             write_name(out, name);
-            out.extend_from_slice(b"=\"");
-            escape(out, value);
-            out.push(b'"');
+            out.push(b'=');
+            write_quoted(out, value);
         };
         self.each_label(labels, |name, value| pair(out, name, value));
         if let Some(le) = le {
@@ -427,28 +422,6 @@ impl Page {
             if labels.get(name).is_none() {
                 visit(&self.style.escaping.name(name), value);
             }
-        }
-    }
-}
-
-/// Writes a name, in quotes if it is not a legacy name.
-fn write_name(out: &mut Vec<u8>, name: &str) {
-    if is_legacy_metric_name(name) {
-        out.extend_from_slice(name.as_bytes());
-        return;
-    }
-    out.push(b'"');
-    escape(out, name);
-    out.push(b'"');
-}
-
-fn escape(out: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'"' => out.extend_from_slice(b"\\\""),
-            byte => out.push(byte),
         }
     }
 }

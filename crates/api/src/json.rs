@@ -4,6 +4,7 @@
 //! with at most three decimals, label sets are objects in label order.
 
 use narthex_model::{Histogram, Label, LabelSet};
+use narthex_promql::fmt::{float_e, float_f};
 
 /// Writes a string with JSON's escapes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
@@ -207,28 +208,15 @@ fn fraction(out: &mut Vec<u8>, value: f64) {
     if PLAIN.contains(&magnitude) {
         out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
     } else if magnitude.is_finite() && magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
-        out.extend_from_slice(exponent_form(value).as_bytes());
+        // Rust may choose other shortest digits than Go; they read back as the same number.
+        out.extend_from_slice(float_e(value).as_bytes());
     } else {
-        out.extend_from_slice(narthex_promql::fmt::float_f(value).as_bytes());
+        out.extend_from_slice(float_f(value).as_bytes());
     }
 }
 
 /// Fractions that are written without an exponent either way, and of which no two shortest decimals are equally near.
 const PLAIN: std::ops::Range<f64> = 1e-4..1e12;
-
-/// Formats like Go's `'e'`, whose exponent has a sign and at least two digits: `1e-07`, `1.5e+21`.
-fn exponent_form(value: f64) -> String {
-    // Rust may choose other shortest digits than Go; they read back as the same number.
-    let text = format!("{value:e}");
-    let Some((mantissa, exponent)) = text.split_once('e') else {
-        return text;
-    };
-    let (sign, digits) = match exponent.strip_prefix('-') {
-        Some(digits) => ('-', digits),
-        None => ('+', exponent),
-    };
-    format!("{mantissa}e{sign}{digits:0>2}")
-}
 
 #[cfg(test)]
 mod tests {

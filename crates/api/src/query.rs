@@ -1,7 +1,7 @@
 //! `/query` and `/query_range`.
 
 use crate::{
-    activity::{Asked, Origin, Ticket},
+    activity::{Asked, Origin, Ticket, Times},
     answer::{Answer, Item, LABEL_BYTES, framed},
     call::run_known,
     config::{Api, Gate},
@@ -93,12 +93,9 @@ pub(crate) async fn range_options(api: &Arc<Api>, request: Request) -> Result<Op
 /// Returns who sent a request.
 fn origin(request: &Request) -> Origin {
     let headers = request.headers();
-    let is_grafana = headers.get(USER_AGENT).is_some_and(|agent| {
-        let agent = agent.as_bytes();
-        agent
-            .get(..7)
-            .is_some_and(|name| name.eq_ignore_ascii_case(b"Grafana"))
-    });
+    let agent = headers.get(USER_AGENT);
+    let name = agent.and_then(|agent| agent.as_bytes().get(..7));
+    let is_grafana = name.is_some_and(|name| name.eq_ignore_ascii_case(b"Grafana"));
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     Origin::Http {
         client: peer.map_or_else(String::new, |peer| peer.0.ip().to_string()),
@@ -120,7 +117,7 @@ pub(crate) struct Options {
     limit: Option<usize>,
     stats: String,
     is_traced: bool,
-    times: [i64; 3],
+    times: Times,
     arrived: Instant,
     ticket: Arc<Ticket>,
 }
@@ -130,7 +127,7 @@ impl Options {
     fn read(
         params: Params,
         api: &Api,
-        (limit, times): (Option<usize>, [i64; 3]),
+        (limit, times): (Option<usize>, Times),
         origin: Origin,
     ) -> Result<Self, ApiError> {
         let costs = CostOptions::read(&params, api)?;
@@ -151,12 +148,9 @@ impl Options {
         if params.is_on("nocache")? || costs.is_asked {
             engine = engine.keeping(None);
         }
-        let [start_ms, end_ms, step_ms] = times;
         let asked = Asked {
             text: &params.get("query"),
-            start_ms,
-            end_ms,
-            step_ms,
+            times,
             is_limited: costs.is_limited && timeout == costs.duration,
         };
         let ticket = api.activity.arrive(&asked, origin);
@@ -250,20 +244,14 @@ impl Options {
             }
             None => None,
         };
-        if !self.stats.is_empty() {
-            let by_step = by_step && self.stats == "all";
-            let stats = stats_json(&stats, queued, begun.elapsed(), by_step);
-            end.extend_from_slice(b",\"stats\":");
-            end.extend_from_slice(stats.to_string().as_bytes());
-        }
-        if let Some(costs) = costs {
-            end.extend_from_slice(b",\"cost\":");
-            end.extend_from_slice(costs.to_string().as_bytes());
-        }
-        if let Some(trace) = trace {
-            end.extend_from_slice(b",\"trace\":");
-            let trace = trace_json(&trace, &text, queued);
-            end.extend_from_slice(trace.to_string().as_bytes());
+        let by_step = by_step && self.stats == "all";
+        let stats =
+            (!self.stats.is_empty()).then(|| stats_json(&stats, queued, begun.elapsed(), by_step));
+        let trace = trace.map(|trace| trace_json(&trace, &text, queued));
+        for (key, part) in [("stats", stats), ("cost", costs), ("trace", trace)] {
+            if let Some(part) = part {
+                end.extend_from_slice(format!(",\"{key}\":{part}").as_bytes());
+            }
         }
         end.push(b'}');
         let mut answer = written(value, end, &helpers, ctx)?;

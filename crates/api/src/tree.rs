@@ -10,7 +10,7 @@ use crate::{
     params::Params,
 };
 use narthex_model::{
-    MatchOp, Matcher,
+    Matcher,
     storage::{OverBudget, StorageError},
 };
 use narthex_net::axum::extract::Request;
@@ -161,13 +161,7 @@ fn selector(e: &VectorSelector) -> Value {
 }
 
 fn matcher(m: &Matcher) -> Value {
-    let op = match m.op {
-        MatchOp::Equal => "=",
-        MatchOp::NotEqual => "!=",
-        MatchOp::Regex => "=~",
-        MatchOp::NotRegex => "!~",
-    };
-    json!({ "name": &*m.name, "value": &*m.value, "type": op })
+    json!({ "name": &*m.name, "value": &*m.value, "type": m.op.as_str() })
 }
 
 fn ms(ns: i64) -> Value {

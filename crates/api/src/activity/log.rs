@@ -78,11 +78,12 @@ fn line(
     stats: &Value,
     error: Option<&QueryError>,
 ) -> String {
+    let [start_ms, end_ms, step_ms] = entry.times;
     let params = json!({
-        "end": rfc3339(entry.end_ms),
+        "end": rfc3339(end_ms),
         "query": text,
-        "start": rfc3339(entry.start_ms),
-        "step": entry.step_ms / 1000,
+        "start": rfc3339(start_ms),
+        "step": step_ms / 1000,
     });
     let mut line = format!(
         "{{\"time\":\"{}\",\"level\":\"INFO\",\"source\":{:?},\"msg\":\"promql query logged\",\"params\":{params}",

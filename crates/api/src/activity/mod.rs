@@ -80,12 +80,13 @@ impl fmt::Debug for Activity {
     }
 }
 
+/// Start, end and step of a query, in milliseconds.
+pub(crate) type Times = [i64; 3];
+
 /// A query that has arrived and not been answered.
 pub(crate) struct Entry {
     pub(crate) text: Arc<str>,
-    pub(crate) start_ms: i64,
-    pub(crate) end_ms: i64,
-    pub(crate) step_ms: i64,
+    pub(crate) times: Times,
     /// Whether its time is limited for what it costs.
     is_limited: bool,
     pub(crate) origin: Origin,
@@ -162,12 +163,7 @@ impl Activity {
     /// Returns an observer of the queries that rules make.
     #[must_use]
     pub fn of_rules(self: &Arc<Self>) -> Arc<dyn Observer> {
-        Arc::new(RuleObserver {
-            activity: Arc::clone(self),
-            file: "".into(),
-            group: "".into(),
-            text: OnceLock::new(),
-        })
+        RuleObserver::for_group(self, "", "")
     }
 
     /// Registers a query that has arrived.
@@ -185,9 +181,7 @@ impl Activity {
         let arrived = Instant::now();
         let entry = Arc::new(Entry {
             text,
-            start_ms: query.start_ms,
-            end_ms: query.end_ms,
-            step_ms: query.step_ms,
+            times: query.times,
             is_limited: query.is_limited,
             origin,
             arrived_ms: (self.now_ms)(),
@@ -209,9 +203,7 @@ impl Activity {
 /// A query as it arrives.
 pub(crate) struct Asked<'a> {
     pub(crate) text: &'a str,
-    pub(crate) start_ms: i64,
-    pub(crate) end_ms: i64,
-    pub(crate) step_ms: i64,
+    pub(crate) times: Times,
     /// Whether its time is limited for what it costs.
     pub(crate) is_limited: bool,
 }
@@ -284,6 +276,15 @@ struct RuleObserver {
 }
 
 impl RuleObserver {
+    fn for_group(activity: &Arc<Activity>, file: &str, group: &str) -> Arc<dyn Observer> {
+        Arc::new(Self {
+            activity: Arc::clone(activity),
+            file: file.into(),
+            group: group.into(),
+            text: OnceLock::new(),
+        })
+    }
+
     fn shortened(&self, text: &str) -> Arc<str> {
         let known = self.text.get_or_init(|| shortened(text).into());
         if **known == *text {
@@ -298,9 +299,7 @@ impl Observer for RuleObserver {
     fn begin(&self, query: &Query<'_>, selectors: &[Selector]) -> Box<dyn Observation> {
         let asked = Asked {
             text: query.text,
-            start_ms: query.start_ms,
-            end_ms: query.end_ms,
-            step_ms: query.step_ms,
+            times: [query.start_ms, query.end_ms, query.step_ms],
             is_limited: self.activity.limits_time(),
         };
         let origin = Origin::Rule {
@@ -313,12 +312,7 @@ impl Observer for RuleObserver {
     }
 
     fn of_group(&self, file: &str, group: &str) -> Option<Arc<dyn Observer>> {
-        Some(Arc::new(Self {
-            activity: Arc::clone(&self.activity),
-            file: file.into(),
-            group: group.into(),
-            text: OnceLock::new(),
-        }))
+        Some(Self::for_group(&self.activity, file, group))
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) type Key = (Arc<str>, i64);
 
 #[derive(Debug)]
 pub(crate) struct Top {
-    items: HashMap<Key, Cost>,
+    pub(super) items: HashMap<Key, Cost>,
     /// All items, with what they took at some time; never more than they take.
     cheapest: BinaryHeap<Reverse<(Duration, Key)>>,
     /// Evaluations of queries that are not remembered.
@@ -66,10 +66,8 @@ impl Top {
         outcome: Result<&QueryStats, &QueryError>,
         now_ms: i64,
     ) {
-        let key = (
-            Arc::clone(&entry.text),
-            (entry.end_ms - entry.start_ms) / 1000,
-        );
+        let [start_ms, end_ms, _] = entry.times;
+        let key = (Arc::clone(&entry.text), (end_ms - start_ms) / 1000);
         if !self.items.contains_key(&key) && !self.make_room(&key, evaluated) {
             self.forgotten += 1;
             return;
@@ -131,13 +129,6 @@ impl Top {
             return Some(key);
         }
         None
-    }
-
-    /// Returns what an instant query took in all, if it is remembered.
-    #[cfg(test)]
-    pub(crate) fn duration_of(&self, text: &str) -> Option<Duration> {
-        let cost = self.items.get(&(text.into(), 0));
-        cost.map(|cost| cost.duration)
     }
 
     /// Returns the `most` queries with the greatest `rank`.
