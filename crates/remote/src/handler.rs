@@ -9,7 +9,7 @@ use crate::{
     frames,
     message::Message,
     metrics,
-    receiver::{Receiver, Written},
+    receiver::{Receiver, Stored, Written},
     series_cache::EPOCH_MS,
     snappy,
 };
@@ -151,10 +151,7 @@ async fn write(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         Err(error) => return failed("unknown", &error),
     };
     let outcome = store(&shared, message, request).await;
-    let (written, error) = match outcome {
-        Ok((written, error)) => (written, error),
-        Err(error) => (Written::default(), Some(error)),
-    };
+    let (written, error) = outcome.unwrap_or_else(|error| (Written::default(), Some(error)));
     let mut response = match &error {
         None => {
             metrics::REQUESTS.with(&[message.version(), "204"]).inc();
@@ -181,7 +178,7 @@ async fn store(
     shared: &Arc<Shared>,
     message: Message,
     request: Request,
-) -> Result<(Written, Option<RemoteError>), RemoteError> {
+) -> Result<Stored, RemoteError> {
     check_encoding(request.headers())?;
     let (body, held) = read(shared, request.into_body()).await?;
     let decoding = Arc::clone(&shared.decoding).acquire_owned();
@@ -282,11 +279,7 @@ fn interrupted(error: &dyn std::fmt::Display) -> RemoteError {
     }
 }
 
-fn decode(
-    shared: &Shared,
-    message: Message,
-    body: &Bytes,
-) -> Result<(Written, Option<RemoteError>), RemoteError> {
+fn decode(shared: &Shared, message: Message, body: &Bytes) -> Result<Stored, RemoteError> {
     let start = Instant::now();
     // The buffers kept between requests are small and not counted.
     let kept = shared.buffers.lock().whole().pop();
@@ -315,7 +308,7 @@ fn decompress_and_store(
     message: Message,
     body: &[u8],
     buffer: &mut Vec<u8>,
-) -> Result<(Written, Option<RemoteError>), RemoteError> {
+) -> Result<Stored, RemoteError> {
     let limit_bytes = plain_limit_bytes(shared, message);
     let plain_bytes = snappy::announced(body, limit_bytes)?;
     let _lease = shared.receiver.memory.lease(plain_bytes as u64)?;

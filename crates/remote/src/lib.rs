@@ -41,7 +41,7 @@ pub use handler::{ReceiverConfig, disabled_routes, routes};
 pub use message::Message;
 pub use metrics::register_metrics;
 pub use queue::QueueError;
-pub use receiver::{Receiver, ReceiverMemory, Written};
+pub use receiver::{Receiver, ReceiverMemory, Stored, Written};
 pub use send::{
     DEFAULT_DISK_BYTES, MetadataConfig, QueueConfig, RemoteStorage, RemoteStorageError,
     RemoteStorageOptions, RemoteWriteConfig, register_send_metrics, status_routes,

@@ -52,6 +52,9 @@ pub struct Written {
     pub exemplars: u64,
 }
 
+/// What a request stored, and why the rest was not.
+pub type Stored = (Written, Option<RemoteError>);
+
 /// The memory that receiving may use.
 #[derive(Clone, Debug)]
 pub struct ReceiverMemory {
@@ -99,7 +102,6 @@ pub(crate) fn epoch_of(now_ms: i64) -> u32 {
 struct Families {
     known: HashSet<Family>,
     known_bytes: usize,
-    schema: Schema,
     binding: Box<dyn Binding>,
 }
 
@@ -147,11 +149,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Fails, having stored nothing, if the body is malformed; fails midway if the sink rejects writes.
-    pub fn store(
-        &self,
-        message: Message,
-        body: &[u8],
-    ) -> Result<(Written, Option<RemoteError>), RemoteError> {
+    pub fn store(&self, message: Message, body: &[u8]) -> Result<Stored, RemoteError> {
         let mut incoming = match message {
             Message::V1 => v1::decode(body, &self.hasher, &self.memory)?,
             Message::V2 => v2::decode(body, &self.hasher, &self.memory)?,
@@ -487,15 +485,11 @@ impl Receiver {
         let mut state = self.families.lock_or_renew(|_| None);
         let state = match &mut *state {
             Some(state) => state,
-            empty => {
-                let schema = Schema::new(LabelSet::empty());
-                empty.insert(Families {
-                    known: HashSet::new(),
-                    known_bytes: 0,
-                    binding: self.sink.bind(&schema)?,
-                    schema,
-                })
-            }
+            empty => empty.insert(Families {
+                known: HashSet::new(),
+                known_bytes: 0,
+                binding: self.sink.bind(&Schema::new(LabelSet::empty()))?,
+            }),
         };
         if state.known.len() > MAX_FAMILIES || state.known_bytes > MAX_FAMILY_BYTES {
             state.known.clear();
@@ -515,11 +509,9 @@ impl Receiver {
         for family in new {
             edit.family(family.clone());
         }
-        state.schema = edit.finish();
-        state.binding.rebind(&state.schema)?;
-        state
-            .binding
-            .append(&Frame::new(state.schema.clone(), i64::MIN))?;
+        let schema = edit.finish();
+        state.binding.rebind(&schema)?;
+        state.binding.append(&Frame::new(schema, i64::MIN))?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     metrics,
     place::Place,
     queue::{FileDecoder, SeriesRef},
-    receiver::Written,
+    receiver::{Stored, Written},
 };
 use foldhash::fast::RandomState;
 use narthex_model::{
@@ -107,11 +107,7 @@ impl Session {
     }
 
     /// Returns the answer of the last request if it is sent again.
-    pub(super) fn answer_again(
-        &self,
-        sequence: u64,
-        crc: u32,
-    ) -> Option<(Written, Option<RemoteError>)> {
+    pub(super) fn answer_again(&self, sequence: u64, crc: u32) -> Option<Stored> {
         let done = self.done.as_ref()?;
         let is_again = sequence.checked_add(1) == Some(self.next) && crc == done.crc;
         let refused = |detail: &String| RemoteError::Refused {

@@ -14,7 +14,7 @@ use crate::{
     message::Message,
     place::Place,
     queue::{Malformed, Symbols, crc32c},
-    receiver::{Placed, Receiver, UnplacedSeries, Written, epoch_of},
+    receiver::{Placed, Receiver, Stored, UnplacedSeries, epoch_of},
     refusals::Refusals,
     series_cache::NewSeries,
     v1::metric_type,
@@ -30,10 +30,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Fails if the request does not continue its session, which is then forgotten, or cannot be stored.
-    pub(crate) fn store_frames(
-        &self,
-        body: &[u8],
-    ) -> Result<(Written, Option<RemoteError>), RemoteError> {
+    pub(crate) fn store_frames(&self, body: &[u8]) -> Result<Stored, RemoteError> {
         let head = Head::read(body).map_err(|Malformed(what)| malformed(what))?;
         let now_ms = self.now_ms();
         let entry = self.sessions.find(&head, &self.series_memory, now_ms)?;
@@ -70,7 +67,7 @@ impl Receiver {
         session: &mut Session,
         head: &Head<'_>,
         now_ms: i64,
-    ) -> Result<(Written, Option<RemoteError>), RemoteError> {
+    ) -> Result<Stored, RemoteError> {
         let Session {
             decoder,
             columns,

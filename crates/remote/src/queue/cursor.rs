@@ -39,6 +39,17 @@ pub(crate) struct Position {
     pub(crate) sample: u64,
 }
 
+impl Position {
+    /// Returns the beginning of a file, before which `sample` samples are.
+    pub(crate) fn start_of(file: u64, sample: u64) -> Self {
+        Self {
+            file,
+            sample,
+            ..Self::default()
+        }
+    }
+}
+
 /// A part of the queue that is being sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct PendingRange {
@@ -202,11 +213,7 @@ fn read_body(body: &[u8]) -> Option<(u64, Vec<PendingRange>)> {
     let number = reader.varint().ok()?;
     let mut ranges = Vec::new();
     for _ in 0..reader.varint().ok()? {
-        let until = Position {
-            file: reader.varint().ok()?,
-            sample: reader.varint().ok()?,
-            ..Position::default()
-        };
+        let until = Position::start_of(reader.varint().ok()?, reader.varint().ok()?);
         let shards = reader.varint().ok()?;
         if !(1..=MAX_SHARDS as u64).contains(&shards) {
             return None;
@@ -249,11 +256,7 @@ mod tests {
             sample,
         };
         PendingRange {
-            until: (sample > 5).then_some(Position {
-                file: 9,
-                sample: 77,
-                ..Position::default()
-            }),
+            until: (sample > 5).then_some(Position::start_of(9, 77)),
             shards: vec![at(sample), at(sample + 1)],
         }
     }

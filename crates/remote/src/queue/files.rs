@@ -4,7 +4,7 @@
 //! failed write the file is cut back and not continued, so that the dictionary never knows more than the file.
 
 use super::{
-    QueueError, Signal,
+    Position, QueueError, Signal,
     dictionary::Dictionary,
     disk::{Disk, RealDisk},
     format::{
@@ -123,11 +123,7 @@ impl Queue {
     ///
     /// # Errors
     /// Fails if files cannot be listed or read, or are of a newer release.
-    pub(crate) fn open(
-        dir: &Path,
-        limit_bytes: u64,
-        past: super::Position,
-    ) -> Result<Self, QueueError> {
+    pub(crate) fn open(dir: &Path, limit_bytes: u64, past: Position) -> Result<Self, QueueError> {
         Self::open_on(Arc::new(RealDisk), dir, limit_bytes, past)
     }
 
@@ -135,7 +131,7 @@ impl Queue {
         disk: Arc<dyn Disk>,
         dir: &Path,
         limit_bytes: u64,
-        past: super::Position,
+        past: Position,
     ) -> Result<Self, QueueError> {
         fs::create_dir_all(dir).map_err(QueueError::io(dir, "create"))?;
         let mut state = State {
@@ -167,14 +163,13 @@ impl Queue {
     }
 
     /// Returns the place at which the oldest file begins, or the next file will.
-    pub(crate) fn oldest(&self) -> super::Position {
+    pub(crate) fn oldest(&self) -> Position {
         let state = self.state();
-        let first = state.files.front();
-        super::Position {
-            file: first.map_or(state.next_number, |file| file.number),
-            sample: first.map_or(state.samples, |file| file.first_sample),
-            ..super::Position::default()
-        }
+        let (file, sample) = match state.files.front() {
+            Some(first) => (first.number, first.first_sample),
+            None => (state.next_number, state.samples),
+        };
+        Position::start_of(file, sample)
     }
 
     pub(crate) fn status(&self) -> QueueStatus {
@@ -222,14 +217,10 @@ impl Queue {
     }
 
     /// Ends the newest file, so that what follows is in another; returns where that one will begin.
-    pub(crate) fn rotate(&self) -> super::Position {
+    pub(crate) fn rotate(&self) -> Position {
         let mut state = self.state();
         state.retire(&self.dir);
-        super::Position {
-            file: state.next_number,
-            sample: state.samples,
-            ..super::Position::default()
-        }
+        Position::start_of(state.next_number, state.samples)
     }
 
     /// Removes the files of which `is_needed` says no; `done_samples` are acknowledged since the queue was created.

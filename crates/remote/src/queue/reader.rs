@@ -52,16 +52,11 @@ impl QueueReader {
     /// Returns a reader that begins with the file of `from`, at its beginning: what precedes a place is needed to decode
     /// what follows, and the visitor passes over it.
     pub(crate) fn new(queue: Arc<Queue>, from: Position, until_file: Option<u64>) -> Self {
-        let at = Position {
-            offset: 0,
-            index: 0,
-            ..from
-        };
         Self {
             queue,
             until_file,
             open: None,
-            at,
+            at: Position::start_of(from.file, from.sample),
             lost: 0,
         }
     }
@@ -113,11 +108,8 @@ impl QueueReader {
     fn enter(&mut self, number: u64) {
         let first = self.queue.first_sample(number);
         self.open = None;
-        self.at = Position {
-            file: number,
-            sample: first.unwrap_or(self.at.sample).max(self.at.sample),
-            ..Position::default()
-        };
+        let sample = first.unwrap_or(self.at.sample).max(self.at.sample);
+        self.at = Position::start_of(number, sample);
     }
 
     /// Reads one entry that ends at or before `end`; returns `false` if there is none.

@@ -16,7 +16,7 @@ use crate::{
     Message,
     queue::{
         Appended, CursorFile, Labelling, MAX_SHARDS, Parts, PendingRange, Position, Queue,
-        QueueError, QueueWriter, SampleWriter, Signal,
+        QueueError, QueueWriter, SampleWriter,
     },
 };
 use narthex_model::{Frame, LabelSet, Schema, storage::SeriesSample, sync::Whole as _};
@@ -24,7 +24,7 @@ use narthex_net::{ClientConfig, NetError};
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, UNIX_EPOCH},
@@ -312,8 +312,8 @@ impl Destination {
         Arc::clone(&self.store)
     }
 
-    pub(super) fn cursor(&self) -> &Mutex<Cursor> {
-        &self.store.cursor
+    pub(super) fn cursor(&self) -> MutexGuard<'_, Cursor> {
+        self.store.cursor.lock().whole()
     }
 
     /// Prepares for sending: shows the settings, and has workers begin with what is not acknowledged; returns those.
@@ -321,7 +321,7 @@ impl Destination {
         let waiting = self.show_settings();
         let fresh_first = self.config.queue.fresh_first && waiting > 0;
         self.is_recovering.store(fresh_first, Ordering::Release);
-        let workers = self.cursor().lock().whole().workers().to_vec();
+        let workers = self.cursor().workers().to_vec();
         for progress in &workers {
             progress.lock().whole().rewind();
         }
@@ -348,10 +348,6 @@ impl Destination {
             .set(number(queue.max_samples_per_send));
         self.metrics.queue_limit.set(queue.max_disk_bytes as f64);
         self.save()
-    }
-
-    pub(super) fn signal(&self) -> &Signal {
-        &self.queue.signal
     }
 
     pub(super) fn now_ms(&self) -> i64 {
@@ -448,15 +444,13 @@ impl Destination {
 
     /// Records that a request of a worker's shard is done with.
     pub(super) fn acknowledge(&self, worker: &Mutex<Progress>, shard: usize, until: Position) {
-        let mut cursor = self.cursor().lock().whole();
-        cursor.acknowledge(worker, shard, until, &self.queue);
-        drop(cursor);
-        self.signal().raise();
+        self.cursor().acknowledge(worker, shard, until, &self.queue);
+        self.queue.signal.raise();
     }
 
     /// Saves the cursor and shows what waits; returns how many samples that are.
     pub(super) fn save(&self) -> u64 {
-        let left = self.cursor().lock().whole().save(&self.queue);
+        let left = self.cursor().save(&self.queue);
         self.metrics.pending.set(left as f64);
         self.metrics
             .queue_bytes
@@ -574,7 +568,7 @@ impl Destination {
             simpler,
             "A remote end does not support what it was sent; from now on it gets something simpler."
         );
-        self.signal().raise();
+        self.queue.signal.raise();
         true
     }
 
@@ -587,7 +581,7 @@ impl Destination {
             reason,
             "A remote end does not know the session of a request; another one begins."
         );
-        self.signal().raise();
+        self.queue.signal.raise();
     }
 
     /// Reports whether a request was taken by a receiver that did not understand it, and gives up its message then: one

@@ -17,7 +17,7 @@ impl RemoteStorage {
 
 /// Sent and refused are samples, histograms and exemplars since the start; dropped are samples since then.
 fn status_of(destination: &Destination) -> Value {
-    let mut cursor = destination.cursor().lock().whole();
+    let mut cursor = destination.cursor();
     let pending = cursor.save(&destination.queue);
     let workers = cursor.workers().iter();
     let shards = workers.map(|worker| worker.lock().whole().range().shards.len());

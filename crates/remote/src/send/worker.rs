@@ -97,7 +97,7 @@ impl Workers {
     /// Gives all workers an order.
     pub(super) fn order(&self, order: Order) {
         self.orders.send(order);
-        self.destination.signal().raise();
+        self.destination.queue.signal.raise();
     }
 
     /// Waits until all workers have ended; order them to first.
@@ -189,11 +189,7 @@ impl Worker {
         }
         if self.orders.now() == Order::Run {
             // The range is sent.
-            self.destination
-                .cursor()
-                .lock()
-                .whole()
-                .remove(&self.progress);
+            self.destination.cursor().remove(&self.progress);
         }
         self.destination.save();
         if let Some(task) = self.metadata.take() {
@@ -267,7 +263,7 @@ impl Worker {
         let changes = self.destination.protocol.changes();
         let mut wanted = None;
         loop {
-            let seen = self.destination.signal().count();
+            let seen = self.destination.queue.signal.count();
             let order = self.orders.now();
             orders.send(order);
             let has_ended = shards.tasks.iter().any(Task::is_finished);
@@ -305,7 +301,7 @@ impl Worker {
                 Order::Run => wait,
                 _ => wait.min(ENDING_LOOK_INTERVAL),
             };
-            self.destination.signal().wait(seen, wait);
+            self.destination.queue.signal.wait(seen, wait);
         }
     }
 
@@ -315,7 +311,7 @@ impl Worker {
             return;
         }
         let until = self.destination.queue.rotate();
-        let mut cursor = self.destination.cursor().lock().whole();
+        let mut cursor = self.destination.cursor();
         if reader.position().file >= until.file || cursor.workers().len() >= MAX_WORKERS {
             return;
         }

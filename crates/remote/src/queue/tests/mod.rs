@@ -440,11 +440,7 @@ fn a_restart_goes_on_in_another_file() {
     assert_eq!((last.status().files, read(&last).len()), (3, 6));
     // Files that the cursor is past are not numbered again, even if none is left.
     last.release(6, |_| false);
-    let past = Position {
-        file: 3,
-        sample: 6,
-        ..Position::default()
-    };
+    let past = Position::start_of(3, 6);
     let queue = Arc::new(Queue::open(dir.path(), MANY, past).unwrap());
     assert_eq!(queue.status().files, 0);
     let mut writer = writer(&queue, Labelling::default(), &schema);
