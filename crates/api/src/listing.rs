@@ -10,6 +10,7 @@ use crate::{
     params::Params,
 };
 use http::HeaderMap;
+use narthex_expfmt::unescape_name;
 use narthex_model::{
     Family, Matcher, MetricType,
     storage::{Context, Lease, Listing, SeriesQuery, StorageError, TimeRange, View},
@@ -230,51 +231,4 @@ fn family(out: &mut Vec<u8>, family: &Family) {
     out.extend_from_slice(br#","unit":"#);
     json::string(out, &family.unit);
     out.push(b'}');
-}
-
-/// Decodes the `U__` escaping that non-legacy names have in paths.
-fn unescape_name(name: &str) -> String {
-    let Some(escaped) = name.strip_prefix("U__") else {
-        return name.to_owned();
-    };
-    let mut plain = String::with_capacity(escaped.len());
-    let mut rest = escaped;
-    while let Some(at) = rest.find('_') {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(tail) = rest.strip_prefix('_') {
-            plain.push('_');
-            rest = tail;
-            continue;
-        }
-        let code = rest.split_once('_').and_then(|(hex, tail)| {
-            let code = u32::from_str_radix(hex, 16)
-                .ok()
-                .filter(|_| hex.len() <= 6)?;
-            Some((char::from_u32(code)?, tail))
-        });
-        match code {
-            Some((c, tail)) => {
-                plain.push(c);
-                rest = tail;
-            }
-            // Not an escape after all: the name is meant literally.
-            None => return name.to_owned(),
-        }
-    }
-    plain.push_str(rest);
-    plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_paths_are_unescaped() {
-        assert_eq!(unescape_name("job"), "job");
-        assert_eq!(unescape_name("U__a_2e_b"), "a.b");
-        assert_eq!(unescape_name("U__a__b"), "a_b");
-        assert_eq!(unescape_name("U__a_zz_b"), "U__a_zz_b");
-    }
 }

@@ -67,6 +67,34 @@ impl Escaping {
     }
 }
 
+/// Returns the name that [`Escaping::Values`] has made this of; other names are returned unchanged.
+#[must_use]
+pub fn unescape_name(name: &str) -> String {
+    unescaped(name).unwrap_or_else(|| name.to_owned())
+}
+
+fn unescaped(name: &str) -> Option<String> {
+    let mut rest = name.strip_prefix("U__")?;
+    let mut out = String::with_capacity(rest.len());
+    while let Some((plain, behind)) = rest.split_once('_') {
+        out.push_str(plain);
+        if let Some(behind) = behind.strip_prefix('_') {
+            out.push('_');
+            rest = behind;
+            continue;
+        }
+        let (code, behind) = behind.split_once('_')?;
+        let is_hexadecimal = code.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if code.len() > 5 || !is_hexadecimal {
+            return None;
+        }
+        out.push(char::from_u32(u32::from_str_radix(code, 16).ok()?)?);
+        rest = behind;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
 impl fmt::Display for Escaping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -108,6 +136,24 @@ mod tests {
             assert_eq!(Escaping::Dots.name(name), dots);
             assert_eq!(Escaping::Values.name(name), values);
             assert_eq!(Escaping::AllowUtf8.name(name), name);
+        }
+    }
+
+    #[test]
+    fn escaped_names_are_unescaped() {
+        for (name, expected) in [
+            ("U__a_2e_b", "a.b"),
+            ("U__a__b", "a_b"),
+            ("U___1F600_", "😀"),
+            ("U__a_2e", "U__a_2e"),
+            ("U__a_zz_", "U__a_zz_"),
+            ("U__a_zz_b", "U__a_zz_b"),
+            ("U__a_", "U__a_"),
+            ("U___d800_", "U___d800_"),
+            ("U___1F6000_", "U___1F6000_"),
+            ("job", "job"),
+        ] {
+            assert_eq!(unescape_name(name), expected, "{name}");
         }
     }
 

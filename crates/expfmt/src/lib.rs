@@ -43,12 +43,12 @@ mod writer;
 
 pub use check::{Lint, Problem, check, lint};
 pub use error::{ParseError, ParseErrorKind};
-pub use escape::Escaping;
+pub use escape::{Escaping, unescape_name};
 pub use exposition::{Exposition, ExpositionMemory, register_metrics};
 pub use format::{Format, Negotiated, ScrapeProtocol, UnknownType, accept_header};
 pub use number::bound_text;
 pub use parser::{Parser, common_labels};
 pub use resolve::{KeepLabels, Resolver};
 pub use round::{MoreSample, ParseOptions, Round, RoundStats};
-pub use text::CommonLabels;
+pub use text::{CommonLabels, unescape};
 pub use writer::{Writer, escape, write_name, write_name_as, write_quoted};

@@ -120,30 +120,27 @@ fn other(
     if let Some(rest) = path.strip_prefix("/api/v1/") {
         return api(shared, rest, method, headers);
     }
-    let get = Method::GET;
     let handled = |handler, response| (Some(handler), response);
-    match (path, method) {
-        ("/-/healthy", m) if *m == get => handled("healthy", bare(StatusCode::OK, "OK")),
-        ("/-/ready", m) if *m == get => handled("ready", bare(StatusCode::OK, "OK")),
-        ("/-/quit", m) if *m == Method::PUT || *m == Method::POST => (None, quit(shared)),
-        ("/" | "/status", m) if *m == get => handled(
-            "status",
-            status::page(
-                &shared.store,
-                Some(&status::Process {
-                    status: &shared.config.status,
-                    may_wipe: shared.config.enable_admin_api,
-                }),
-                "static/push.js",
-                headers,
-            ),
-        ),
-        ("/static/push.js", m) if *m == get => handled("static", status::script(headers)),
-        ("/-/healthy" | "/-/ready" | "/" | "/status" | "/static/push.js", m) => {
-            (None, not_allowed(m, "GET, OPTIONS"))
+    match (path, method.as_str()) {
+        ("/-/healthy", "GET") => handled("healthy", bare(StatusCode::OK, "OK")),
+        ("/-/ready", "GET") => handled("ready", bare(StatusCode::OK, "OK")),
+        ("/-/quit", "PUT" | "POST") => (None, quit(shared)),
+        ("/" | "/status", "GET") => {
+            let process = status::Process {
+                status: &shared.config.status,
+                may_wipe: shared.config.enable_admin_api,
+            };
+            let page = status::page(&shared.store, Some(&process), "static/push.js", headers);
+            handled("status", page)
         }
-        ("/-/quit", m) => (None, not_allowed(m, "GET, OPTIONS, POST, PUT")),
-        (path, m) if path == shared.config.telemetry_path => (None, not_allowed(m, "GET, OPTIONS")),
+        ("/static/push.js", "GET") => handled("static", status::script(headers)),
+        ("/-/healthy" | "/-/ready" | "/" | "/status" | "/static/push.js", _) => {
+            (None, not_allowed(method, "GET, OPTIONS"))
+        }
+        ("/-/quit", _) => (None, not_allowed(method, "GET, OPTIONS, POST, PUT")),
+        (path, _) if path == shared.config.telemetry_path => {
+            (None, not_allowed(method, "GET, OPTIONS"))
+        }
         _ => (None, not_found()),
     }
 }
@@ -154,29 +151,27 @@ fn api(
     method: &Method,
     headers: &HeaderMap,
 ) -> (Option<&'static str>, Response) {
-    let get = Method::GET;
-    let (handler, mut response) = match (path, method) {
-        (_, m) if *m == Method::OPTIONS => ("api/v1/options", Response::new(Body::empty())),
-        ("status", m) if *m == get => {
+    let may_wipe = shared.config.enable_admin_api;
+    let (handler, mut response) = match (path, method.as_str()) {
+        (_, "OPTIONS") => ("api/v1/options", Response::new(Body::empty())),
+        ("status", "GET") => {
             let body = json::status(&shared.config.status);
             ("api/v1/status", narthex_net::respond_json(body, headers))
         }
-        ("metrics", m) if *m == get => {
+        ("metrics", "GET") => {
             let body = run_long(usize::MAX, || json::metrics(&shared.store));
             ("api/v1/metrics", narthex_net::respond_json(body, headers))
         }
-        ("admin/wipe", m) if *m == Method::PUT && shared.config.enable_admin_api => {
+        ("admin/wipe", "PUT") if may_wipe => {
             let response = match run_long(usize::MAX, || shared.store.wipe()) {
                 Ok(()) => empty(StatusCode::ACCEPTED),
                 Err(error) => refusal(&error),
             };
             return (Some("wipe"), response);
         }
-        ("push", m) => return (None, not_allowed(m, "OPTIONS, POST, PUT")),
-        ("status" | "metrics", m) => return (None, not_allowed(m, "GET, OPTIONS")),
-        ("admin/wipe", m) if shared.config.enable_admin_api => {
-            return (None, not_allowed(m, "OPTIONS, PUT"));
-        }
+        ("push", _) => return (None, not_allowed(method, "OPTIONS, POST, PUT")),
+        ("status" | "metrics", _) => return (None, not_allowed(method, "GET, OPTIONS")),
+        ("admin/wipe", _) if may_wipe => return (None, not_allowed(method, "OPTIONS, PUT")),
         _ => return (None, not_found()),
     };
     for (name, value) in [

@@ -11,7 +11,7 @@ mod messages;
 
 use crate::{error::PushError, grouping::Grouping};
 use labels::Labels;
-use narthex_expfmt::Format;
+use narthex_expfmt::{Format, unescape};
 use narthex_net::Allowance;
 use std::{
     collections::{HashMap, HashSet},
@@ -282,7 +282,7 @@ impl<'a> Collector<'a, '_> {
             Ok(())
         });
         match read {
-            Ok(()) => self.piece(range, number, Some(number), labels::unescaped),
+            Ok(()) => self.piece(range, number, Some(number), unescape),
             Err(detail) => {
                 self.stray(faulty(number, detail));
                 Ok(())

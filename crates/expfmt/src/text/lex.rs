@@ -630,18 +630,21 @@ pub(super) fn is_metric_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':'
 }
 
-fn unescape(text: &str) -> String {
+/// Returns the value of a label without its escapes; an unknown escape stays as it is.
+#[must_use]
+pub fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        match (c, c == '\\') {
-            (_, true) => match chars.next() {
-                Some('n') => plain.push('\n'),
-                Some(other @ ('\\' | '"')) => plain.push(other),
-                Some(other) => plain.extend(['\\', other]),
-                None => plain.push('\\'),
-            },
-            (c, false) => plain.push(c),
+        if c != '\\' {
+            plain.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('n') => plain.push('\n'),
+            Some(other @ ('\\' | '"')) => plain.push(other),
+            Some(other) => plain.extend(['\\', other]),
+            None => plain.push('\\'),
         }
     }
     plain

@@ -13,5 +13,6 @@ mod tests;
 pub use common::CommonLabels;
 pub(crate) use common::common_labels;
 pub(crate) use lex::Dialect;
+pub use lex::unescape;
 pub(crate) use memory::{LineMemory, Walked};
 pub(crate) use pass::walk;

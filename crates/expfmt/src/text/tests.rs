@@ -1,5 +1,6 @@
 //! Behaviour of the text format's parser.
 
+use super::unescape;
 use crate::{Format, KeepLabels, ParseOptions, Parser, Resolver, Round, RoundStats};
 use narthex_model::{ColumnId, Frame, LabelSet, MetricType, cell};
 
@@ -551,4 +552,16 @@ fn a_series_may_have_very_many_labels() {
             .to_string()
             .contains("label \"l7\" occurs twice")
     );
+}
+
+#[test]
+fn escapes_of_values_are_undone() {
+    for (written, expected) in [
+        ("", ""),
+        ("a\\\\b\\\"c\\nd", "a\\b\"c\nd"),
+        ("\\q\\", "\\q\\"),
+        ("é\\n", "é\n"),
+    ] {
+        assert_eq!(unescape(written), expected);
+    }
 }

@@ -87,26 +87,6 @@ fn string(text: &str) -> Result<(&str, &str), &'static str> {
     Err(MALFORMED)
 }
 
-/// Returns a value without its escapes.
-pub(super) fn unescaped(written: &str) -> String {
-    let mut out = String::with_capacity(written.len());
-    let mut rest = written;
-    while let Some((before, behind)) = rest.split_once('\\') {
-        out.push_str(before);
-        let mut letters = behind.chars();
-        match letters.next() {
-            Some('n') => out.push('\n'),
-            Some(letter @ ('\\' | '"')) => out.push(letter),
-            // The group's own parser refuses such an escape.
-            Some(letter) => out.extend(['\\', letter]),
-            None => out.push('\\'),
-        }
-        rest = letters.as_str();
-    }
-    out.push_str(rest);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,17 +132,5 @@ mod tests {
             assert_eq!(shown(line), expected, "{line}");
         }
         assert_eq!(Labels::new(b"\xff").err(), Some("invalid UTF-8"));
-    }
-
-    #[test]
-    fn escapes_are_undone() {
-        for (written, expected) in [
-            ("", ""),
-            ("a\\\\b\\\"c\\nd", "a\\b\"c\nd"),
-            ("\\q\\", "\\q\\"),
-            ("é\\n", "é\n"),
-        ] {
-            assert_eq!(unescaped(written), expected);
-        }
     }
 }
