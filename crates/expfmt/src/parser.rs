@@ -16,7 +16,7 @@ use crate::{
     groups::Groups,
     proto::{self, MessageMemory},
     resolve::Resolver,
-    round::{ParseOptions, Round, RoundStats, column_id, copy_sample},
+    round::{ParseOptions, Round, RoundStats},
     text::{self, CommonLabels, Dialect, LineMemory},
 };
 use hashbrown::HashTable;
@@ -167,7 +167,7 @@ impl Parser {
 
     /// Iterates over the identities of the series that the last body had.
     pub fn reported(&self) -> impl Iterator<Item = LabelHash> + '_ {
-        let columns = self.came.iter().map(column_id);
+        let columns = self.came.iter().map(ColumnId::at);
         columns.map(|column| self.schema.identity(column))
     }
 
@@ -308,8 +308,8 @@ impl Parser {
 
     /// Marks series that the last round reported and this one does not.
     fn end_absent_series(&mut self, frame: &mut Frame) {
-        for at in self.reported.difference(&self.cells.present) {
-            frame.mark_stale(column_id(at));
+        for column in self.reported.difference(&self.cells.present) {
+            frame.mark_stale(ColumnId::at(column));
         }
         self.reported.clone_from(&self.cells.present);
     }
@@ -356,7 +356,7 @@ impl Parser {
         }
         let schema = edit.finish();
         let pairs: Vec<(ColumnId, ColumnId)> = (0..moved.len())
-            .filter_map(|at| Some((column_id(at), moved[at]?)))
+            .filter_map(|at| Some((ColumnId::at(at), moved[at]?)))
             .collect();
         round.frame = moved_frame(&round.frame, &schema, &pairs);
         let kept = |bits: &BitSet| {
@@ -407,7 +407,7 @@ fn moved_frame(frame: &Frame, schema: &Schema, pairs: &[(ColumnId, ColumnId)]) -
     };
     for (old, new) in pairs {
         if frame.present().contains(old.index()) {
-            copy_sample(frame, *old, &mut moved, *new);
+            moved.set_from(*new, frame, *old);
             if !frame.times_ms().is_empty() {
                 moved.set_time(*new, frame.time_of(*old));
             }

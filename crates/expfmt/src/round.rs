@@ -1,7 +1,6 @@
 //! Parse options, and the result of parsing one body.
 
-use narthex_model::{ColumnId, Frame, LabelSet, Schema, cell::Cell};
-use std::sync::Arc;
+use narthex_model::{ColumnId, Frame, LabelSet, Schema};
 
 /// Options for parsing bodies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,22 +70,6 @@ impl Default for Round {
             stats: RoundStats::default(),
         }
     }
-}
-
-/// Copies a sample, a histogram or not, to a column of another frame.
-pub(crate) fn copy_sample(from: &Frame, column: ColumnId, to: &mut Frame, into: ColumnId) {
-    let value = from.values()[column.index()];
-    match Cell::decode(value) {
-        Cell::Histogram(at) => {
-            to.set_histogram(into, Arc::clone(&from.histograms()[at as usize]));
-        }
-        _ => to.set(into, value),
-    }
-}
-
-/// Returns the column in this place.
-pub(crate) fn column_id(at: usize) -> ColumnId {
-    ColumnId(u32::try_from(at).expect("a schema has fewer than 2^32 slots"))
 }
 
 /// An additional sample of a series that the frame already has.

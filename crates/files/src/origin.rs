@@ -14,7 +14,6 @@ use narthex_expfmt::{Format, ParseOptions, Parser, Round};
 use narthex_model::{
     ColumnId, Family, Frame, LabelHash, LabelSet, METRIC_NAME, MetricType, Schema,
     bits::BitSet,
-    cell::Cell,
     storage::{Binding, Budget, Lease, SeriesSample, Sink, StorageError},
 };
 use narthex_net::catch_panic;
@@ -232,7 +231,7 @@ impl FileOrigin {
         }
         let mut left_out = 0;
         for at in self.page.frame.present().iter() {
-            if !owned.insert(schema.identity(column(at))) {
+            if !owned.insert(schema.identity(ColumnId::at(at))) {
                 self.masked.insert(at);
                 left_out += 1;
             }
@@ -333,10 +332,10 @@ impl Stored {
         let schema = self.frame.schema().clone();
         let present = self.frame.present().clone();
         self.sent.resize(schema.len());
-        for at in self.sent.difference(&present).collect::<Vec<_>>() {
+        for column in self.sent.difference(&present).map(ColumnId::at) {
             // Another file goes on with it.
-            if !owned.contains(&schema.identity(column(at))) {
-                self.frame.mark_stale(column(at));
+            if !owned.contains(&schema.identity(column)) {
+                self.frame.mark_stale(column);
             }
         }
         let is_empty = present.count() == 0 && self.frame.stale().is_empty();
@@ -356,17 +355,10 @@ impl Stored {
 fn copy(page: &Round, masked: &BitSet, frame: &mut Frame) {
     let from = &page.frame;
     let has_times = !from.times_ms().is_empty();
-    for at in from.present().iter().filter(|at| !masked.contains(*at)) {
-        let value = from.values()[at];
-        match Cell::decode(value) {
-            Cell::Histogram(index) => {
-                let histogram = from.histograms()[index as usize].clone();
-                frame.set_histogram(column(at), histogram);
-            }
-            _ => frame.set(column(at), value),
-        }
-        if has_times && from.time_of(column(at)) != from.time_ms() {
-            frame.set_time(column(at), from.time_of(column(at)));
+    for column in from.present().difference(masked).map(ColumnId::at) {
+        frame.set_from(column, from, column);
+        if has_times && from.time_of(column) != from.time_ms() {
+            frame.set_time(column, from.time_of(column));
         }
     }
     for (at, exemplar) in from.exemplars() {
@@ -421,8 +413,4 @@ fn lease(budget: &Budget, lease: &mut Option<Lease>, bytes: u64) -> Result<(), S
 /// Returns about what is kept of a page.
 fn kept_bytes(parser: &Parser) -> u64 {
     parser.heap_bytes() as u64 + parser.schema().len() as u64 * SERIES_BYTES
-}
-
-fn column(at: usize) -> ColumnId {
-    ColumnId(u32::try_from(at).expect("a schema has fewer than 2^32 slots"))
 }

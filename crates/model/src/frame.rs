@@ -5,7 +5,7 @@
 
 use crate::{
     bits::BitSet,
-    cell,
+    cell::{self, Cell},
     histogram::Histogram,
     labels::LabelSet,
     schema::{ColumnId, Schema},
@@ -96,10 +96,25 @@ impl Frame {
         self.present.insert(column.index());
     }
 
+    /// Sets what `from` has in its column `column`: a float or a native histogram.
+    pub fn set_from(&mut self, to: ColumnId, from: &Self, column: ColumnId) {
+        let value = from.values[column.index()];
+        match Cell::decode(value) {
+            Cell::Histogram(at) => self.set_histogram(to, from.histograms[at as usize].clone()),
+            _ => self.set(to, value),
+        }
+    }
+
     /// Ends the series of `column` at this frame's time.
     pub fn mark_stale(&mut self, column: ColumnId) {
         self.present.remove(column.index());
         self.stale.push(column);
+    }
+
+    /// Ends the series of those columns of `before` that have no sample.
+    pub fn mark_absent(&mut self, before: &BitSet) {
+        let absent = before.difference(&self.present);
+        self.stale.extend(absent.map(ColumnId::at));
     }
 
     /// Gives one sample its own time; the others keep the frame's.

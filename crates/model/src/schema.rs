@@ -30,6 +30,15 @@ const PAGE_COLUMNS: usize = 1024;
 pub struct ColumnId(pub u32);
 
 impl ColumnId {
+    /// Returns the column of a slot, given as an index.
+    ///
+    /// # Panics
+    /// Panics if no schema has so many slots.
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self(slot(index))
+    }
+
     /// Returns the slot as an index.
     #[must_use]
     pub fn index(self) -> usize {

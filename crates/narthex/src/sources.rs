@@ -5,7 +5,7 @@ use narthex_expfmt::{Format, KeepLabels, Negotiated, ParseOptions, Parser, Round
 use narthex_files::{Entry, FileKind, FileSource, FilesConfig, RoundSource};
 use narthex_host::{CollectorKind, CollectorSet, HostConfig, HostError, HostSource};
 use narthex_model::{
-    ColumnId, Frame, LabelSet, Schema,
+    Frame, LabelSet,
     storage::{Binding, Budget, Sink, StorageError},
     sync::Renew as _,
 };
@@ -146,7 +146,7 @@ pub(crate) fn file_entry(config: &FilesConfig, budget: &Budget) -> Result<Entry,
 /// Text files, as the host's collector reads them.
 pub(crate) struct Textfiles {
     source: HostSource,
-    binding: Option<(Schema, Box<dyn Binding>)>,
+    binding: Option<Box<dyn Binding>>,
 }
 
 impl Textfiles {
@@ -176,26 +176,19 @@ impl RoundSource for Textfiles {
     fn end(&mut self, now_ms: i64, sink: &dyn Sink) -> Result<(), StorageError> {
         let last = self.source.frame();
         let mut frame = Frame::new(last.schema().clone(), now_ms);
-        for at in last.present().iter() {
-            let at = u32::try_from(at).expect("a schema has fewer than 2^32 slots");
-            frame.mark_stale(ColumnId(at));
-        }
+        frame.mark_absent(last.present());
         append(&mut self.binding, &frame, sink)
     }
 }
 
 fn append(
-    bound: &mut Option<(Schema, Box<dyn Binding>)>,
+    bound: &mut Option<Box<dyn Binding>>,
     frame: &Frame,
     sink: &dyn Sink,
 ) -> Result<(), StorageError> {
-    let (schema, binding) = match bound {
-        Some(bound) => bound,
-        empty => empty.insert((frame.schema().clone(), sink.bind(frame.schema())?)),
+    let binding = match bound {
+        Some(binding) => binding,
+        empty => empty.insert(sink.bind(frame.schema())?),
     };
-    if !schema.same(frame.schema()) {
-        binding.rebind(frame.schema())?;
-        *schema = frame.schema().clone();
-    }
     binding.append(frame).map(drop)
 }

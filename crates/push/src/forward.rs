@@ -137,10 +137,9 @@ impl Forward {
     /// Appends the frame, with markers for what was sent before and is not in it.
     fn store(&mut self, sink: &dyn Sink, present: BitSet) -> Result<(), StorageError> {
         self.sent.resize(self.schema.len());
-        for at in self.sent.difference(&present).collect::<Vec<_>>() {
+        for at in self.sent.difference(&present) {
             if !self.frame.present().contains(at) {
-                let at = u32::try_from(at).expect("a schema has fewer than 2^32 slots");
-                self.frame.mark_stale(ColumnId(at));
+                self.frame.mark_stale(ColumnId::at(at));
             }
         }
         self.bind(sink)?;

@@ -125,7 +125,7 @@ impl SeriesGroup {
     /// Appends columns and returns the first of them.
     pub(crate) fn extend(&self, sets: &[LabelSet]) -> Result<ColumnId, RemoteError> {
         let mut state = self.lock()?;
-        let first = ColumnId(u32::try_from(state.schema.len()).expect("groups are narrow"));
+        let first = ColumnId::at(state.schema.len());
         let mut edit = state.schema.edit();
         let family = edit.family(Family::default());
         for set in sets {

@@ -138,13 +138,7 @@ impl Output {
 
     /// Ends the round; series that had a sample in the last round and have none in this one become stale events.
     pub(crate) fn finish(&mut self) -> &Frame {
-        let ended: Vec<usize> = (self.previous.iter())
-            .filter(|at| !self.frame.present().contains(*at))
-            .collect();
-        for at in ended {
-            let column = u32::try_from(at).expect("a slot of this schema");
-            self.frame.mark_stale(ColumnId(column));
-        }
+        self.frame.mark_absent(&self.previous);
         self.previous.clone_from(self.frame.present());
         &self.frame
     }

@@ -12,7 +12,6 @@ mod tests;
 
 use crate::{
     Negotiated,
-    round::{column_id, copy_sample},
 };
 use narthex_client::{GaugeVec, Registry};
 use narthex_model::{
@@ -249,14 +248,14 @@ fn with_timed(frame: &Frame, before: &Frame) -> Frame {
         return next;
     }
     let ended: HashSet<ColumnId> = frame.stale().iter().copied().collect();
-    for at in before.present().difference(frame.present()) {
-        let column = column_id(at);
+    let gone = before.present().difference(frame.present());
+    for column in gone.map(ColumnId::at) {
         let time_ms = before.time_of(column);
         let is_old = time_ms <= frame.time_ms().saturating_sub(STALE_MS);
         if time_ms == before.time_ms() || is_old || ended.contains(&column) {
             continue;
         }
-        copy_sample(before, column, &mut next, column);
+        next.set_from(column, before, column);
         next.set_time(column, time_ms);
     }
     next

@@ -127,10 +127,7 @@ impl Output {
             }
         }
         self.present = self.frame.present().clone();
-        let live = self.live.iter();
-        for gone in live.filter(|column| !self.present.contains(*column)) {
-            self.frame.mark_stale(column_id(gone));
-        }
+        self.frame.mark_absent(&self.live);
         self.bind(sink)?;
         Ok(true)
     }
@@ -166,7 +163,7 @@ impl Output {
         self.frame.restart(&self.schema, time_ms);
         let live = std::mem::replace(&mut self.live, BitSet::new(0));
         let mut any = false;
-        for column in live.iter().map(column_id) {
+        for column in live.iter().map(ColumnId::at) {
             if !is_reported(&self.schema.labels(column)) {
                 self.frame.mark_stale(column);
                 any = true;
@@ -188,9 +185,8 @@ impl Output {
 
     /// Lists the live series.
     pub(crate) fn live(&self) -> impl Iterator<Item = LabelSet> + '_ {
-        self.live
-            .iter()
-            .map(|column| self.schema.labels(column_id(column)))
+        let columns = self.live.iter().map(ColumnId::at);
+        columns.map(|column| self.schema.labels(column))
     }
 
     fn bind(&mut self, sink: &dyn Sink) -> Result<(), StorageError> {
@@ -215,7 +211,7 @@ impl Output {
         let mut edit = Schema::new(self.schema.common().clone()).edit();
         let family = edit.family(Family::default());
         self.columns.clear();
-        for column in self.live.iter().map(column_id) {
+        for column in self.live.iter().map(ColumnId::at) {
             let set = &self.schema.column(column).set;
             self.columns.insert(set.clone(), edit.push(set, family));
         }
@@ -227,8 +223,4 @@ impl Output {
             lease.shrink((all - live) as u64 * COLUMN_BYTES);
         }
     }
-}
-
-fn column_id(index: usize) -> ColumnId {
-    ColumnId(u32::try_from(index).expect("a schema has fewer than 2^32 slots"))
 }
