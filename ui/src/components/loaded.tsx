@@ -4,8 +4,10 @@ import { ApiError } from "../api";
 import type { Polled } from "../lib/poll";
 import { Notice } from "./controls";
 
-export function Loaded<T>(props: { polled: Polled<T>; what: string; children: (data: T) => ComponentChildren }) {
+/** `none` is said of a list without rows. */
+export function Loaded<T>(props: { polled: Polled<T>; what: string; none?: ComponentChildren; children: (data: T) => ComponentChildren }) {
   const { data, error } = props.polled;
+  if (props.none !== undefined && Array.isArray(data) && data.length === 0) return <p class="awaiting tall">{props.none}</p>;
   if (data !== null) return <>{props.children(data)}</>;
   if (error === null) return <p class="awaiting tall">Asking for {props.what}…</p>;
   if (error instanceof ApiError && error.fault === "missing") {

@@ -1,15 +1,15 @@
 // What a server does that watches no host: what it takes in, what it stores, who sends to it.
 import { useRef } from "preact/hooks";
-import { selfMetrics, serverNow, tsdbStatus } from "../api";
+import { selfMetrics, serverNow, tsdbStatus, type Counted } from "../api";
 import { formatAddress } from "../lib/address";
-import { OWN_METRICS, look, rate, receivers, type Look } from "../lib/ingest";
+import { OWN_METRICS, look, rate, receivers, type Look, type Receiver } from "../lib/ingest";
 import { usePoll } from "../lib/poll";
 import type { TargetRow } from "../lib/targets";
 import { formatCount, formatValue } from "../lib/units";
 import { queryLink } from "../query/state";
 import { Plot } from "../plot";
-import { Meter } from "./controls";
 import { PLOT_HEIGHT, PanelEmpty, PanelFrame } from "./panel";
+import { Table, barColumn, type Column } from "./table";
 import { Tiles, type Tile } from "./tiles";
 
 /** Looks that are kept: five minutes of them. */
@@ -90,31 +90,26 @@ function Ingest({ looks }: { looks: readonly Look[] }) {
 function Largest() {
   const polled = usePoll("largest metrics", (signal) => tsdbStatus(TOP, signal), TOP_REFRESH_MS);
   const rows = polled.data?.data.seriesCountByMetricName ?? [];
-  const total = polled.data?.data.headStats?.numSeries ?? 0;
+  const columns: readonly Column<Counted>[] = [
+    { title: "Metric", cell: ({ name }) => <a href={queryLink(name)} title={name}>{name}</a> },
+    barColumn("Series", ({ value }) => value, formatCount, polled.data?.data.headStats?.numSeries ?? 0),
+  ];
   return (
     <PanelFrame title="Metrics with most series" link={formatAddress("/tsdb-status")}>
       {rows.length === 0 ? (
         <PanelEmpty low>{polled.loading ? "Counting…" : "Nothing is stored yet."}</PanelEmpty>
       ) : (
-        <table class="table overview-list">
-          <tbody>
-            {rows.map(({ name, value }) => (
-              <tr key={name}>
-                <td>
-                  <a href={queryLink(name)} title={name}>{name}</a>
-                </td>
-                <td class="num">
-                  {formatCount(value)}
-                  <Meter share={total > 0 ? value / total : 0} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table class="overview-list" columns={columns} rows={rows} keyOf={({ name }) => name} bare />
       )}
     </PanelFrame>
   );
 }
+
+const RECEIVERS: readonly Column<Receiver>[] = [
+  { title: "Kind", cell: ({ what, handler }) => <>{what} <span class="muted mono">{handler}</span></> },
+  { title: "Rate", num: true, cell: ({ perSecond }) => (perSecond === null ? "–" : formatValue(perSecond, "per second")) },
+  { title: "Total", num: true, class: "muted", cell: ({ total }) => `${formatCount(total)} in all` },
+];
 
 function Receivers({ before, now }: { before: Look | undefined; now: Look | undefined }) {
   const rows = now === undefined ? [] : receivers(before, now);
@@ -123,19 +118,7 @@ function Receivers({ before, now }: { before: Look | undefined; now: Look | unde
       {rows.length === 0 ? (
         <PanelEmpty low>Nobody has sent anything: no remote write, no push.</PanelEmpty>
       ) : (
-        <table class="table overview-list">
-          <tbody>
-            {rows.map(({ handler, what, total, perSecond }) => (
-              <tr key={handler}>
-                <td>
-                  {what} <span class="muted mono">{handler}</span>
-                </td>
-                <td class="num">{perSecond === null ? "–" : formatValue(perSecond, "per second")}</td>
-                <td class="num muted">{formatCount(total)} in all</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table class="overview-list" columns={RECEIVERS} rows={rows} keyOf={({ handler }) => handler} bare />
       )}
     </PanelFrame>
   );

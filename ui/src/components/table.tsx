@@ -16,7 +16,7 @@ export interface Column<T> {
   untitled?: boolean;
 }
 
-/** `scrolls` keeps a wide table within the page. */
+/** `scrolls` keeps a wide table within the page; `bare` shows no titles. */
 export function Table<T>(props: {
   class?: string;
   columns: readonly Column<T>[];
@@ -24,19 +24,22 @@ export function Table<T>(props: {
   keyOf: (row: T, at: number) => string;
   foot?: ComponentChildren;
   scrolls?: boolean;
+  bare?: boolean;
 }) {
   const { columns, rows, keyOf } = props;
   const table = (
     <table class={`table ${props.class ?? ""}`.trim()}>
-      <thead>
-        <tr>
-          {columns.map(({ title, hint, num }) => (
-            <th key={title} class={num === true ? "num" : undefined} title={hint}>
-              {title}
-            </th>
-          ))}
-        </tr>
-      </thead>
+      {props.bare !== true && (
+        <thead>
+          <tr>
+            {columns.map(({ title, hint, num }) => (
+              <th key={title} class={num === true ? "num" : undefined} title={hint}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+      )}
       <tbody>
         {rows.map((row, at) => (
           <tr key={keyOf(row, at)}>{columns.map((column) => cellOf(column, row))}</tr>

@@ -64,7 +64,7 @@ function readPanel(get: (name: string) => string | undefined): PanelState {
     range: parseDuration(get("range_input") ?? "") ?? DEFAULT_RANGE,
     end: parseTime(get("moment_input") ?? "") ?? parseTime(get("end_input") ?? ""),
     step: readStep(get),
-    density: readDensity(get),
+    density: (["low", "high"] as const).find((one) => one === get("res_density")) ?? "medium",
     stacked: mode === undefined ? get("stacked") === "1" : mode === "stacked",
     heatmap: mode === "heatmap" ? true : mode === "lines" ? false : null,
     exemplars: get("show_exemplars") === "1",
@@ -79,11 +79,6 @@ function readStep(get: (name: string) => string | undefined): number | null {
   if (type === "auto") return null;
   const text = (type === "fixed" || type === "custom" ? get("res_step") : undefined) ?? get("step_input") ?? "";
   return parseDuration(text);
-}
-
-function readDensity(get: (name: string) => string | undefined): Density {
-  const density = get("res_density");
-  return density === "low" || density === "high" ? density : "medium";
 }
 
 /** Parameters of all panels; the address of a page without any query has none. */

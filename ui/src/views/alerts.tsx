@@ -27,18 +27,11 @@ const STATE_NAMES: Readonly<Record<ShownState, string>> = { firing: "Firing", pe
 
 export default function AlertsView() {
   const polled = usePoll("alerts", async (signal) => rulesOfAlerts((await rules(signal, "alert")).data.groups));
+  const none = <>No alerting rules. Name files with rules under <code>rule_files</code> in the configuration.</>;
   return (
     <Page title="Alerts" head={polled.data !== null && <Summary found={polled.data} />}>
-      <Loaded polled={polled} what="the alerts">
-        {(found) =>
-          found.length === 0 ? (
-            <p class="awaiting tall">
-              No alerting rules. Name files with rules under <code>rule_files</code> in the configuration.
-            </p>
-          ) : (
-            <Alerts found={found} />
-          )
-        }
+      <Loaded polled={polled} what="the alerts" none={none}>
+        {(found) => <Alerts found={found} />}
       </Loaded>
     </Page>
   );

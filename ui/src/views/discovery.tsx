@@ -22,7 +22,7 @@ export default function DiscoveryView() {
   const polled = usePoll("discovery", async (signal) => discoveredPools((await targets(signal, "any")).data), REFRESH_MS);
   return (
     <Page title="Service discovery" head={polled.data !== null && <Summary pools={polled.data} />}>
-      <Loaded polled={polled} what="the targets">
+      <Loaded polled={polled} what="the targets" none="Discovery has found nothing: the configuration has no scrape targets.">
         {(pools) => <Pools pools={pools} />}
       </Loaded>
     </Page>
@@ -52,7 +52,6 @@ function Pools({ pools }: { pools: readonly DiscoveredPool[] }) {
   const wanted = (found: Found): boolean => state === "all" || (state === "active") === (found.labels !== null);
   const shown = pools.map((pool) => ({ pool, found: pool.found.filter((one) => wanted(one) && foundMatches(one, search)) }));
   const some = shown.filter(({ found, pool }) => found.length > 0 || (search === "" && pool.found.length === 0));
-  if (pools.length === 0) return <p class="awaiting tall">Discovery has found nothing: the configuration has no scrape targets.</p>;
   return (
     <>
       <div class="toolbar">

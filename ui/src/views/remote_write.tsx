@@ -12,19 +12,12 @@ import { formatCount, formatSpan, formatValue } from "../lib/units";
 const STATE_WORDS: Readonly<Record<RemoteState, string>> = { waiting: "nothing sent yet", sending: "sending", behind: "behind", failing: "failing" };
 
 export default function RemoteWriteView() {
-  const polled = usePoll("remote write", remoteWrite);
+  const polled = usePoll("remote write", async (signal) => (await remoteWrite(signal)).data);
+  const none = <>No remote ends. Name them under <code>remote_write</code> in the configuration.</>;
   return (
-    <Page title="Remote write" head={polled.data !== null && polled.data.data.length > 0 && <Summary ends={polled.data.data} />}>
-      <Loaded polled={polled} what="its remote ends">
-        {({ data }) =>
-          data.length === 0 ? (
-            <p class="awaiting tall">
-              No remote ends. Name them under <code>remote_write</code> in the configuration.
-            </p>
-          ) : (
-            <Ends ends={data} />
-          )
-        }
+    <Page title="Remote write" head={polled.data !== null && polled.data.length > 0 && <Summary ends={polled.data} />}>
+      <Loaded polled={polled} what="its remote ends" none={none}>
+        {(ends) => <Ends ends={ends} />}
       </Loaded>
     </Page>
   );

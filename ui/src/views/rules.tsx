@@ -25,18 +25,11 @@ const HEALTH_NAMES: Readonly<Record<Shown, string>> = { ok: "Working", err: "Fai
 
 export default function RulesView() {
   const polled = usePoll("rules", async (signal) => (await rules(signal)).data.groups);
+  const none = <>No rules. Name files with rules under <code>rule_files</code> in the configuration.</>;
   return (
     <Page title="Rules" head={polled.data !== null && <Summary groups={polled.data} />}>
-      <Loaded polled={polled} what="the rules">
-        {(groups) =>
-          groups.length === 0 ? (
-            <p class="awaiting tall">
-              No rules. Name files with rules under <code>rule_files</code> in the configuration.
-            </p>
-          ) : (
-            <Groups groups={groups} />
-          )
-        }
+      <Loaded polled={polled} what="the rules" none={none}>
+        {(groups) => <Groups groups={groups} />}
       </Loaded>
     </Page>
   );

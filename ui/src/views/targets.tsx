@@ -19,19 +19,16 @@ const HEALTH_NAMES: Readonly<Record<HealthFilter, string>> = { all: "All", up: "
 export default function TargetsView() {
   const { params } = useStore(route);
   const polled = useTargets();
+  const none = (
+    <>
+      No targets. The configuration has none, or discovery hasn’t found any yet; see what it found under{" "}
+      <a href={formatAddress("/service-discovery")}>service discovery</a>.
+    </>
+  );
   return (
     <Page title="Targets" head={polled.data !== null && <TargetsSummary rows={polled.data} />}>
-      <Loaded polled={polled} what="the targets">
-        {(rows) =>
-          rows.length === 0 ? (
-            <p class="awaiting tall">
-              No targets. The configuration has none, or discovery hasn’t found any yet; see what it found under{" "}
-              <a href={formatAddress("/service-discovery")}>service discovery</a>.
-            </p>
-          ) : (
-            <Pools rows={rows} params={params} />
-          )
-        }
+      <Loaded polled={polled} what="the targets" none={none}>
+        {(rows) => <Pools rows={rows} params={params} />}
       </Loaded>
     </Page>
   );
