@@ -51,7 +51,7 @@ export function Table<T>(props: {
   return props.scrolls === true ? <div class="scroll-x">{table}</div> : table;
 }
 
-function cellOf<T>({ title, cell, num, class: own, about, untitled }: Column<T>, row: T) {
+export function cellOf<T>({ title, cell, num, class: own, about, untitled }: Column<T>, row: T) {
   const classes = [num === true ? "num" : "", (typeof own === "function" ? own(row) : own) ?? ""].join(" ").trim();
   return (
     <td key={title} class={classes || undefined} title={about?.(row)} data-title={untitled === true ? undefined : title}>
@@ -70,10 +70,11 @@ export function barColumn<T>(
 ): Column<T> {
   const cell = (row: T): ComponentChildren => {
     const shown = value(row);
+    if (shown === null) return <span class="muted">–</span>;
     return (
       <>
-        {shown === null ? <span class="muted">–</span> : text(shown)}
-        <Meter share={most > 0 ? (shown ?? 0) / most : 0} />
+        {text(shown)}
+        <Meter share={most > 0 ? shown / most : 0} />
       </>
     );
   };

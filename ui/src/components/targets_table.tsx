@@ -4,65 +4,68 @@ import { serverNow, type Target } from "../api";
 import { formatAgo, formatDateTime } from "../lib/time";
 import { formatCount, formatValue } from "../lib/units";
 import type { TargetRow } from "../lib/targets";
-import { Icon, Meter } from "./controls";
+import { Icon } from "./controls";
 import { Health } from "./health";
 import { LabelChips } from "./labels";
+import { barColumn, cellOf, type Column } from "./table";
 
-type Column = "target" | "health" | "age" | "seconds" | "bytes" | "series";
-
-const COLUMNS: readonly { id: Column; title: string; hint: string; numeric?: boolean }[] = [
-  { id: "target", title: "Target", hint: "job and instance" },
-  { id: "health", title: "Health", hint: "result of the last scrape" },
-  { id: "age", title: "Last scrape", hint: "time since the last scrape and the interval", numeric: true },
-  { id: "seconds", title: "Duration", hint: "of the last scrape", numeric: true },
-  { id: "bytes", title: "Size", hint: "of the last scrape’s body, uncompressed", numeric: true },
-  { id: "series", title: "Series", hint: "samples in the last scrape", numeric: true },
-];
-
-function sortValue(row: TargetRow, column: Column): number | string {
-  switch (column) {
-    case "target":
-      return `${row.job} ${row.instance}`;
-    case "health":
-      return { down: 0, unknown: 1, up: 2 }[row.target.health];
-    case "age":
-      return -(row.lastScrape ?? 0);
-    default:
-      return -(row[column] ?? -1);
-  }
+interface Sortable {
+  title: string;
+  hint: string;
+  num?: boolean;
+  /** Costs are sorted largest first, words from A to Z. */
+  by: (row: TargetRow) => number | string;
 }
 
-/** Costs are sorted largest first, words from A to Z; the opposite on a second click. */
-export function sortRows(rows: readonly TargetRow[], column: Column | null, reverse: boolean): TargetRow[] {
-  if (column === null) return [...rows];
+const TARGET: Sortable = { title: "Target", hint: "job and instance", by: ({ job, instance }) => `${job} ${instance}` };
+
+/** What is behind the target itself; bars are measured against the most `among` rows. */
+function columnsAmong(among: readonly TargetRow[]): readonly (Sortable & Column<TargetRow>)[] {
+  const cost = (field: "seconds" | "bytes" | "series", title: string, hint: string, text: (value: number) => string) => {
+    const most = among.reduce((top, row) => Math.max(top, row[field] ?? 0), 0);
+    return { hint, by: (row: TargetRow) => -(row[field] ?? -1), ...barColumn<TargetRow>(title, (row) => row[field], text, most) };
+  };
+  return [
+    {
+      title: "Health",
+      hint: "result of the last scrape",
+      by: ({ target }) => ["down", "unknown", "up"].indexOf(target.health),
+      cell: ({ target: { health } }) => <Health state={health} text={health === "unknown" ? "not scraped yet" : health} />,
+    },
+    {
+      title: "Last scrape",
+      hint: "time since the last scrape and the interval",
+      num: true,
+      by: ({ lastScrape }) => -(lastScrape ?? 0),
+      cell: ({ lastScrape, target: { scrapeInterval } }) => (
+        <>
+          {lastScrape === null ? (
+            <span class="muted">never</span>
+          ) : (
+            <span title={formatDateTime(lastScrape)}>{formatAgo(lastScrape, serverNow())}</span>
+          )}
+          {scrapeInterval !== undefined && <span class="muted"> / {scrapeInterval}</span>}
+        </>
+      ),
+    },
+    cost("seconds", "Duration", "of the last scrape", (value) => formatValue(value, "seconds")),
+    cost("bytes", "Size", "of the last scrape’s body, uncompressed", (value) => formatValue(value, "bytes")),
+    cost("series", "Series", "samples in the last scrape", formatCount),
+  ];
+}
+
+/** In the opposite order on a second click. */
+function sortRows(rows: readonly TargetRow[], { by }: Sortable, reverse: boolean): readonly TargetRow[] {
   const sorted = [...rows].sort((a, b) => {
-    const [x, y] = [sortValue(a, column), sortValue(b, column)];
+    const [x, y] = [by(a), by(b)];
     if (typeof x === "string" || typeof y === "string") return String(x).localeCompare(String(y), undefined, { numeric: true });
     return x - y;
   });
   return reverse ? sorted.reverse() : sorted;
 }
 
-function Cost(props: { title: string; value: number | null; max: number; text: (value: number) => string }) {
-  const { value, max } = props;
-  return (
-    <td class="num cost" data-title={props.title}>
-      {value === null ? (
-        <span class="muted">–</span>
-      ) : (
-        <>
-          <span>{props.text(value)}</span>
-          <Meter share={max > 0 ? value / max : 0} />
-        </>
-      )}
-    </td>
-  );
-}
-
-type Most = Record<"seconds" | "bytes" | "series", number>;
-
 /** `inPool`: under a heading that already names the job. */
-function Row({ row, max, inPool }: { row: TargetRow; max: Most; inPool: boolean }) {
+function Row({ row, columns, inPool }: { row: TargetRow; columns: readonly Column<TargetRow>[]; inPool: boolean }) {
   const [open, setOpen] = useState(false);
   const id = useId();
   const { target } = row;
@@ -88,23 +91,10 @@ function Row({ row, max, inPool }: { row: TargetRow; max: Most; inPool: boolean 
           {extra.length > 0 && <LabelChips labels={Object.fromEntries(extra)} />}
           {target.lastError !== "" && <span class="target-error">{target.lastError}</span>}
         </td>
-        <td data-title="Health">
-          <Health state={target.health} text={target.health === "unknown" ? "not scraped yet" : target.health} />
-        </td>
-        <td class="num" data-title="Last scrape">
-          {row.lastScrape === null ? (
-            <span class="muted">never</span>
-          ) : (
-            <span title={formatDateTime(row.lastScrape)}>{formatAgo(row.lastScrape, serverNow())}</span>
-          )}
-          {target.scrapeInterval !== undefined && <span class="muted"> / {target.scrapeInterval}</span>}
-        </td>
-        <Cost title="Duration" value={row.seconds} max={max.seconds} text={(value) => formatValue(value, "seconds")} />
-        <Cost title="Size" value={row.bytes} max={max.bytes} text={(value) => formatValue(value, "bytes")} />
-        <Cost title="Series" value={row.series} max={max.series} text={formatCount} />
+        {columns.map((column) => cellOf(column, row))}
       </tr>
       <tr class="target-more" id={id} hidden={!open}>
-        <td colSpan={COLUMNS.length}>{open && <Details row={row} />}</td>
+        <td colSpan={1 + columns.length}>{open && <Details row={row} />}</td>
       </tr>
     </>
   );
@@ -157,28 +147,28 @@ export interface TargetsTableProps {
 }
 
 export function TargetsTable({ rows, limit, among = rows, inPool = false }: TargetsTableProps) {
-  const [order, setOrder] = useState<{ column: Column | null; reverse: boolean }>({ column: null, reverse: false });
-  const most = (field: "seconds" | "bytes" | "series"): number => among.reduce((top, row) => Math.max(top, row[field] ?? 0), 0);
-  const max = { seconds: most("seconds"), bytes: most("bytes"), series: most("series") };
-  const sorted = sortRows(rows, order.column, order.reverse).slice(0, limit);
+  const [order, setOrder] = useState<{ title: string; reverse: boolean } | null>(null);
+  const columns = columnsAmong(among);
+  const headings = [TARGET, ...columns];
+  const chosen = headings.find(({ title }) => title === order?.title);
+  const sorted = chosen === undefined ? rows : sortRows(rows, chosen, order?.reverse === true);
   return (
     <table class="table cards targets">
       <thead>
         <tr>
-          {COLUMNS.map(({ id, title, hint, numeric }) => {
-            const active = order.column === id;
-            const direction = active ? (order.reverse ? "descending" : "ascending") : "none";
+          {headings.map(({ title, hint, num }) => {
+            const reverse = order?.title === title ? order.reverse : null;
             return (
-              <th key={id} class={numeric === true ? "num" : undefined} aria-sort={direction}>
+              <th key={title} class={num === true ? "num" : undefined} aria-sort={reverse === null ? "none" : reverse ? "descending" : "ascending"}>
                 <button
                   type="button"
                   class="sort"
                   title={`Sort by ${title.toLowerCase()}: ${hint}`}
-                  onClick={() => setOrder({ column: id, reverse: active && !order.reverse })}
+                  onClick={() => setOrder({ title, reverse: reverse === false })}
                 >
                   {title}
                   <span class="sort-mark" aria-hidden="true">
-                    {active ? (order.reverse ? "↑" : "↓") : ""}
+                    {reverse === null ? "" : reverse ? "↑" : "↓"}
                   </span>
                 </button>
               </th>
@@ -187,8 +177,8 @@ export function TargetsTable({ rows, limit, among = rows, inPool = false }: Targ
         </tr>
       </thead>
       <tbody>
-        {sorted.map((row) => (
-          <Row key={row.key} row={row} max={max} inPool={inPool} />
+        {sorted.slice(0, limit).map((row) => (
+          <Row key={row.key} row={row} columns={columns} inPool={inPool} />
         ))}
       </tbody>
     </table>
