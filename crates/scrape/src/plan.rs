@@ -76,8 +76,8 @@ impl PartialEq for Plan {
             && self.url.as_str() == other.url.as_str()
             && (self.interval, self.timeout) == (other.interval, other.timeout)
             && self.accept == other.accept
-            && self.compression == other.compression
-            && self.options == other.options
+            && (self.compression, self.zstd) == (other.compression, other.zstd)
+            && (self.options, self.start_times) == (other.options, other.start_times)
             && self.fallback == other.fallback
             && self.extra_metrics == other.extra_metrics
             && self.resolves_like(other)

@@ -10,9 +10,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::{
-    Negotiated,
-};
+use crate::Negotiated;
 use narthex_client::{GaugeVec, Registry};
 use narthex_model::{
     ColumnId, Frame, Schema,
