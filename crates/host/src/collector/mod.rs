@@ -1,4 +1,4 @@
-//! One file per collector, and their shared parts: a round's context and the trait.
+//! The collectors, most of them in a file each, and their shared parts: a round's context and the trait.
 //!
 //! Invariant: a collector that returns an error has no values in the round; its series stay, absent.
 
