@@ -90,8 +90,12 @@ impl Histogram {
             |share: &f64| *share == 1.0 || (1.0 - share) * self.count() as f64 >= 1.0 - 1e-9;
         // Named shares keep their exact value.
         let is_named = |share: &f64| SHARES.iter().any(|named| (named - share).abs() < 1e-9);
-        let between = self.cells.iter_quantiles(TICKS_A_HALF);
-        let between = between.map(|at| at.quantile_iterated_to());
+        // Of the count alone: tables of one class of requests have the same shares, whatever the values.
+        let next = |share: &f64| {
+            let halvings = (1.0 / (1.0 - share)).log2().floor() + 1.0;
+            Some(share + 1.0 / (f64::from(TICKS_A_HALF) * halvings.exp2())).filter(has_values)
+        };
+        let between = std::iter::successors(Some(0.0), next);
         let between = between.filter(|share| !is_named(share));
         let mut shares: Vec<f64> = between.chain(SHARES).filter(has_values).collect();
         shares.sort_by(f64::total_cmp);

@@ -80,3 +80,17 @@ fn a_stall_is_in_what_was_due_and_not_in_what_was_sent() {
         (200, "ms")
     );
 }
+
+/// Tables that are compared line by line had 43 and 39 of them: how many there were depended on the values.
+#[test]
+fn tables_of_as_many_times_have_the_same_shares() {
+    let shares = |ns: fn(u64) -> u64| {
+        let times = (0..200).map(|at| Duration::from_nanos(ns(at)));
+        let table = times.collect::<Histogram>().table();
+        table.iter().map(|line| line.share).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        shares(|at| 1_000 + at),
+        shares(|at| 1_000 + at / 50 * 1_000_000)
+    );
+}
