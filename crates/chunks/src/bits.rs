@@ -122,6 +122,20 @@ impl<'a> Reader<'a> {
         Some((word as usize & 0x7f, u64::from(second & 0x3fff)))
     }
 
+    /// Reads bytes behind their number.
+    pub(crate) fn sized(&mut self) -> Result<&'a [u8], ChunkError> {
+        let len = self.count(self.rest().len(), "length")?;
+        self.slice(len)
+    }
+
+    /// Fails unless everything was read.
+    pub(crate) fn end(&self) -> Result<(), ChunkError> {
+        match self.rest() {
+            [] => Ok(()),
+            _ => Err(ChunkError::Trailing { offset: self.at }),
+        }
+    }
+
     /// Reads a varint count, refusing one above `max`.
     #[inline]
     pub(crate) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, ChunkError> {
@@ -131,6 +145,12 @@ impl<'a> Reader<'a> {
             _ => Err(ChunkError::Malformed { what, offset }),
         }
     }
+}
+
+/// Appends bytes behind their number.
+pub(crate) fn put_sized(bytes: &[u8], out: &mut Vec<u8>) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 /// Appends `values`, each in its low `width` bits (0..=64); bits above must be zero.

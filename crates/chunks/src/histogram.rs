@@ -105,11 +105,8 @@ pub fn decode_histogram(bytes: &[u8]) -> Result<Histogram, ChunkError> {
             h.custom_values.push(get_float(&mut r)?);
         }
     }
-    if r.rest().is_empty() {
-        Ok(h)
-    } else {
-        Err(ChunkError::Trailing { offset: r.offset() })
-    }
+    r.end()?;
+    Ok(h)
 }
 
 fn counts(h: &Histogram) -> impl Iterator<Item = f64> {

@@ -50,7 +50,7 @@ pub fn decode_rows(
 ) -> Result<Option<usize>, ChunkError> {
     let mut r = Reader::new(bytes);
     if out.is_empty() {
-        return end(&r).map(|()| None);
+        return r.end().map(|()| None);
     }
     let mut leading = None;
     let head = r.byte()?;
@@ -73,7 +73,7 @@ pub fn decode_rows(
             spread(&states, floats, out);
         }
     }
-    end(&r).map(|()| leading)
+    r.end().map(|()| leading)
 }
 
 /// Returns the facts that the first bytes of a chunk reveal.
@@ -99,14 +99,6 @@ pub fn column_facts(bytes: &[u8]) -> ColumnFacts {
         constant,
         integers,
         no_decrease,
-    }
-}
-
-fn end(r: &Reader<'_>) -> Result<(), ChunkError> {
-    if r.rest().is_empty() {
-        Ok(())
-    } else {
-        Err(ChunkError::Trailing { offset: r.offset() })
     }
 }
 

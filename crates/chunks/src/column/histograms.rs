@@ -8,7 +8,7 @@
 use super::floats::{FloatEncoder, decode_floats};
 use crate::bits::{Reader, put_signed, put_varint};
 use crate::error::ChunkError;
-use crate::histogram::state::{ascend, indexes, slots};
+use crate::histogram::state::{Layout, ascend, indexes, slots};
 use crate::histogram::{get_float, get_spans, hint_bits, hint_of, put_float, put_spans};
 use narthex_model::Histogram;
 use narthex_model::histogram::Span;
@@ -30,9 +30,9 @@ const BEFORE_BUCKETS: usize = 3;
 pub(super) fn put(histograms: &[&Histogram], encoder: &mut FloatEncoder, out: &mut Vec<u8>) {
     let mut rest = histograms;
     while let Some(first) = rest.first() {
-        let may_differ = has_order(first);
+        let (layout, may_differ) = (Layout::new(first), has_order(first));
         let joins = |h: &&&Histogram| {
-            has_same_head(first, h) && (has_same_spans(first, h) || may_differ && has_order(h))
+            layout.has_head_of(h) && (has_same_spans(first, h) || may_differ && has_order(h))
         };
         let len = 1 + rest[1..].iter().take_while(joins).count();
         let (group, after) = rest.split_at(len);
@@ -47,21 +47,6 @@ fn has_order(h: &Histogram) -> bool {
 
 fn has_same_spans(a: &Histogram, b: &Histogram) -> bool {
     a.positive_spans == b.positive_spans && a.negative_spans == b.negative_spans
-}
-
-fn has_same_head(a: &Histogram, b: &Histogram) -> bool {
-    let bits = |h: &Histogram| {
-        h.custom_values
-            .iter()
-            .map(|bound| bound.to_bits())
-            .collect::<Vec<_>>()
-    };
-    a.histogram_schema == b.histogram_schema
-        && a.reset_hint == b.reset_hint
-        && a.integer_counts == b.integer_counts
-        && a.zero_threshold.to_bits() == b.zero_threshold.to_bits()
-        && a.custom_values.len() == b.custom_values.len()
-        && (a.custom_values.is_empty() || bits(a) == bits(b))
 }
 
 fn put_group(group: &[&Histogram], encoder: &mut FloatEncoder, out: &mut Vec<u8>) {

@@ -113,8 +113,7 @@ pub(crate) fn decode(
         let count = read_rows(r, out, |k| cell::histogram((first + k) as u32))?;
         if flags & HISTOGRAMS != 0 {
             for _ in 0..count {
-                let len = r.count(r.rest().len(), "histogram length")?;
-                histograms.push(Arc::new(decode_histogram(r.slice(len)?)?));
+                histograms.push(Arc::new(decode_histogram(r.sized()?)?));
             }
             return Ok(floats);
         }

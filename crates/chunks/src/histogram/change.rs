@@ -6,7 +6,7 @@
 
 use super::state::{BEFORE_BUCKETS, COUNT, Fit, HistogramState, ascend, indexes, numbers, slots};
 use super::{decode_histogram, encode_histogram, get_spans, put_spans};
-use crate::bits::{Reader, put_signed, put_varint};
+use crate::bits::{Reader, put_signed, put_sized};
 use crate::decimal::{MAX_EXP, RAW, find_exp, from_int, to_int};
 use crate::error::ChunkError;
 use crate::row::blocks::{BlockWriter, Blocks};
@@ -50,8 +50,7 @@ pub(crate) fn put_change(
     for whole in [now, before.as_ref()].into_iter().flatten() {
         let mut bytes = Vec::new();
         encode_histogram(whole, &mut bytes);
-        put_varint(out, bytes.len() as u64);
-        out.extend_from_slice(&bytes);
+        put_sized(&bytes, out);
     }
     *state = now.map(HistogramState::new);
 }
@@ -64,47 +63,43 @@ fn put_difference(
     respanned: bool,
     out: &mut Vec<u8>,
 ) -> bool {
-    let spans = [now.positive_spans.clone(), now.negative_spans.clone()];
     let now_numbers: Box<[i64]> = numbers(now, exp).collect();
-    let slots = respanned.then(|| Slots::new(state, &spans)).flatten();
-    let (before, after) = match (&slots, respanned) {
-        (Some(slots), _) => (
-            slots.spread::<true>(&state.numbers),
-            slots.spread::<false>(&now_numbers),
-        ),
-        (None, false) => (state.numbers.clone(), now_numbers.clone()),
-        (None, true) => return false,
+    let difference = |(before, after): (&i64, &i64)| match exp {
+        RAW => before ^ after,
+        _ => after.wrapping_sub(*before),
     };
-    if before.len() > MAX_COLUMNS {
+    let between =
+        |before: &[i64], after: &[i64]| before.iter().zip(after).map(difference).collect();
+    let mut spans = None;
+    let mut d: Vec<i64> = if respanned {
+        let new = [now.positive_spans.clone(), now.negative_spans.clone()];
+        let Some(slots) = Slots::new(state, &new) else {
+            return false;
+        };
+        spans = Some(new);
+        let before = slots.spread::<true>(&state.numbers);
+        between(&before, &slots.spread::<false>(&now_numbers))
+    } else {
+        between(&state.numbers, &now_numbers)
+    };
+    if d.len() > MAX_COLUMNS {
         return false;
     }
     let head = out.len();
     out.push(0);
     let mut flags = 0;
-    if respanned {
+    if let Some(new) = &spans {
         flags |= SPANS;
-        for spans in spans
-            .iter()
-            .chain([&state.layout.positive_spans, &state.layout.negative_spans])
-        {
-            put_spans(spans, out);
-        }
+        let old = [&state.layout.positive_spans, &state.layout.negative_spans];
+        new.iter()
+            .chain(old)
+            .for_each(|spans| put_spans(spans, out));
     }
     if state.sum != now.sum.to_bits() {
         flags |= SUM;
         put_sum(f64::from_bits(state.sum), now.sum, out);
     }
-    let difference = |(before, after): (&i64, &i64)| match exp {
-        RAW => before ^ after,
-        _ => after.wrapping_sub(*before),
-    };
-    let mut d: Vec<i64> = before.iter().zip(&after).map(difference).collect();
-    if exp != RAW
-        && d[COUNT]
-            == d[COUNT + 1..]
-                .iter()
-                .fold(0, |all: i64, d| all.wrapping_add(*d))
-    {
+    if exp != RAW && d[COUNT] == observations(&d) {
         flags |= DERIVED;
         d[COUNT] = 0;
     }
@@ -123,12 +118,17 @@ fn put_difference(
     }
     out[head] = flags;
     state.sum = now.sum.to_bits();
-    if respanned {
-        state.set_spans(spans, now_numbers);
-    } else {
-        state.numbers = now_numbers;
+    match spans {
+        Some(spans) => state.set_spans(spans, now_numbers),
+        None => state.numbers = now_numbers,
     }
     true
+}
+
+/// Adds up the numbers of all buckets, or what they changed by.
+fn observations(numbers: &[i64]) -> i64 {
+    let buckets = numbers[COUNT + 1..].iter();
+    buckets.fold(0, |all: i64, number| all.wrapping_add(*number))
 }
 
 /// Reports whether a change, taken forwards or back, leaves a histogram.
@@ -153,10 +153,7 @@ pub(crate) fn apply<const BACK: bool>(
     if flags & !(NEW | OLD) == 0 && flags != 0 {
         let mut whole = |flag: u8| match flags & flag {
             0 => Ok(None),
-            _ => {
-                let len = r.count(bytes.len(), "histogram length")?;
-                decode_histogram(r.slice(len)?).map(Some)
-            }
+            _ => decode_histogram(r.sized()?).map(Some),
         };
         let (new, old) = (whole(NEW)?, whole(OLD)?);
         let (from, to) = if BACK { (new, old) } else { (old, new) };
@@ -168,10 +165,7 @@ pub(crate) fn apply<const BACK: bool>(
         let state = state.as_mut().filter(|_| flags & (NEW | OLD | 0x80) == 0);
         apply_difference::<BACK>(state.ok_or(bad)?, flags, &mut r)?;
     }
-    match r.rest() {
-        [] => Ok(()),
-        _ => Err(ChunkError::Trailing { offset: r.offset() }),
-    }
+    r.end()
 }
 
 fn apply_difference<const BACK: bool>(
@@ -194,12 +188,7 @@ fn apply_difference<const BACK: bool>(
     if flags & SUM != 0 {
         state.sum = get_sum::<BACK>(r, f64::from_bits(state.sum))?;
     }
-    let total = |numbers: &[i64]| {
-        numbers[COUNT + 1..]
-            .iter()
-            .fold(0, |all: i64, n| all.wrapping_add(*n))
-    };
-    let before = total(&state.numbers);
+    let before = observations(&state.numbers);
     if flags & NUMBERS != 0 {
         if state.numbers.len() > MAX_COLUMNS {
             return Err(r.malformed("histogram change"));
@@ -217,7 +206,7 @@ fn apply_difference<const BACK: bool>(
         columns.walk::<(), BACK>(&blocks, &mut ());
     }
     if flags & DERIVED != 0 {
-        let change = total(&state.numbers).wrapping_sub(before);
+        let change = observations(&state.numbers).wrapping_sub(before);
         state.numbers[COUNT] = state.numbers[COUNT].wrapping_add(change);
     }
     if let Some((slots, spans)) = slots {

@@ -24,7 +24,7 @@ pub struct HistogramState {
 
 /// Everything of a histogram but its counts and its sum; floats are kept as bits, so that equal ones are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Exponent of the numbers: 0, or that of raw bits.
     pub(super) exp: u8,
     hint: u8,
@@ -37,7 +37,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    fn new(h: &Histogram) -> Self {
+    pub(crate) fn new(h: &Histogram) -> Self {
         Self {
             exp: exponent(h),
             hint: hint_bits(h.reset_hint),
@@ -54,11 +54,10 @@ impl Layout {
         }
     }
 
-    /// Reports whether `h`, whose numbers have the exponent `exp`, differs in nothing but spans.
-    fn fits_but_spans(&self, h: &Histogram, exp: u8) -> bool {
+    /// Reports whether `h` differs in nothing but spans and the exponent of its numbers.
+    pub(crate) fn has_head_of(&self, h: &Histogram) -> bool {
         let bounds = h.custom_values.iter().map(|bound| bound.to_bits());
-        self.exp == exp
-            && self.hint == hint_bits(h.reset_hint)
+        self.hint == hint_bits(h.reset_hint)
             && self.integer_counts == h.integer_counts
             && self.histogram_schema == h.histogram_schema
             && self.zero_threshold == h.zero_threshold.to_bits()
@@ -133,7 +132,7 @@ impl HistogramState {
         let exp = exponent(histogram);
         let same = self.layout.positive_spans == histogram.positive_spans
             && self.layout.negative_spans == histogram.negative_spans;
-        let fit = match self.layout.fits_but_spans(histogram, exp) {
+        let fit = match self.layout.exp == exp && self.layout.has_head_of(histogram) {
             true if same => Fit::Same,
             true => Fit::Spans,
             false => Fit::None,

@@ -52,7 +52,7 @@ impl RowDecoder {
         let view = RowView::parse(bytes, known)?;
         let mut refresh = false;
         if let (false, Some(snapshot)) = (self.started, view.snapshot()) {
-            self.state = RowState::from_snapshot(snapshot)?;
+            self.state = RowState::from_snapshot(snapshot, |_| true)?;
             refresh = true;
         }
         self.cells.resize(view.columns, ABSENT);

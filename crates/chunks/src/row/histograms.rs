@@ -2,8 +2,8 @@
 //!
 //! Invariant: columns are ascending. A decoder of some columns knows of the others only that they have a histogram.
 
-use super::wire::{HistogramList, next_column, sized, walk};
-use crate::bits::{Reader, put_varint};
+use super::wire::{HistogramList, walk};
+use crate::bits::{Reader, put_sized, put_varint};
 use crate::error::ChunkError;
 use crate::histogram::{
     HistogramState,
@@ -46,8 +46,9 @@ impl HistogramColumns {
             column: column.column,
             state: column
                 .state
-                .clone()
-                .filter(|_| wanted(usize::from(column.column))),
+                .as_ref()
+                .filter(|_| wanted(usize::from(column.column)))
+                .cloned(),
         };
         Self(self.0.iter().map(pick).collect())
     }
@@ -89,9 +90,9 @@ impl HistogramColumns {
             let mut state = place.ok().and_then(|at| self.0[at].state.take());
             put_change(&mut state, now, &mut change);
             self.set(column as usize, place, state);
-            put_bytes(&change, &mut list);
+            put_sized(&change, &mut list);
         }
-        put_bytes(&list, out);
+        put_sized(&list, out);
         Some(same)
     }
 
@@ -105,12 +106,12 @@ impl HistogramColumns {
         columns: usize,
         wanted: impl Fn(usize) -> bool,
     ) -> Result<(), ChunkError> {
-        let bytes = match list {
+        let mut r = match list {
             HistogramList::Whole(_) => return Ok(()),
-            HistogramList::Changes(bytes) => bytes,
+            HistogramList::Changes(bytes) => Reader::new(bytes),
             HistogramList::SameColumns(bytes) => return self.change_all::<BACK>(bytes),
         };
-        let len = walk(bytes, columns, |column, change| {
+        walk(&mut r, columns, |column, change| {
             let place = self.find(column);
             if wanted(column) {
                 let mut state = place.ok().and_then(|at| self.0[at].state.take());
@@ -125,14 +126,14 @@ impl HistogramColumns {
             }
             Ok(())
         })?;
-        ends_at(len, bytes)
+        r.end()
     }
 
     /// Takes a change of each column.
     fn change_all<const BACK: bool>(&mut self, bytes: &[u8]) -> Result<(), ChunkError> {
         let mut r = Reader::new(bytes);
         for HistogramColumn { state, .. } in &mut self.0 {
-            let change = sized(&mut r)?;
+            let change = r.sized()?;
             if state.is_some() {
                 apply::<BACK>(state, change)?;
                 if state.is_none() {
@@ -140,7 +141,7 @@ impl HistogramColumns {
                 }
             }
         }
-        ends_at(r.offset(), bytes)
+        r.end()
     }
 
     /// Passes each histogram of a row, after it was taken, that is `wanted`, with its column.
@@ -159,25 +160,26 @@ impl HistogramColumns {
                 each(usize::from(*column), state);
             }
         };
-        let listed = match list {
+        match list {
             HistogramList::SameColumns(_) => {
                 self.0.iter().for_each(pass);
-                return Ok(());
+                Ok(())
             }
-            HistogramList::Changes(bytes) => walk(bytes, columns, |column, _| {
+            HistogramList::Changes(bytes) => walk(&mut Reader::new(bytes), columns, |column, _| {
                 if let Ok(at) = self.find(column) {
                     pass(&self.0[at]);
                 }
                 Ok(())
             }),
-            HistogramList::Whole(bytes) => walk(bytes, columns, |column, bytes| {
-                if wanted(column) {
-                    each(column, &HistogramState::new(&decode_histogram(bytes)?));
-                }
-                Ok(())
-            }),
-        };
-        listed.map(drop)
+            HistogramList::Whole(bytes) => {
+                walk(&mut Reader::new(bytes), columns, |column, bytes| {
+                    if wanted(column) {
+                        each(column, &HistogramState::new(&decode_histogram(bytes)?));
+                    }
+                    Ok(())
+                })
+            }
+        }
     }
 
     /// Appends all of them by themselves.
@@ -191,22 +193,25 @@ impl HistogramColumns {
             if let Some(state) = state {
                 encode_histogram(&state.to_histogram(), &mut bytes);
             }
-            put_bytes(&bytes, out);
+            put_sized(&bytes, out);
         }
     }
 
-    /// Reads what [`HistogramColumns::put_all`] writes of a strip of `columns` columns.
-    pub(crate) fn read_all(r: &mut Reader<'_>, columns: usize) -> Result<Self, ChunkError> {
-        let count = r.count(columns, "histogram count")?;
-        let (mut all, mut next) = (Vec::with_capacity(count), 0);
-        for _ in 0..count {
-            let column = next_column(r, next, columns)?;
-            next = column + 1;
+    /// Reads what [`HistogramColumns::put_all`] writes of a strip of `columns` columns; decodes the wanted ones.
+    pub(crate) fn read_all(
+        r: &mut Reader<'_>,
+        columns: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Self, ChunkError> {
+        let mut all = Vec::new();
+        walk(r, columns, |column, bytes| {
+            let decode = |bytes| decode_histogram(bytes).map(|own| HistogramState::new(&own));
             all.push(HistogramColumn {
                 column: column as u16,
-                state: Some(HistogramState::new(&decode_histogram(sized(r)?)?)),
+                state: wanted(column).then(|| decode(bytes)).transpose()?,
             });
-        }
+            Ok(())
+        })?;
         Ok(Self(all))
     }
 
@@ -228,18 +233,5 @@ impl HistogramColumns {
     fn insert(&mut self, at: usize, column: usize, state: Option<HistogramState>) {
         let column = column as u16;
         self.0.insert(at, HistogramColumn { column, state });
-    }
-}
-
-fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-/// Fails unless `bytes` were read to their end.
-fn ends_at(offset: usize, bytes: &[u8]) -> Result<(), ChunkError> {
-    match offset == bytes.len() {
-        true => Ok(()),
-        false => Err(ChunkError::Trailing { offset }),
     }
 }

@@ -62,7 +62,9 @@ impl ColumnPick {
         }
         let view = RowView::parse(bytes, self.columns.map_or(Known::Nothing, Known::Before))?;
         if let (None, Some(snapshot)) = (self.columns, view.snapshot()) {
-            self.picks.start(&RowState::from_snapshot(snapshot)?);
+            let wanted = is_wanted(&self.picks.by_column);
+            let state = RowState::from_snapshot(snapshot, wanted)?;
+            self.picks.start(&state);
         }
         self.columns = Some(view.columns);
         self.picks.apply(&view)?;
@@ -169,6 +171,8 @@ struct Picks {
     present: Vec<u64>,
     /// Last histograms of the chosen columns; of others only that they have one.
     histograms: HistogramColumns,
+    /// Whether they have any of a chosen column: few rows change which columns have some, and all rows ask.
+    has_histograms: bool,
     cells: Vec<f64>,
     time_ms: i64,
     step_ms: i64,
@@ -206,6 +210,7 @@ impl Picks {
             of_blocks: Vec::new(),
             present: Vec::new(),
             histograms: HistogramColumns::default(),
+            has_histograms: false,
             cells: vec![ABSENT; columns.len()],
             time_ms: 0,
             step_ms: 0,
@@ -216,6 +221,7 @@ impl Picks {
         (self.time_ms, self.step_ms) = (state.time_ms, state.step_ms);
         self.present.clone_from(&state.present);
         self.histograms = state.histograms.pick(is_wanted(&self.by_column));
+        self.has_histograms = self.histograms.has_any();
         let mut position_of = vec![0; state.columns()];
         for (position, column) in state.order.iter().enumerate() {
             position_of[usize::from(*column)] = position;
@@ -395,10 +401,12 @@ impl Picks {
     ) -> Result<(), ChunkError> {
         match list {
             // No column is decoded, and which have one stays the same.
-            Some(HistogramList::SameColumns(_)) if !self.histograms.has_any() => Ok(()),
+            Some(HistogramList::SameColumns(_)) if !self.has_histograms => Ok(()),
             Some(list) => {
                 let wanted = is_wanted(&self.by_column);
-                self.histograms.change::<BACK>(list, columns, wanted)
+                self.histograms.change::<BACK>(list, columns, wanted)?;
+                self.has_histograms = self.histograms.has_any();
+                Ok(())
             }
             None => Ok(()),
         }
@@ -462,7 +470,11 @@ impl Picks {
         columns: usize,
         mut histogram: impl FnMut(usize, &HistogramState),
     ) -> Result<(), ChunkError> {
-        let Some(list) = list else { return Ok(()) };
+        let list = match list {
+            Some(HistogramList::SameColumns(_)) if !self.has_histograms => return Ok(()),
+            Some(list) => list,
+            None => return Ok(()),
+        };
         let Self {
             histograms,
             by_column,

@@ -39,7 +39,7 @@ impl RowState {
     pub fn before(row: &[u8]) -> Result<Option<Self>, ChunkError> {
         let view = RowView::parse(row, Known::Nothing)?;
         let snapshot = view.snapshot().ok_or(ChunkError::NotAKeyRow)?;
-        let state = Self::from_snapshot(snapshot)?;
+        let state = Self::from_snapshot(snapshot, |_| true)?;
         Ok((state.columns() > 0).then_some(state))
     }
 
@@ -56,7 +56,10 @@ impl RowState {
             let view = RowView::parse(row, known)?;
             let mut state = match last.take() {
                 Some(state) => state,
-                None => Self::from_snapshot(view.snapshot().ok_or(ChunkError::NotAKeyRow)?)?,
+                None => {
+                    let snapshot = view.snapshot().ok_or(ChunkError::NotAKeyRow)?;
+                    Self::from_snapshot(snapshot, |_| true)?
+                }
             };
             state.apply(&view, &mut ())?;
             last = Some(state);
@@ -329,8 +332,11 @@ impl RowState {
         }
     }
 
-    /// Reads a key row's snapshot.
-    pub(crate) fn from_snapshot(bytes: &[u8]) -> Result<Self, ChunkError> {
+    /// Reads a key row's snapshot; of the histograms it decodes those of `wanted` columns.
+    pub(crate) fn from_snapshot(
+        bytes: &[u8],
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Self, ChunkError> {
         let mut r = Reader::new(bytes);
         let n = r.count(MAX_COLUMNS, "column count")?;
         let mut state = Self {
@@ -377,7 +383,7 @@ impl RowState {
             state.count_absent();
         }
         if flags & snap::HISTOGRAMS != 0 {
-            state.histograms = HistogramColumns::read_all(&mut r, n)?;
+            state.histograms = HistogramColumns::read_all(&mut r, n, wanted)?;
         }
         if flags & snap::VALUES != 0 {
             let bitmap = r.byte()? != 0;
@@ -385,11 +391,8 @@ impl RowState {
             state.walk::<(), false>(&blocks, &mut ());
             r.slice(len)?;
         }
-        if r.rest().is_empty() {
-            Ok(state)
-        } else {
-            Err(ChunkError::Trailing { offset: r.offset() })
-        }
+        r.end()?;
+        Ok(state)
     }
 }
 

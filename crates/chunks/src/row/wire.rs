@@ -93,7 +93,7 @@ impl<'a> PlainRow<'a> {
             if r.byte()? != event::CHANGES | event::SAME_COLUMNS {
                 return Ok(None);
             }
-            histograms = Some(HistogramList::SameColumns(sized(&mut r)?));
+            histograms = Some(HistogramList::SameColumns(r.sized()?));
         }
         Ok(Some(Self {
             step_change_ms,
@@ -359,8 +359,8 @@ impl<'a> Events<'a> {
         let histograms = match of_histograms {
             0 => None,
             event::HISTOGRAMS => Some(HistogramList::read_whole(r, columns)?),
-            event::CHANGES => Some(HistogramList::Changes(sized(r)?)),
-            SAME_COLUMNS => Some(HistogramList::SameColumns(sized(r)?)),
+            event::CHANGES => Some(HistogramList::Changes(r.sized()?)),
+            SAME_COLUMNS => Some(HistogramList::SameColumns(r.sized()?)),
             _ => return Err(r.malformed("event flags")),
         };
         Ok(Self {
@@ -374,33 +374,26 @@ impl<'a> Events<'a> {
 impl<'a> HistogramList<'a> {
     /// Reads histograms by themselves, which no length precedes.
     fn read_whole(r: &mut Reader<'a>, columns: usize) -> Result<Self, ChunkError> {
-        let rest = r.rest();
-        let len = walk(rest, columns, |_, _| Ok(()))?;
-        r.slice(len).map(Self::Whole)
+        let (rest, start) = (r.rest(), r.offset());
+        walk(r, columns, |_, _| Ok(()))?;
+        Ok(Self::Whole(&rest[..r.offset() - start]))
     }
 }
 
-/// Passes what is listed for columns to `each`; returns the list's length.
+/// Passes what is listed for columns to `each`.
 pub(crate) fn walk<'a>(
-    bytes: &'a [u8],
+    r: &mut Reader<'a>,
     columns: usize,
     mut each: impl FnMut(usize, &'a [u8]) -> Result<(), ChunkError>,
-) -> Result<usize, ChunkError> {
-    let mut r = Reader::new(bytes);
+) -> Result<(), ChunkError> {
     let count = r.count(columns, "histogram count")?;
     let mut next = 0;
     for _ in 0..count {
-        let column = next_column(&mut r, next, columns)?;
+        let column = next_column(r, next, columns)?;
         next = column + 1;
-        each(column, sized(&mut r)?)?;
+        each(column, r.sized()?)?;
     }
-    Ok(r.offset())
-}
-
-/// Reads bytes behind their number.
-pub(crate) fn sized<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], ChunkError> {
-    let len = r.count(r.rest().len(), "length")?;
-    r.slice(len)
+    Ok(())
 }
 
 /// Appends ascending `columns` as varint gaps.
@@ -412,11 +405,7 @@ fn put_columns(columns: &[u32], out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn next_column(
-    r: &mut Reader<'_>,
-    next: usize,
-    columns: usize,
-) -> Result<usize, ChunkError> {
+fn next_column(r: &mut Reader<'_>, next: usize, columns: usize) -> Result<usize, ChunkError> {
     let malformed = r.malformed("column");
     let c = next + r.count(columns, "column")?;
     if c < columns { Ok(c) } else { Err(malformed) }

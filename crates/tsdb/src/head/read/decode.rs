@@ -335,7 +335,7 @@ fn each_row<'p, D: Decoder<'p>>(
         let is_wanted = rows.contains(&row);
         let stepped = decoder.step(bytes(row), |at, state| {
             if is_wanted {
-                histograms.push((at, state.to_histogram()));
+                histograms.push((at, Arc::new(state.to_histogram())));
             }
         });
         stepped.map_err(|error| bad(row, error))?;
@@ -347,7 +347,7 @@ fn each_row<'p, D: Decoder<'p>>(
             }
             for (at, histogram) in histograms.drain(..) {
                 match D::PICKS {
-                    true => out.picked_histogram(to, at, Arc::new(histogram)),
+                    true => out.picked_histogram(to, at, histogram),
                     false => out.histogram(to, at, histogram),
                 }
             }
@@ -389,8 +389,7 @@ impl Writer<'_> {
         }
     }
 
-    fn histogram(&mut self, row: usize, column: usize, histogram: Histogram) {
-        let histogram = Arc::new(histogram);
+    fn histogram(&mut self, row: usize, column: usize, histogram: Arc<Histogram>) {
         for index in 0..self.of.columns.len() {
             if self.of.columns[index] as usize == column {
                 self.picked_histogram(row, index, Arc::clone(&histogram));
